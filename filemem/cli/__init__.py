@@ -1,7 +1,7 @@
-"""The command line: data goes to stdout, everything for the eye to stderr, and every failure has its exit status.
+"""The command line: data goes to stdout, notes and errors to stderr, and every failure has its exit status.
 
-A plain search, status and topics are understood here; every other command is click's, in the module that COMMANDS
-names. Every command that prints data has `--json`, the object that MCP answers.
+Plain `search`, `status` and `topics` are parsed here, without click; every other command is click's, in the module that
+COMMANDS names. Every command that prints data has `--json`, which prints the object that MCP returns.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _fail(error: FilememError) -> None:
-    """Report what went wrong: for the eye on stderr; with --json as the object that MCP answers on stdout too."""
+    """Report an error on stderr; with --json also as MCP's object on stdout."""
     from filemem.cli.show import plain, styled
 
     if "--json" in sys.argv[1:]:

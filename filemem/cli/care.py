@@ -1,4 +1,4 @@
-"""Commands that set up, look after and serve: init, index, sync, status; MCP over stdio, and over HTTP with a page."""
+"""Commands that set up, maintain and serve: init, index, sync, status, serve, web."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def init(project: Project, /, as_json: bool, dry_run: bool, own_branch: str | No
 
     Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which a CLAUDE.md that is there takes in,
     and an entry in .mcp.json and in the file of each coding agent that the project uses; .filemem.toml if the records
-    are in another folder or on a branch of their own. Creates a Git repository if needed. Replaces only its own block
+    are in another folder or on their own branch. Creates a Git repository if needed. Replaces only its own block
     and entries; may be run again. Nothing is staged or committed on this branch. docs/agents.md has the agents.
 
     Beside a folder of decision records such as docs/adr it asks which of the two you want: filemem --store docs/adr
@@ -86,7 +86,7 @@ def init(project: Project, /, as_json: bool, dry_run: bool, own_branch: str | No
 def index(**options: Any) -> Fields:
     """Update the search index, or rebuild it.
 
-    Exit status: 0 done, 1 not all records can be found by meaning; the answer says why.
+    Exit status: 0 done, 1 not all records can be found by meaning; the output says why.
 
     \b
     Example:
@@ -118,7 +118,7 @@ def sync() -> Fields:
 @as_json
 @pass_project
 def status(project: Project, as_json: bool, verbose: bool) -> None:
-    """Show how the memory stands, and what to do: forks, broken headers, what is not committed, not pushed or waits.
+    """Show the state of the memory and what to do: forks, broken headers, uncommitted or unpushed records.
 
     \b
     Example:
@@ -182,9 +182,9 @@ def web(
 ) -> None:
     """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
 
-    Only programs of this machine may ask, and requests that write need the token in the address printed at the start.
-    An address that other machines reach needs a token of yours; there is no encryption, so put a proxy or a tunnel in
-    front.
+    Only programs on this machine may connect, and requests that write need the token in the address printed at the
+    start. To listen on an address that other machines can reach, set a token of your own. There is no encryption, so
+    put a proxy or a tunnel in front.
 
     \b
     Examples:
@@ -220,7 +220,7 @@ def web(
 
 
 def _opener(project: Project) -> Callable[[], Memory]:
-    """What opens the memory and a watcher beside it at the first call."""
+    """Return the function that opens the memory and its watcher at the first call."""
 
     def opened() -> Memory:
         from filemem.memory import Memory
@@ -241,7 +241,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
 
 
 def _report(tool: str, error: BaseException) -> None:
-    """Leave a report of a defect behind; the server goes on."""
+    """Write a report of a defect; the server goes on."""
     import traceback
 
     from filemem.errors import crash_report

@@ -1,6 +1,6 @@
 """Where coding agents look for servers and hooks: tables, and functions from the text of a file to its new text.
 
-Rule: what is there stays, also an entry of ours that was changed. A file that cannot be parsed is refused.
+Rule: existing content stays, also an entry of ours that was changed. A file that cannot be parsed is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Parts = dict[splice.Path, Any]  # what a file gets: the place in its JSON or TOM
 
 
 class Client(NamedTuple):
-    """A coding agent: its file, the object in it that lists servers, what shows that a project uses it, its file of
-    hooks, what its user must still do, and what our entry holds beside the command."""
+    """A coding agent: its file, the object in it that lists servers, the signs that a project uses it, its file of
+    hooks, what its user must still do, and what our entry holds besides the command."""
 
     title: str
     path: str
@@ -123,7 +123,7 @@ def _named(option: str, asked: str, known: Collection[str]) -> list[str]:
 
 
 def plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> tuple[dict[str, Parts], list[str]]:
-    """What each file gets, by its path; and for each client what its user must still do. `plugin` is opencode's."""
+    """The new text of each file, by path; and for each client what its user must still do. `plugin` is opencode's."""
     found, said = dict[str, Parts](), list[str]()
     for name in (one for one in names if one in CLIENTS):
         client = _client(name, names, top)
@@ -144,19 +144,19 @@ def plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> tuple[
 
 
 def files(names: Collection[str]) -> list[str]:
-    """Every file that may hold something of ours for these clients."""
+    """Every file of these clients that may hold an entry of ours."""
     found = [one for table in (CLIENTS, OTHERS) for name, one in table.items() if name in names]
     return [path for path in dict.fromkeys(path for one in found for path in (one.path, one.hooks)) if path]
 
 
 def entry(client: Client, words: Sequence[str]) -> dict[str, Any]:
-    """The entry for a server that is started like this, as a client spells it."""
+    """The entry for a server with this command, in a client's format."""
     started = {"command": list(words)} if client.key == "mcp" else {"command": words[0], "args": list(words[1:])}
     return {**dict(client.extra), **started}
 
 
 def wired(path: str, text: str | None, parts: Parts) -> tuple[str, str]:
-    """The new text of a file, and which entries of ours differ and are kept. Raises BadInput if it cannot be parsed."""
+    """The new text of a file, and our entries that differ and are kept. Raises BadInput if it cannot be parsed."""
     toml, differ = path.endswith(".toml"), "kept as it is"
     if path.endswith(".js"):
         return text or parts[()], differ if text and text != parts[()] else ""
@@ -176,9 +176,9 @@ def wired(path: str, text: str | None, parts: Parts) -> tuple[str, str]:
 
 
 def unwired(path: str, text: str, plugin: str, words: Sequence[str]) -> tuple[str | None, str]:
-    """The text of a file without what `wired` adds, None where then there was no file; and what is left of ours.
+    """The text of a file without what `wired` added, None if it created the file; and what is left of ours.
 
-    A server that is started otherwise than usual or by `words` is not ours.
+    A server with a command other than the usual one or `words` is not ours.
     """
     try:
         while parts := _ours(path, text, plugin, words):
@@ -195,13 +195,13 @@ def unwired(path: str, text: str, plugin: str, words: Sequence[str]) -> tuple[st
 
 
 def _client(name: str, names: Sequence[str], top: Path) -> Client:
-    """A client with the file that counts here: VS Code reads that of the root too, and would list the server twice."""
+    """A client with the file that it uses here: VS Code reads the root's too, and would list the server twice."""
     alone = name == "vscode" and not _has(top, ROOT) and not {"claude", "copilot"} & set(names)
     return OTHERS[name] if alone or (name == "opencode" and _has(top, "opencode.jsonc")) else CLIENTS[name]
 
 
 def _hooks(name: str, names: Sequence[str], hooks: Sequence[str]) -> list[tuple[str, str]]:
-    """The events that a client gets, each with its hook. Copilot denies a tool whose hook fails, so no edits there."""
+    """The events of a client, each with its hook. Copilot denies a tool whose hook fails, so it gets none for edits."""
     start, prompt, edits, capture, remind = _EVENTS.get(name, "- - - - -").split()
     events = dict(zip(HOOKS, (start, prompt, prompt, edits, capture, remind), strict=True))
     if CLIENTS[name].hooks == CLIENTS["copilot"].hooks and "copilot" in names:
@@ -219,7 +219,7 @@ def _element(name: str, tools: str, command: str) -> dict[str, Any]:
 
 
 def _command(words: Sequence[str], hook: str) -> str:
-    """One plain string, as Copilot runs Claude Code's; it does nothing where filemem is not installed."""
+    """A hook's command as one string, as Copilot runs Claude Code's; does nothing if filemem is not installed."""
     start = shlex.join(words[: words.index("serve")])
     return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {start} hook {hook} || exit 0"
 
@@ -232,7 +232,7 @@ def _is_hook(element: Any) -> bool:
 
 
 def _ours(path: str, text: str, plugin: str, usual: Sequence[str]) -> Parts:
-    """What init wrote into a file, as far as nobody changed it."""
+    """The parts of a file that init wrote and that are unchanged."""
     if path.endswith(".js"):
         head, _, tail = plugin.partition("COMMAND")
         return {(): text} if text.startswith(head) and text.endswith(tail) else {}
@@ -249,7 +249,7 @@ def _ours(path: str, text: str, plugin: str, usual: Sequence[str]) -> Parts:
 
 
 def started(client: Client, value: Any) -> tuple[Any, list[str]]:
-    """Our entry in what a client's file says, if any, and the words that it starts, if it is as init writes it."""
+    """Our entry in a client's file, if any, and the words of its command, if it is as init writes it."""
     if not (there := value.get(client.key, {}).get("filemem")):
         return None, []
     command = there.get("command")
@@ -258,7 +258,7 @@ def started(client: Client, value: Any) -> tuple[Any, list[str]]:
 
 
 def parsed(path: str, text: str) -> Any:
-    """What a client's file says. Raises ValueError, or RecursionError."""
+    """The parsed content of a client's file. Raises ValueError, or RecursionError."""
     text = text.removeprefix("\ufeff")
     bare = text if path == ROOT else splice.plain(text)  # no comments there
     value = tomllib.loads(text) if path.endswith(".toml") else json.loads(bare)
@@ -273,7 +273,7 @@ def _block(entry: Mapping[str, Any]) -> str:
 
 
 def _at(value: Any, at: splice.Path) -> list[Any]:
-    """What is of ours at this place already."""
+    """Our present content at this place."""
     for key in at[:-1]:
         value = value.get(key, {})
     return [one for one in value if _is_hook(one)] if at[-1] is None else [value[at[-1]]] if at[-1] in value else []

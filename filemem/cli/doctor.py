@@ -1,4 +1,4 @@
-"""`filemem doctor`: whether Git, the memory and each coding agent are ready, and the command that mends what is not.
+"""`filemem doctor`: whether Git, the memory and each coding agent are ready, and the command for what is not.
 
 Rule: it writes nothing, and runs nothing that a file of the project names but `filemem serve` as `init` writes it.
 """
@@ -33,7 +33,7 @@ _YES = re.compile('"(trusted|TRUST_FOLDER|TRUST_PARENT)"')
 
 
 class Check(NamedTuple):
-    """What was looked at, how it stands, and what is to be done."""
+    """What was checked, its state, and what to do."""
 
     name: str
     state: str
@@ -45,13 +45,13 @@ class Check(NamedTuple):
 @pass_project
 @click.pass_context
 def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
-    """Check Git, the memory and each coding agent, and say what is to be done. Writes nothing.
+    """Check Git, the memory and each coding agent, and show what to do. Writes nothing.
 
-    Of each agent: whether its program is on the PATH, whether its file starts filemem, and whether you trusted the
-    folder or approved the server, where your own files say so. Only `filemem serve` is started, to see whether that
-    works; any other command is shown and not run.
+    For each agent: whether its program is on the PATH, whether its file starts filemem, and whether you trusted the
+    folder or approved the server, if your own files show that. Only `filemem serve` is started, as a test; any other
+    command is shown and not run.
 
-    Exit status: 0 all is well, 1 something is to be done.
+    Exit status: 0 all is well, 1 there is something to do.
 
     \b
     Example:
@@ -73,7 +73,7 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
     try:
         with closing(Store(project.folder, project.store)) as store:
             top, model, git = store.code.work_tree, store.index.model, store.repo.git.run("version")
-            absent = "there is no memory yet: `filemem init`, or just save" if store.absent else ""
+            absent = "there is no memory yet: run `filemem init`, or save something" if store.absent else ""
             trouble = f"model: {model.trouble}" if model and model.trouble else ""
             checks += [Check("git", git.decode().strip()), Check("store", store.name, absent)]
             checks += [Check("index", "built" if store.index.sound else "not built yet")]
@@ -85,7 +85,7 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
 
 
 def _agent(name: str, top: Path, refusal: Callable[[tuple[str, ...]], str], *, used: bool) -> Check | None:
-    """How a client stands in a work tree; None where it is neither installed nor connected."""
+    """The state of a client in a work tree; None if it is neither installed nor connected."""
     client, installed = clients.CLIENTS[name], bool(shutil.which("code" if name == "vscode" else name))
     there, title, todo = "installed" if installed else "not on the PATH", client.title, ""
     for one in (client, clients.OTHERS.get(name, client)):
@@ -107,7 +107,7 @@ def _agent(name: str, top: Path, refusal: Callable[[tuple[str, ...]], str], *, u
 
 
 def _refusal(words: tuple[str, ...]) -> str:
-    """Why a server that is started by these words fails, or ""; where it runs nothing is, and nothing is left."""
+    """Why a server with this command fails, or "". It runs in an empty folder and leaves nothing behind."""
     from filemem.repo.run import finish, start
 
     program = shutil.which(words[0])
@@ -123,7 +123,7 @@ def _refusal(words: tuple[str, ...]) -> str:
 
 
 def _trusted(name: str, top: Path) -> bool | None:
-    """Whether the user's own files say that this client may start our server here; None where they cannot tell."""
+    """Whether the user's own files let this client start our server here; None if they do not show it."""
     if name not in _TRUST:
         return None
     file, key = _TRUST[name]
@@ -139,11 +139,11 @@ def _trusted(name: str, top: Path) -> bool | None:
 
 
 def _read(path: Path) -> Any:
-    """What a settings file says; {} where there is none, nor a link to a device."""
+    """The content of a settings file; {} if there is none."""
     return clients.parsed(path.name, path.read_text("utf-8-sig")) if path.is_file() else {}
 
 
 def _shown(answer: Mapping[str, Any]) -> str:
-    """What was found, in words."""
+    """The result in words."""
     said = [f"{one['name']}: {one['state']}" for one in answer["checks"]]
     return show.rows_of(*said, *(show.styled(f"to do: {one}", "yellow") for one in answer["todo"] or ["nothing"]))

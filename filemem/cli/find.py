@@ -54,9 +54,9 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 def why(**options: Any) -> Fields:
     """Show the decisions that govern a file or line, then related ones.
 
-    With LINE, those behind this line, or the lines from LINE to LAST. PATH is relative to the current folder, as with
-    Git, or to the top of the project if it is only there. A decision is marked if its code changed since it was made,
-    or if history speaks against it.
+    With LINE, the decisions behind this line, or the lines from LINE to LAST. PATH is relative to the current folder,
+    as with Git, or to the top of the project if it exists only there. A decision is marked if its code changed since it
+    was made, or if history speaks against it.
 
     \b
     Examples:
@@ -93,7 +93,7 @@ def history(project: Project, as_json: bool, oneline: bool, topic: str | None, a
 def topics(word: str, **options: Any) -> Fields:
     """List the topics, each with its live decision. Decisions without a topic follow, by title.
 
-    With WORD only those with it in their name, or in the title of the live decision.
+    With WORD, only topics with it in their name or in the title of their live decision.
 
     \b
     Example:
@@ -104,7 +104,7 @@ def topics(word: str, **options: Any) -> Fields:
 
 @tool(click.option("--branch", help="Of this branch, not the one checked out."), as_of, verb="load_checkpoint")
 def checkpoint(**options: Any) -> Fields:
-    """Show the latest checkpoint, of this branch and of you first.
+    """Show the latest checkpoint, preferring this branch's and yours.
 
     \b
     Example:
@@ -122,8 +122,8 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
     """Show what a session on this branch should know at its start.
 
     The last checkpoint, the decisions that govern the files that the branch touches, and what the default branch has
-    decided on them since. Nothing where nothing was saved yet. A record that only this branch has is quoted only if it
-    was saved in this clone.
+    decided on them since. Prints nothing if nothing was saved yet. A record that only this branch has is quoted only if
+    it was saved in this clone.
 
     \b
     Examples:
@@ -142,7 +142,7 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
 @click.option("--client", default="", help="Who asks, if the input does not show it.")
 @pass_project
 def hook(project: Project, event: str, client: str) -> None:
-    """Answer an event of a coding agent: its input comes on standard input, as JSON.
+    """Answer an event of a coding agent, read as JSON from standard input.
 
     EVENT is start, prompt-first, prompt, edits, capture or remind; without it, one of the first two. The files that
     `filemem init --hooks` writes call this. It always succeeds, within a second.

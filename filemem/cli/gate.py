@@ -1,6 +1,6 @@
 """The gate: `diff` and `check`, for people, for a commit hook and for a pull request.
 
-A hook judges the files it is given and nothing else, so with `--lint` neither the index nor Git is asked.
+A hook checks only the files it is given, so `--lint` uses neither the index nor Git.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _LONGEST = 300  # rows of a comment: hosts refuse longer ones
 def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # noqa: A002
     """Show what a branch changes in the memory: new, superseded, edited, removed, forked, orphaned.
 
-    Without a range: what is checked out, since it left the default branch; if the memory has a branch of its own, what
-    sync has not pushed yet. BASE alone means BASE...HEAD. BASE..HEAD compares two states as they are; each side is a
-    commit, tag, branch or date. What is not committed is not compared.
+    Without a range: the current branch since it left the default branch or, if the memory has its own branch, what sync
+    has not pushed yet. BASE alone means BASE...HEAD. BASE..HEAD compares two states as they are; each side is a commit,
+    tag, branch or date. Uncommitted changes are not compared.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # 
 
 
 def _effects(answer: Answer) -> str:
-    """What a branch changes: one line a record, and what there is to say of it below."""
+    """The changes of a branch: one line a record, with details below."""
     base, head = answer["base"], answer["head"]
     counts = ", ".join(f"{count} {kind}" for kind, count in answer["counts"].items())
     parted = f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
@@ -72,7 +72,7 @@ def _effects(answer: Answer) -> str:
 
 
 def _comment(answer: Answer) -> str:
-    """The same in a block of code, where nothing is markup, a link or a mention; no row of it can end the block."""
+    """The same in a code block, where nothing is markup, a link or a mention; no row can end the block."""
     return "\n".join(("```diff", *_effects(answer).splitlines()[:_LONGEST], "```"))
 
 
@@ -105,11 +105,11 @@ def check(
 
     A hint about several files is one line with their count; -v lists them.
 
-    With PATHS, only of these files or, without --lint, folders. They are relative to the current folder or, without
-    --lint, to the store.
+    With PATHS, only problems of these files or, without --lint, folders. They are relative to the current folder or,
+    without --lint, to the store.
 
-    Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found, more for errors of
-    the request as with every command.
+    Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found; higher for invalid
+    requests, as with every command.
 
     \b
     Examples:
@@ -137,7 +137,7 @@ def check(
 
 
 def _lines(answer: Answer, *, short: bool = False) -> str:
-    """One line a problem, path:line: code message: coloured by how bad it is; `short`: equal hints are one line."""
+    """One line a problem, `path:line: code message`, coloured by severity; `short`: equal hints are one line."""
     hints = Counter((one["code"], one["message"]) for one in answer["problems"] if short and one["level"] == "hint")
     rows = []
     for one in answer["problems"]:

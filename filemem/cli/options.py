@@ -1,4 +1,4 @@
-"""What commands are made of: click's groups and options, and `tool`, for a command that is a native tool."""
+"""Building blocks of commands: click's groups and options, and `tool`, for a command that is a native tool."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ agent = click.option("--agent", help="Who acts, if it is not you: the agent's na
 
 
 def many(*names: str, help: str) -> Option:  # noqa: A002  click's word
-    """An option that may be given several times, and says so."""
+    """An option that may be repeated; its help says so."""
     return click.option(*names, multiple=True, help=f"{help} May be repeated.")
 
 
 def words(*names: str, help: str) -> Option:  # noqa: A002  click's word
-    """An option of words: several may stand in one, between commas."""
+    """An option of words, which commas separate; it may be repeated."""
     joined = lambda _context, _option, given: ",".join(given) or None  # noqa: E731
     return click.option(*names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated.")
 
 
 def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """What a file holds, or standard input for "-". Raises BadInput."""
+    """The content of a file, or of standard input for "-". Raises BadInput."""
     if name is None:
         return None
     try:
@@ -55,7 +55,7 @@ def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> 
 
 
 def text(*names: str, help: str) -> Option:  # noqa: A002  click's word
-    """An option of a long text; "-" takes it from standard input."""
+    """An option for a long text; "-" reads it from standard input."""
     taken = lambda ctx, option, given: _content(ctx, option, given) if given == "-" else given  # noqa: E731
     return click.option(*names, callback=taken, help=f'{help} "-" reads standard input.')
 
@@ -66,7 +66,7 @@ file = click.option(
 
 
 def drafted(text: bytes, field: str = "text") -> bytes:
-    """What the user makes of a text in their editor; the draft stays until the command has done its work."""
+    """Let the user edit a text in their editor; the draft is kept until the command has succeeded."""
     from filemem.repo import Repo
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -90,7 +90,7 @@ def drafted(text: bytes, field: str = "text") -> bytes:
 
 
 def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
-    """The fields of a save; a text that is not given is that of -F, or is written in the editor: heading line first."""
+    """The fields of a save; a missing text comes from -F or from the editor, the heading in its first line."""
     fields = {**given}
     whole = fields.pop("file")
     if whole is None and fields[name] is not None:
@@ -101,7 +101,7 @@ def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
         topic = "" if fields.get("topic", "") is not None else "Topic: \n"
         heads = heading and not fields[heading]
         told = f"Write the {heading} in the first line, the {name} below it." if heads else f"Write the {name}."
-        template = f"{topic}\n\n{_CUT}\nWhat stands below that line is ignored. {told} An empty text saves nothing.\n"
+        template = f"{topic}\n\n{_CUT}\nEverything below this line is ignored. {told} An empty text saves nothing.\n"
         draft = drafted(template.encode(), heading if heads else name)
         whole = draft.decode(errors="replace").partition(f"\n{_CUT}")[0]
     body = whole.strip()
@@ -118,8 +118,8 @@ def tool(
 ) -> Callable[[Callable[..., Fields]], click.Command]:
     """Make a command of a function that turns options into the arguments of the native tool of its name.
 
-    `verb` is the tool, if it is not called as the function; `left` whether an answer leaves something to the user: the
-    exit status is 1 then.
+    `verb`: the tool's name, if it is not the function's; `left`: whether an answer leaves something to the user;
+    then the exit status is 1.
     """
 
     def command(arguments: Callable[..., Fields]) -> click.Command:
@@ -145,7 +145,7 @@ def tool(
 
 
 class Commands(click.Group):
-    """All commands, each imported from the module that `modules` names when it is asked for; `page` is their help."""
+    """All commands, each imported from its module in `modules` at first use; `page` is their help."""
 
     def __init__(self, modules: Mapping[str, str], page: str) -> None:
         personal = click.Option(["--personal"], is_flag=True)
@@ -174,7 +174,7 @@ def _begin(ctx: click.Context, folder: str, store: str | None, personal: bool) -
 
 
 def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
-    """Let click understand the command line, and run the command; return the exit status."""
+    """Parse the command line with click and run the command; return the exit status."""
     try:
         code = Commands(modules, page).main(list(words), prog_name="filemem", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

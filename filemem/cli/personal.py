@@ -1,6 +1,6 @@
 """The user's personal memory as a server opens it: a repository in the user's data folder, made at the first save.
 
-Before that an empty memory in a temporary folder answers, so that reading makes nothing.
+Until then an empty memory in a temporary folder answers, so that reading creates nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 def opener(project: Project, usual: Callable[[], Memory], user: str) -> Callable[[], Memory]:
-    """What opens the memory to serve: the project's by `usual`, with this one beside it; or this one, where it is asked
-    for or no repository is. `user` is who is meant if a call names none."""
+    """Return the function that opens the memory to serve.
+
+    That is the project's, by `usual`, with the personal one beside it; or the personal one, if it is asked for or there
+    is no repository. `user`: the user of calls that name none."""
 
     @cache
     def own() -> Memory:
@@ -70,5 +72,5 @@ class Personal:
         return getattr(self._memory, name)
 
     def close(self) -> None:
-        """Release everything."""
+        """Close everything."""
         self.opened.close()

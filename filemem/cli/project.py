@@ -1,4 +1,4 @@
-"""Where a command works, and how it asks and prints; search and status, which run without click."""
+"""The project that a command works on, and how it asks and prints; search and status, which run without click."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MANY = 200  # records whose indexing shows a bar
 
 
 class Project:
-    """Where a command works: the folder of `-C` and the store of `--store`, or the user's `--personal` memory."""
+    """What a command works on: the folder of `-C` and the store of `--store`, or the user's `--personal` memory."""
 
     def __init__(self, here: Path, store: str | None = None, *, personal: bool = False, stated: bool = True) -> None:
         self.here, self.stated = here, stated  # where the user is; whether -C says so
@@ -32,7 +32,7 @@ class Project:
 
     @property
     def folder(self) -> Path:
-        """The folder whose memory is meant. Raises NotFound for a personal memory that is not there yet."""
+        """The folder of the memory. Raises NotFound for a personal memory that does not exist yet."""
         folder = config.personal_folder() if self.personal else self.here
         if self.personal and not (folder / ".git").exists():
             told = f"nothing is saved yet in your personal memory, {folder}"
@@ -41,17 +41,17 @@ class Project:
 
     @classmethod
     def at(cls, folder: str, store: str | None = None, *, personal: bool = False) -> Project:
-        """The project of a folder as it is given. Raises BadInput if there is no such folder."""
+        """The project of a folder. Raises BadInput if there is no such folder."""
         try:
             whole = Path(folder).absolute()  # now: a server must not look elsewhere once this folder is gone
         except FileNotFoundError:
-            raise BadInput("the current folder was removed", "go to one that is there") from None
+            raise BadInput("the current folder was deleted", "go to a folder that exists") from None
         if not whole.is_dir():
             raise BadInput(f"-C {folder}: no such folder")
         return cls(whole, store, personal=personal, stated=bool(folder))
 
     def named(self, given: str, work_tree: Path) -> str:
-        """Name a file, glob or PATH:LINE that is there from the top of the tree; anything else stays as it is given."""
+        """An existing file, glob or PATH:LINE as a path from the top of the tree; anything else as it is given."""
         fixed = re.sub(r"/[^/]*[*?\[].*|[:#].*", "", given, flags=re.DOTALL)
         if not (fixed and any(os.path.lexists(self.folder / one) for one in (given, fixed))):
             return given
@@ -61,7 +61,7 @@ class Project:
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
-        """Open the memory of this project, and close it at the end; `look` as `Memory.open` takes it."""
+        """Open the memory of this project, and close it at the end; `look`: as for `Memory.open`."""
         from filemem.memory import Memory
 
         with Memory.open(self.folder, store=self.store, progress=_bar, look=look) as memory:
@@ -69,13 +69,13 @@ class Project:
 
 
 def _bar(done: int, total: int) -> None:
-    """Show on a terminal how far the indexing of many records is."""
+    """Show the progress of indexing many records on a terminal."""
     if total >= _MANY and sys.stderr.isatty():
         sys.stderr.write(f"\rindexing {done} of {total} records" + "\n" * (done >= total))
 
 
 def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) -> None:
-    """Print an answer: as JSON, or as `shape` words it."""
+    """Print an answer as JSON, or as text by `shape`."""
     text = json.dumps(answer, ensure_ascii=False, indent=2) if as_json else shape(show.plain(answer))
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -103,7 +103,7 @@ def perform(
     options: Mapping[str, Any],
     shape: Callable[[Answer], str] | None = None,
 ) -> Answer:
-    """Do what a command asks for by the native tool of that name, print its answer as `shape` words it, return it."""
+    """Call the native tool of that name, print its answer by `shape`, and return it."""
     with project.memory() as memory:
         answer = ask(verb, project, memory, options)
         emit(answer, as_json, shape or getattr(show, verb))
@@ -111,7 +111,7 @@ def perform(
 
 
 def search(project: Project, as_json: bool, options: Mapping[str, Any], *, oneline: bool = False, **how: Any) -> None:
-    """Search; what else is given is for `show.search`."""
+    """Search; `how` is for `show.search`."""
     shape = one_line if oneline else partial(show.search, **how)
     perform("search", project, as_json, {**options, "detail": True}, shape)
 
@@ -121,7 +121,7 @@ _TODO = {
     "broken": "record/ with a header that cannot be read: filemem check says why",
     "edited": "record/ edited, not committed: {0}",
     "new": "record/ not in Git yet: {0}",
-    "gone": "record/ missing, though no commit removed it",
+    "gone": "record/ missing, although no commit deleted it",
 }
 """What is left to the user, each with the command that ends it."""
 _SHOWN = 3  # of each
@@ -129,7 +129,7 @@ _ASIDE = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # wh
 
 
 def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
-    """How the memory stands, and what to do about it."""
+    """The state of the memory, and what to do."""
     counts, index, todo, store = answer["records"], answer["index"], list[str](), answer["store"]
     for name, form in _TODO.items():
         found = [one if isinstance(one, str) else one["restore"] for one in answer.get(name, ())]
@@ -139,7 +139,7 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         todo += [f"    {row}" for row in found[:most]]
         todo += [f"    and {len(found) - most} more: filemem status -v"] if len(found) > most else []
     todo += [f"waits: {one['path']}, saved {one['age']} ago: {one['reason']}" for one in answer["pending"]]
-    todo += ["    the first command or server commits it once that is over"] if answer["pending"] else []
+    todo += ["    filemem commits it when that is over, at its next command or call"] if answer["pending"] else []
     apart = ", ".join(f"{answer[side]} {side}" for side in ("ahead", "behind") if answer.get(side))
     todo += [f"commits: {apart}, compared with {answer['upstream']}: {answer['share']}"] if apart else []
     if index["state"] != "in step":
@@ -158,12 +158,12 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
 
 
 def status(project: Project, as_json: bool, *, verbose: bool = False) -> None:
-    """Show how the memory stands; `verbose`: the index too, and all that is only counted."""
+    """Show the state of the memory; `verbose`: with the index, and everything that is else only counted."""
     perform("status", project, as_json, {}, partial(_standing, verbose=verbose))
 
 
 def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any]) -> Answer:
-    """The answer of the native tool of that name to the options that were given, without switches that are off."""
+    """Call the native tool of that name with the options given, without switches that are off."""
     from filemem.dialects import native
 
     def named(option: str, value: Any) -> Any:

@@ -26,8 +26,8 @@ _about = (
 def save() -> None:
     """Save a decision, checkpoint or observation, and commit it.
 
-    Without a text your editor opens. -F FILE takes the text from a file: of a decision the first line is what was
-    decided, the rest is why.
+    Without a text, your editor opens. -F FILE reads the text from a file; for a decision, the first line is what was
+    decided and the rest is why.
 
     \b
     Example:
@@ -145,7 +145,7 @@ def update(**fields: Any) -> Fields:
 
 @tool(click.argument("id"))
 def edit(id: str) -> Fields:  # noqa: A002  the tools' word
-    """Change the file of a record in your editor, as git commit opens it, and commit that.
+    """Change the file of a record in your editor, the one that git commit opens, and commit it.
 
     \b
     Example:
@@ -164,7 +164,7 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
     verb="update",
 )
 def link(kind: str, other: str, **fields: Any) -> Fields:
-    """Link a decision to another one. What it supersedes is said when it is saved.
+    """Link a decision to another one. (What a decision supersedes is stated when it is saved.)
 
     \b
     Example:
@@ -175,7 +175,7 @@ def link(kind: str, other: str, **fields: Any) -> Fields:
 
 @tool()
 def undo() -> Fields:
-    """Take back your last save by a new commit; again, the save before it. Refused if the record was changed since.
+    """Undo your last save with a new commit; again, the save before it. Refused if the record was changed since.
 
     \b
     Example:
@@ -192,11 +192,11 @@ def undo() -> Fields:
     _allow,
 )
 def forget(**fields: Any) -> Fields:
-    """Remove a record by a commit. Only filemem restore brings it back.
+    """Remove a record with a commit. Only filemem restore brings it back.
 
-    The commit leaves a tombstone, a file named by the hash of the id, so that no merge or import revives the record.
-    Git's history keeps it. For a secret that is not enough: --purge-help shows the command that removes it from
-    history too, which is yours to run.
+    The commit adds a tombstone, a file named by the hash of the id, so that no merge or import revives the record.
+    Git's history keeps the record. For a secret that is not enough: --purge-help shows the command that removes it from
+    history too; you run it yourself.
 
     \b
     Examples:
@@ -210,7 +210,7 @@ def forget(**fields: Any) -> Fields:
 def restore(**fields: Any) -> Fields:
     """Bring back a forgotten or deleted record, as it last was.
 
-    Name it as you named it to forget it.
+    It takes the same names as forget.
 
     \b
     Example:
@@ -226,7 +226,7 @@ def restore(**fields: Any) -> Fields:
 def adopt(**fields: Any) -> Fields:
     """Write ids into files that have none, so that they stay the same records when they are renamed.
 
-    With --was, references to what the one file was known by before lead to it again.
+    With --was, references to the file's former id or path work again.
 
     \b
     Examples:

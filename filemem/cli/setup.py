@@ -1,7 +1,7 @@
-"""What `filemem init` writes: a plan of whole files first, so that it can be shown before it is carried out.
+"""What `filemem init` writes: first a plan of whole files, so that it can be shown before it is carried out.
 
-Rule: a file is replaced as a whole, or stays what it was; of a file that others write too only our own part changes,
-and `undo` takes just that out again.
+Rule: a file is replaced as a whole or not at all. In a file that others write too, only our own part changes, and
+`undo` removes just that.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 
 def run(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str = "") -> dict[str, Any]:
-    """Set a project up, its repository included; with `dry_run` only plan it."""
+    """Set up a project, with a repository if needed; with `dry_run` only plan it."""
     try:
         code = own_branch.project(folder)
     except NotFound:
@@ -109,7 +109,7 @@ def run(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: boo
 
 
 def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
-    """Refuse a second memory beside records that are there, unless its folder is named. Raises BadInput, Conflict."""
+    """Refuse a second memory beside existing records, unless its folder is named. Raises BadInput, Conflict."""
     usual = config.Config().store
     if store or config.load(top).store != usual or (top / usual).exists():
         return
@@ -117,13 +117,13 @@ def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
     if there := own_branch.elsewhere(code, usual):
         told = f"this project has a memory already: {there} holds {usual}/, and what is checked out does not"
         way = f"git merge {there}" if code.head() else f"git switch {there.partition('/')[2]}"
-        raise Conflict(told, f"`{way}` brings it; `{anew}` begins another one")
+        raise Conflict(told, f"`{way}` brings it; `{anew}` starts a new one")
     if beside := others(top):
         raise BadInput(*beside)
 
 
 def begin(folder: Path) -> bool:
-    """Make a repository with an empty memory and nothing else, unless it is there. Raises BrokenStore."""
+    """Create a repository with an empty memory, unless it exists. Raises BrokenStore."""
     if (folder / ".git").exists():
         return False
     try:
@@ -137,7 +137,7 @@ def begin(folder: Path) -> bool:
 
 
 def undo(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool) -> dict[str, Any]:
-    """Take out what `run` wrote, for one client or for all; records stay, and what others changed."""
+    """Remove what `run` wrote, for one client or for all; records stay, and so does what others changed."""
     with closing(own_branch.project(folder)) as code:
         top, settings, client = code.work_tree, config.load(code.work_tree), wiring.client
         steps = []
@@ -167,7 +167,7 @@ def _diff(folder: Path, step: Step) -> list[str]:
 
 
 def _wire(work_tree: Path, wiring: clients.Wiring) -> tuple[list[Step], dict[str, Any]]:
-    """The files of the clients; what is told about them."""
+    """The files of the clients, and notes about them."""
     steps, names = [], clients.chosen(wiring.client, work_tree)
     planned, said = clients.plan(names, work_tree, wiring, PLUGIN.read_text())
     for path, parts in planned.items():
@@ -176,7 +176,7 @@ def _wire(work_tree: Path, wiring: clients.Wiring) -> tuple[list[Step], dict[str
     answer: dict[str, Any] = {"clients": said}
     more = [name for name in clients.CLIENTS if name not in names and shutil.which(name)]
     if more and wiring.client == "auto":
-        said.append(f"installed here, not connected: `filemem init --client {','.join(more)}` connects them")
+        said.append(f"installed, but not connected: `filemem init --client {','.join(more)}` connects them")
     found = shutil.which(program := wiring.words[0])
     if not found or (sys.prefix != sys.base_prefix and Path(found).is_relative_to(sys.prefix)):
         where = f" outside {sys.prefix}" if found else ""
@@ -192,7 +192,7 @@ def _step(path: str, old: str | None, new: str | None, note: str = "") -> Step:
 
 
 def _store(work_tree: Path, store: str) -> list[Step]:
-    """The files for the folder of records; other makers' records are left to themselves."""
+    """The files for the folder of records; records of other tools are not touched."""
     if found := numbered_files(work_tree / store):
         return [Step(f"{store}/", "keep", None, f"{counted(len(found), 'decision record')}, read where they are")]
     folder = "" if store == own_branch.TOP else f"{store}/"
@@ -200,7 +200,7 @@ def _store(work_tree: Path, store: str) -> list[Step]:
         f"{folder}README.md": (README.format(folder=folder), ""),
         f"{folder}{PRIVATE}/.gitignore": ("*\n", "private records are never committed"),
     }
-    kept = "is there already"
+    kept = "already exists"
     return [
         Step(path, "create", content, note) if _read(work_tree, path) is None else Step(path, "keep", None, kept)
         for path, (content, note) in wanted.items()
@@ -208,7 +208,7 @@ def _store(work_tree: Path, store: str) -> list[Step]:
 
 
 def _without_store(work_tree: Path, store: str, branch: str) -> list[Step]:
-    """Remove the folder of records where it holds none, and what names it; say what is left."""
+    """Remove a folder without records and the setting that names it; report what is left."""
     ours = {step.path: step.content for step in _store(work_tree / "nowhere", store)}
     found = [one.relative_to(work_tree).as_posix() for one in (work_tree / store).rglob("*") if not one.is_dir()]
     more = [path for path in found if path not in ours or _read(work_tree, path) != ours[path]]
@@ -251,7 +251,7 @@ def _carry_out(code: Repo, steps: Iterable[Step]) -> None:
 
 
 def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
-    """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
+    """Name a store in another folder or on its own branch in the settings, for the server and other clones."""
     path, stated = config.REPOSITORY_FILE, config.load(work_tree)
     news = {"store": store} if store not in (stated.store, config.own_store(work_tree)) else {}
     news |= {"branch": branch} if branch != stated.branch else {}
@@ -263,7 +263,7 @@ def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
 
 
 def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
-    """What agents are told; Claude Code reads CLAUDE.md alone, so one that is there takes the other in."""
+    """The block for agents in AGENTS.md; an existing CLAUDE.md imports it, since Claude Code reads only that."""
     told, path = _block(work_tree, store, branch), "CLAUDE.md"
     old = _read(work_tree, path)
     linked = _target_of(work_tree, path) == _target_of(work_tree, told.path)
@@ -288,7 +288,7 @@ def _block(work_tree: Path, store: str, branch: str) -> Step:
 
 
 def _without_block(work_tree: Path) -> Iterator[Step]:
-    """Take out what `_agents` puts in; CLAUDE.md and AGENTS.md may be one file."""
+    """Remove what `_agents` adds; CLAUDE.md and AGENTS.md may be one file."""
     for path in {_target_of(work_tree, path): path for path in ("CLAUDE.md", "AGENTS.md")}.values():
         old = _read(work_tree, path) or ""
         first, last = old.find(BEGIN), old.find(END) + len(END)
@@ -309,12 +309,12 @@ def _read(work_tree: Path, path: str) -> str | None:
 
 
 def _target_of(work_tree: Path, path: str) -> str:
-    """Where the content of a file stands: at its path, or, of a link, at the file of the work tree that it leads to."""
+    """The file with the content: the path itself or, for a link, the file of the work tree that it leads to."""
     top, real = os.path.realpath(work_tree), Path(os.path.realpath(work_tree / path))
     if not real.is_relative_to(top) or ".git" in real.relative_to(top).parts or real.is_symlink():
-        raise BadInput(f"{path} is a symbolic link that leads to no file of the project", "make it one, or remove it")
+        raise BadInput(f"{path} is a symbolic link to no file of the project", "replace or remove it")
     if real.exists() and not real.is_file():  # a FIFO would hold us up for ever
-        raise BadInput(f"{path} is no regular file", "move it away, then run filemem init again")
+        raise BadInput(f"{path} is not a regular file", "move it away, then run filemem init again")
     return real.relative_to(top).as_posix()
 
 
@@ -332,7 +332,7 @@ def shown(answer: Mapping[str, Any]) -> str:
         if answer["branch"]:
             said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
     if "undo" in answer:
-        said.append("what agents noted in files of their own is left" if changed else "nothing to undo")
+        said.append("what agents keep in their own files stays" if changed else "nothing to undo")
     if answer["clients"]:
         said += ["coding agents, and what each still asks of you:", *(f"  {line}" for line in answer["clients"])]
     return rows_of(*said, *rows(answer, "warning hint", 2))

@@ -1,6 +1,6 @@
-"""Answers in words, for people: nothing that is stored can steer a terminal or pass for a line of ours.
+"""Answers as text for people: nothing stored can control a terminal or look like a line of ours.
 
-What is a row of its own stands in a table: the field, how it is said, and its colour; a list gives a row for each.
+A table says which fields get their own row, their wording and colour; a list gives a row for each entry.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 Answer = Mapping[str, Any]
 _COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
-_WHY = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
+_WHY = {"governs": "governs", "touched": "came with", "near": "may be about"}
 _FORMS = {
     "would_supersede": "would supersede {}",
     "pending": "because: {}",
@@ -50,7 +50,7 @@ _LOOKS = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36,
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """The same value with control and hidden characters as escapes; line breaks too if its key `name` is one line."""
+    """A value with control and hidden characters escaped; line breaks too if the field `name` is one line."""
     if isinstance(value, str):
         free = name in _TEXTS
         text = value.replace("\r\n", "\n") if free else value
@@ -66,14 +66,14 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def styled(text: str, looks: str, stream: TextIO | None = None) -> str:
-    """A text in colours and the like, if it goes to a terminal: a stream, or else the standard output."""
+    """A text with colours, if it goes to a terminal: the given stream or standard output."""
     if not (text and looks and (stream or sys.stdout).isatty()):
         return text
     return f"\x1b[{';'.join(str(_LOOKS[look]) for look in looks.split())}m{text}\x1b[0m"
 
 
 def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
-    """The fields that have a value, each in its words; of a list each value."""
+    """Rows for the fields that have a value, one for each entry of a list."""
     shown = []
     for name in names.split():
         value, form = answer.get(name) or (), " " * indent + _FORMS.get(name, "{}")
@@ -83,7 +83,7 @@ def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
 
 
 def rows_of(*rows: str) -> str:
-    """The rows that say something."""
+    """The rows that are not empty."""
     return "\n".join(row for row in rows if row)
 
 
@@ -96,12 +96,12 @@ def counted(count: int, word: str) -> str:
 
 
 def message(answer: Answer) -> str:
-    """One sentence, and the commit that it led to."""
+    """A message and its commit."""
     return rows_of(answer["message"] + _commit(answer), *rows(answer, f"{_NOTES} hint", 2))
 
 
 def save(answer: Answer) -> str:
-    """What was saved, where, and what it replaced, or would if it held."""
+    """What was saved, where, and what it replaced, or would replace."""
     where = (answer["message"], f"  {answer['path']}", f"  {answer['id']}{_commit(answer)}")
     undo = f"  undo: filemem forget {_short(answer)}" if answer.get("undo") else ""
     return rows_of(*where, undo, *rows(answer, f"would_supersede {_NOTES} similar", 2))
@@ -111,7 +111,7 @@ update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save
 
 
 def forget(answer: Answer) -> str:
-    """What was removed, and what brings it back; or what takes it out of Git's history."""
+    """What was removed and how to restore it; or the command that removes it from Git's history."""
     if "purge" in answer:
         return str(answer["purge"])
     back = f"  restore: filemem restore {_short(answer)}" if answer.get("commit") else ""
@@ -143,7 +143,7 @@ def search(answer: Answer, *, every: bool = True, explain: bool = False) -> str:
 
 
 def why(answer: Answer) -> str:
-    """The decisions that code rests on, in groups: the surest first."""
+    """The decisions behind some code, in groups, the surest first."""
     lines = "-".join(str(answer[name]) for name in ("line", "last_line") if name in answer)
     place = f"{answer['path']}:{lines}" if lines else answer["path"]
     said, kind = head(answer), ""
@@ -154,7 +154,7 @@ def why(answer: Answer) -> str:
         kind = hit["kind"]
     if answer["total"] > answer["count"]:
         said.append(f"{answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all")
-    return rows_of(*said, "" if shown else f"no decision speaks of {place}")
+    return rows_of(*said, "" if shown else f"no decision mentions {place}")
 
 
 def get(answer: Answer) -> str:
@@ -164,7 +164,7 @@ def get(answer: Answer) -> str:
 
 
 def load_checkpoint(answer: Answer) -> str:
-    """The checkpoint to go on from, and whose it is if it is another's."""
+    """The checkpoint to resume from, and whose it is if it is another author's."""
     found = answer["checkpoint"]
     return rows_of(*head(answer), _whole(found, {}) if found else answer["message"])
 
@@ -180,11 +180,11 @@ def topics(answer: Answer) -> str:
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
         about = (number, name, more, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
         said.append("  ".join(filter(None, about)))
-    return rows_of(*said, "" if answer["topics"] else "no decision is here")
+    return rows_of(*said, "" if answer["topics"] else "no decisions yet")
 
 
 def head(answer: Answer) -> list[str]:
-    """The commit that an answer is as of, if that is not the present, and why it may not be all."""
+    """The commit that an answer is as of, if not the present, and why it may be incomplete."""
     said = rows(answer, _NOTES, 2)
     if at := answer.get("at"):
         named = "" if at["commit"].startswith(at["name"]) else f"{at['name']}: "
@@ -193,7 +193,7 @@ def head(answer: Answer) -> list[str]:
 
 
 def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool = False) -> str:
-    """A record in three lines: what it is and how it stands, what it says, where it is from; then what is rare."""
+    """A record in three lines: title and state, text, origin; then what is rare."""
     from filemem.record import prose  # `--help` pays for none
 
     by = hit.get("by", {})
@@ -224,7 +224,7 @@ def _outcome(hit: Answer, reason: str = "") -> str:
 
 
 def _short(hit: Answer, name: str = "") -> str:
-    """What to name a record by: the end of its id is enough; a file without one goes by its path."""
+    """The short id of a record, or its path if it has no id."""
     name = hit.get("id", name)
     return str(hit.get("path", name)) if name.startswith("file_") else name.rpartition("_")[2]
 
@@ -261,7 +261,7 @@ _STANDING = "superseded_by note proposed drift evidence"
 
 
 def _standing(hit: Answer, shown: Mapping[str, Answer], fields: str = _STANDING) -> list[str]:
-    """What replaced a decision, and what speaks against following it as it stands."""
+    """What replaced a decision, and other reasons not to follow it."""
     gone = hit.get("gone", ())
     changed = [one for one in hit.get("drifted", ()) if one not in gone]
     files = f"{'; changed' if gone else ''}: {', '.join(changed[:5])}" if changed else ""
@@ -325,7 +325,7 @@ def _step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
 
 
 def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
-    """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
+    """An edit: date, author, commit, changes, and the commit's subject if it says more."""
     if not edit["commit"]:
         return styled(f"not committed: {'; '.join(changes)}", "yellow") if changes else ""
     subject, said = edit["subject"], "; ".join(changes)
@@ -342,7 +342,7 @@ def _who(by: Answer) -> str:
 
 
 def _provenance(hit: Answer) -> str:
-    """Who wrote a record, when, in which commit, and what else Git says of it."""
+    """Author, date and commit of a record, and what else Git shows."""
     by = hit.get("by", {})
     commit = by["commit"][:10] if by.get("commit") else "" if hit.get("note") else "not committed"
     stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
@@ -366,7 +366,7 @@ def _logged(hit: Answer) -> list[str]:
 
 
 def _topic(hit: Answer) -> str:
-    """The topic of a decision, if it says more than the heading, which serves as topic where none is stated."""
+    """The topic of a decision, unless it is just the heading."""
     topic: str = hit.get("topic", "")
     return topic if topic not in (hit["title"], _unnumbered(hit["title"])) else ""
 

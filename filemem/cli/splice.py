@@ -1,7 +1,7 @@
-"""Add to a file that people and other programs write too, and take it out again: no other byte of it changes.
+"""Add an entry to a file that people and other programs write too, and remove it again; no other byte changes.
 
-Rule: in what is there, an addition is one line after the bracket, or after the last element of a list. An object that
-was empty keeps the space that tells it from one of ours.
+Rule: an addition is one line after the opening bracket, or after the last element of a list. An object that was empty
+keeps a space, which distinguishes it from one of ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Item(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """JSON with comments as JSON of the same length: spaces where comments, trailing commas and a BOM were."""
+    """JSON with comments as plain JSON of the same length: spaces replace comments, trailing commas and a BOM."""
 
     def blank(found: re.Match[str]) -> str:
         return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
@@ -40,7 +40,7 @@ def plain(text: str) -> str:
 
 
 def with_item(text: str, path: Path, value: Any) -> str:
-    """The text of a JSON object with one item more. ValueError where the path leads through something else."""
+    """The text of a JSON object with one more item. Raises ValueError if the path leads through something else."""
     bare = plain(text)
     at, depth = _skip(bare, 0), 0
     while found := [one for one in _items(bare, at) if path[depth] and one.name == path[depth]]:
@@ -79,7 +79,7 @@ def without_item(text: str, path: Path, value: Any) -> str:
 
 
 def with_block(text: str, block: str) -> str:
-    """The text with a block of lines after it; it ends with a line break if the text did."""
+    """The text with a block of lines appended; it ends with a line break if the text did."""
     end = line_end(text)
     block = re.sub(r"\r?\n", end, block)
     return f"{text}{end}{block}{end}" if not text or text.endswith("\n") else f"{text}{end}{end}{block}"
@@ -96,12 +96,12 @@ def without_block(text: str, block: str) -> str:
 
 
 def line_end(text: str) -> str:
-    """How the lines of a text end, so that a line that is added ends like the others."""
+    """The line ending of a text, for lines that are added."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
 def _items(bare: str, at: int) -> list[_Item]:
-    """The items of the object or list whose bracket stands at `at`."""
+    """The items of the object or list whose bracket is at `at`."""
     members, found, at = bare[at] == "{", [], _skip(bare, at + 1)
     while bare[at] not in "}]":
         name, start = None, at

@@ -1,5 +1,4 @@
 """Dialects: sets of tools as data. A dialect knows names, schemas and reply shapes, and no transport.
 
-`profiles` says what a dialect is and which there are; a module of each name lists its tools, and the one beside it with
-`_calls` does what they ask, which is imported when the first is called.
+`tool` defines what a dialect is and lists them; one module for each has its table of tools and their functions.
 """

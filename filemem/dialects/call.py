@@ -1,8 +1,8 @@
-"""Call a tool: arguments are checked here, once for every transport, and failures leave in the dialect's words.
+"""Call a tool: check its arguments, once for every transport, and word failures as the dialect does.
 
-A tool sees only arguments that satisfy its own schema, and none that is null: programs send that for what they leave
-open. Answers of tools that search or list keep to the dialect's budget. What is no FilememError is a defect and passes
-through.
+A tool gets only arguments that satisfy its schema; nulls are dropped, since programs send them for absent arguments.
+Answers of tools that search or list are cut to the dialect's budget. Any exception but FilememError is a defect and is
+not caught.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_DEPTH = 32  # nesting of arguments; what walks them later may recurse
 
 
 class Reply(NamedTuple):
-    """What a tool answered: an object or text, whether it is the report of a failure, and how it words an object."""
+    """The answer of a tool: an object or text, whether it is a failure, and the object as readable text."""
 
     payload: Payload
     is_error: bool
@@ -51,13 +51,13 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
 
 
 def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Payload:
-    """Call one tool as `call` does, for who words failures otherwise: FilememError is raised."""
+    """Call one tool as `call` does, but raise FilememError."""
     tool = tool_of(dialect, name)[1]
     return tool.call(memory, checked(tool, arguments))
 
 
 def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
-    """The arguments without nulls, `55.0` as 55, as JSON has it; BadInput if they do not satisfy the tool's schema."""
+    """The arguments without nulls, and with 55.0 as 55. Raises BadInput if they do not satisfy the tool's schema."""
     given = {name: value for name, value in arguments.items() if value is not None}
     _check_values(given)
     known: Mapping[str, object] = tool.input_schema.get("properties", {})
@@ -73,7 +73,7 @@ def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_values(arguments: Mapping[str, object]) -> None:
-    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting."""
+    """Refuse what no file can hold: NUL, lone surrogates, huge numbers, deep nesting. Raises BadInput."""
     waiting: list[tuple[str, object, int]] = [("", arguments, 0)]
     while waiting:
         path, value, depth = waiting.pop()
@@ -146,7 +146,7 @@ def within(answer: Answer, budget: int) -> Answer:
 
 
 def _shown(result: Any, step: int) -> Any:
-    """A result as it is shown at a step, in the order in which it came; `truncated` unless that is all of it."""
+    """A result as shown at a step, its keys in order; `truncated` is added if something was cut."""
     facts, lead, rest = _STEPS[step]
     if isinstance(result, str):
         return cut(result, lead) if lead else "…"
@@ -179,7 +179,7 @@ _TEXTS = ("decision", "reasoning", "text")
 
 
 def readable(answer: Answer) -> str:
-    """An answer as text, for clients that show no JSON: all that it says, what should be known first at the head."""
+    """An answer as text, for clients that show no JSON; notes come first."""
     said = [f"{name}: {_said(one)}" for name, one in answer.items() if name not in ("success", *_ENTRIES)]
     for name in _ENTRIES:
         found: Any = answer.get(name) or ()
@@ -200,7 +200,7 @@ def _entry(mark: str, one: Answer) -> str:
 
 
 def _line(text: str) -> str:
-    """A text as one line that steers nothing."""
+    """A text as one line without control characters."""
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 

@@ -1,4 +1,4 @@
-"""MAMA's four tools, as its reference page describes them, and the old names that its table of migration lists.
+"""MAMA's four tools, as its reference page describes them, and the old names of its migration table.
 
 Times are epoch seconds, as its page shows them; the HTTP routes show milliseconds.
 """
@@ -47,7 +47,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def decide(memory: Memory, fields: Arguments) -> tuple[Saved, str]:
-    """Save a decision, on a forked topic superseding all that hold, as these tools name none; and words on that."""
+    """Save a decision, and return a note. On a forked topic it supersedes all heads, as these tools name none."""
     try:
         return memory.save(**fields), ""
     except Conflict as fork:
@@ -87,7 +87,7 @@ def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
 
 
 def checkpoint(hit: Hit, unit: str) -> Answer:
-    """A checkpoint as it is loaded; its number is made from its id, its time is told in `unit`."""
+    """A checkpoint as it is loaded; its number is made from its id, its time is in `unit`."""
     names = f"id=number summary=content next_steps open_files record=id branch timestamp={unit}"
     return {**present.fields(hit, names), "status": "active"}
 
@@ -98,7 +98,7 @@ def listed(hits: Sequence[Hit], unit: str, query: str) -> list[Answer]:
 
 
 def shown(hit: Hit, unit: str, near: float = 0.0) -> Answer:
-    """One result; what another dialect wrote is told in the same keys, as far as they fit."""
+    """One result; a record of another dialect has the same keys, as far as they fit."""
     answer = present.fields(hit, f"id {_PARTS.get(hit.record.type, _NOTE)} created_at={unit} _type=type")
     if hit.scores or hit.score:
         answer["similarity"] = near
@@ -122,7 +122,7 @@ def _saved(saved: Saved) -> Answer:
 
 
 def waits(saved: Saved) -> str:
-    """What else a caller must know of a write: why it is not committed, or not found yet."""
+    """A note on a write that is not committed or not searchable yet."""
     told = f"; not committed yet: {saved.pending}" if saved.pending and not saved.commit else ""
     return told + "".join(f"; {one}" for one in (saved.degraded, saved.note) if one)
 

@@ -73,7 +73,7 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def freshness(age: float, scale: float, decay: float) -> float:
-    """What an age is worth: 1 for now, `decay` at an age of `scale`, by a bell curve."""
+    """The weight of an age: 1 for now, `decay` at an age of `scale`, on a bell curve."""
     return float(decay ** min((age / scale) ** 2, 1e6))
 
 
@@ -101,7 +101,7 @@ def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def _head(memory: Memory, topic: str) -> str:
-    """The decision that holds on a topic, else the last one."""
+    """The live decision on a topic, else the last one."""
     if not topic.strip():
         raise BadInput("topic is required", "or decisionId", field="topic")
     told = memory.history(topic)
@@ -112,7 +112,7 @@ def _head(memory: Memory, topic: str) -> str:
 
 
 def _outcome(arguments: Arguments, *more: str) -> str:
-    """The outcome in our words, or one of `more`; a reason for a failure says that it failed."""
+    """The outcome in our words, or one of `more`; a failure reason alone means failed."""
     stated = arguments.get("outcome") or ("failed" if arguments.get("failure_reason") else "pending")
     word = stated.strip().casefold()
     if word in more:
@@ -126,7 +126,7 @@ def _outcome(arguments: Arguments, *more: str) -> str:
 
 
 def _theirs(hit: Hit) -> str:
-    """The outcome in their words; that of a decision which does not hold is that it was superseded."""
+    """The outcome in MAMA's words; a decision that no longer holds is superseded."""
     record = hit.record
     if record.outcome == "pending" and (hit.superseded_by or record.status == WITHDRAWN):
         return SUPERSEDED

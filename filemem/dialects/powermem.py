@@ -68,7 +68,7 @@ def update_memory(memory: Memory, arguments: Arguments) -> Answer:
     hit = _allowed(memory, arguments)
     if hit.record.type == DECISION:
         raise BadInput(
-            "memory_id: this is a decision; its words stand",
+            "memory_id: this is a decision; its text cannot be changed",
             "save a new decision on its topic, or record its outcome with update",
             field="memory_id",
         )
@@ -160,7 +160,8 @@ def _reader(memory: Memory, arguments: Arguments) -> Reader:
 
 
 def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> Callable[[Hit], bool]:
-    """Whether a memory is of whom the call names, else of the default user, nobody or `anyone`, and passes filters."""
+    """Return the test of a search: the memory belongs to the user of the call, else to the default user or to none, or
+    to `anyone`; and it passes the filters."""
     filters = arguments.get("filters") or {}
     wanted = tuple((name, arguments[name]) for name in _OWNERS if arguments.get(name))
     tests = conditions(filters)
@@ -180,12 +181,12 @@ def _user(memory: Memory) -> str:
 
 
 def _owners(arguments: Arguments) -> dict[str, Any]:
-    """What of a call the index itself can tell."""
+    """The filters of a call that the index can apply."""
     return {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
 
 
 def _value(hit: Hit, key: str) -> object:
-    """What a filter's key means: a stated key, a time, else a key of the metadata, dotted where nested."""
+    """The value of a filter's key: a field, a time, or a key of the metadata, dotted if nested."""
     if key in STATED:
         return getattr(hit.record, key) or None
     if key == "created_at" and key not in hit.record.metadata:
@@ -199,7 +200,7 @@ def _value(hit: Hit, key: str) -> object:
 
 
 def _allowed(memory: Memory, arguments: Arguments) -> Hit:
-    """The memory that a call names; one of another user or agent looks as if it were not there."""
+    """The memory that a call names; one of another user or agent counts as missing."""
     named = arguments["memory_id"]
     hit = reader.find(memory, named, "memory_id")
     passes = _passing(memory, {**arguments, "run_id": "", "filters": {}}, anyone=True)

@@ -1,4 +1,4 @@
-"""How records are shown: one table of fields, of which each dialect takes some under its own names.
+"""How records are shown: one table of fields, from which each dialect takes some under its own names.
 
 Plain JSON: times as ISO 8601 UTC, collections as lists, nothing empty, nothing twice.
 """
@@ -45,7 +45,7 @@ _FOUND = f"{_HEAD} score holds? superseded_by? {_BODY} scores? snippet? highligh
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
-    """An answer without what is empty; False is a statement."""
+    """An answer without empty values; False is not empty."""
     return {name: one for name, one in answer.items() if one or one is False}
 
 
@@ -68,7 +68,7 @@ def outcomes(log: Iterable[Outcome]) -> list[Answer]:
 
 
 def content(record: Record) -> str:
-    """What was given to be remembered, as it was given: the decision, the summary, the text."""
+    """The text as the caller gave it: decision, summary or text."""
     if record.type == DECISION:
         return record.decision
     if not record.text:
@@ -78,7 +78,7 @@ def content(record: Record) -> str:
 
 
 def everything(record: Record) -> str:
-    """A record as one text, for those whose memories are texts."""
+    """A record as one text, for systems whose memories are texts."""
     parts = [content(record)]
     if record.type == DECISION:
         parts += [record.text, _listed("Rejected", record.rejected)]
@@ -96,12 +96,12 @@ def _listed(name: str, items: tuple[str, ...]) -> str:
 
 
 def reason(record: Record) -> str:
-    """Why the newest outcome came; empty where nobody said."""
+    """The reason of the newest outcome, or ""."""
     return record.outcomes[-1].reason if record.outcomes else ""
 
 
 def _hidden(record: Record) -> str:
-    """How many characters of a record a model reads and no reader sees."""
+    """The number of characters in a record that a model reads and a reader cannot see."""
     texts = (getattr(record, name) for name in ("title", "topic", "decision", "text", "next_steps", "limitation"))
     count = len(hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts))))
     return counted(count, "character") if count else ""
@@ -173,7 +173,7 @@ def _of_hit(hit: Hit, name: str) -> Any:
 
 
 def similarity(hit: Hit, asked: str = "") -> float:
-    """How likely a hit is about what was asked, 0..1: what other systems call similarity, and set thresholds on.
+    """How likely a hit answers the question, 0..1: what other systems call similarity and set thresholds on.
 
     The meaning of a text knows nothing of the topic that it was filed under, so one that is asked for by name counts.
     """
@@ -184,12 +184,12 @@ def similarity(hit: Hit, asked: str = "") -> float:
 
 
 def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
-    """The similarity of each hit, but never less than that of what stands below it: they fall along the list."""
+    """The similarity of each hit, raised to that of any hit below it, so that the values fall along the list."""
     return list(accumulate((similarity(hit, asked) for hit in reversed(hits)), max))[::-1]
 
 
 def around(result: Answer, limit: int) -> str:
-    """The snippet of a result, from where most of what was found in it fits into `limit` characters."""
+    """The part of a result's snippet, at most `limit` characters, that holds most matches."""
     snippet: str = result["snippet"]
     spans: Sequence[Sequence[int]] = result.get("highlight", ())
     if len(snippet) <= limit:
@@ -200,12 +200,12 @@ def around(result: Answer, limit: int) -> str:
 
 
 def asides(found: Results) -> Answer:
-    """What a reader of results should know before them."""
+    """Notes that come before the results."""
     return fields(found, "degraded? note?")
 
 
 def lacking(memory: Memory) -> Answer:
-    """Why the last answer of a memory may lack something; nothing if it does not."""
+    """Why the last answer may be incomplete; {} if it is complete."""
     return {"degraded": memory.lacked} if memory.lacked else {}
 
 
@@ -213,7 +213,7 @@ def lacking(memory: Memory) -> Answer:
 
 
 def saved(value: Saved) -> Answer:
-    """What a write did."""
+    """The result of a write."""
     waiting = "; written, but not committed yet" if value.pending and not value.commit else ""
     near = [{**fields(one, "id title topic hint"), "similarity": round(one.similarity, 3)} for one in value.similar]
     return {
@@ -234,7 +234,7 @@ def hit(
     edited: bool = False,
     names: Mapping[str, Name] = MappingProxyType({}),
 ) -> Answer:
-    """One result: `whole` as it is read, or as a search `found` it; `names` are those of records that it leads to."""
+    """One result: `whole` as read by id, or as `found` by a search; `names`: of records that it refers to."""
     titles = {one: {"title": name.title} for one, name in names.items() if name.title}
     related = [
         {"kind": edge.kind, "id": edge.target, **titles.get(edge.target, {}), "reason": edge.reason}
@@ -251,12 +251,12 @@ def hit(
 
 
 def _note(value: Hit, edited: bool) -> str:
-    """Everything that makes a record less than it seems, in one note."""
+    """Everything that limits a record, in one note: its status, conflicts, uncommitted changes."""
     record = value.record
     notes = [_STATUS.get(record.status, "") if record.type == DECISION else "", value.vacancy]
     notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (len(value.heads) > 1)
     notes += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
-    notes += ["holds today for a decision that was found"] * value.brought_in
+    notes += ["replaces a decision that was found"] * value.brought_in
     if record.visibility == "private":
         notes.append("private: never committed")
     elif not value.provenance.commit:
@@ -265,7 +265,7 @@ def _note(value: Hit, edited: bool) -> str:
 
 
 def provenance(value: Hit, *, whole: bool = True) -> Answer:
-    """Who wrote a record, when, in which commit; of who has changed it since, all or only the last."""
+    """Author, date and commit of a record, and its edits since, all or only the last."""
     by = value.provenance
     told = {**fields(by, "author agent commit"), "date": time(by.date), "branch": by.branch}
     if by.default:
@@ -278,7 +278,7 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
 
 
 def why(value: Why, names: Mapping[str, Name]) -> Answer:
-    """The decisions that code rests on, the surest first."""
+    """The decisions behind some code, the surest first."""
     results = [
         {**hit(one.hit, names=names), **fields(one, "kind because"), **fields(one.hit, "drifted? gone?")}
         for one in value.reasons
@@ -325,7 +325,7 @@ def revisions(edits: Iterable[Revision]) -> list[Answer]:
 
 
 def comparison(value: Comparison) -> Answer:
-    """What a branch does to the memory; `counts` by kind, in the order of the effects."""
+    """The changes of a branch; `counts` by kind, in the order of the changes."""
     effects = [
         fields(one, "kind id? type topic? title path? details?")
         | filled({"others": [other._asdict() for other in one.others]})
@@ -341,6 +341,6 @@ def moment(value: Moment) -> Answer:
 
 
 def topic(value: Topic) -> Answer:
-    """A topic with what holds today."""
+    """A topic with its live decisions."""
     told = fields(value, "number? topic stated title decisions ids=heads path? note=vacancy?")
     return {**told, "heads": len(value.heads), "forked": value.forked, "latest": time(value.latest)}

@@ -1,7 +1,7 @@
-"""The memory as everybody may read it: without private records, and without a word about them.
+"""The memory without private records: nothing shows that they exist.
 
-Code that a caller sends does not name its reader, and a tool that a profile does not list was not chosen by the user:
-both are shown nothing private, whoever wrote it.
+Code sent by a caller does not say who reads, and a tool that the profile does not list was not chosen by the user:
+neither sees private records, whoever wrote them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def public(record: Record) -> bool:
-    """Whether a record neither states that it is private nor lies in the folder of those that are."""
+    """Whether a record is neither marked as private nor in the private folder."""
     return record.visibility != "private" and not is_private(record.path)
 
 
@@ -32,9 +32,9 @@ def _absent(asked: str) -> NotFound:
 
 
 class PublicMemory:
-    """What the reading tools ask of a memory. The memory as it was, `at`, needs no care: commits have nothing private.
+    """A `Memory` without private records; for one, every method raises NotFound as if it did not exist.
 
-    Of what is private every method raises NotFound, as of what is not there.
+    A past state (`at`) needs no care: commits contain nothing private.
     """
 
     personal = None

@@ -1,4 +1,4 @@
-"""Who reads, and what is meant for them: the tools of other systems search and find on behalf of a reader."""
+"""Who reads, and which records they may see: the tools of other systems search on behalf of a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at
 
 
 class Reader(NamedTuple):
-    """Who reads, as it says: no lock, it keeps things out of the way. A project that is empty means any."""
+    """Who reads, as the caller states it: a courtesy, not access control. An empty project means any."""
 
     agent: str
     department: str = NOWHERE
@@ -29,11 +29,11 @@ class Reader(NamedTuple):
 
     @classmethod
     def of(cls, memory: Memory, agent: str = "", department: str = "", project: str = "") -> Reader:
-        """The reader that a call names, else the one that the user has configured."""
+        """The reader that a call names, else the configured one."""
         return cls(agent or memory.agent or NOBODY, department or NOWHERE, project)
 
     def may_see(self, record: Record) -> bool:
-        """Whether a record is meant for this reader: private ones for the agent that they name."""
+        """Whether this reader may see a record: a private one only if it names this agent."""
         visibility = record.visibility if record.type == OBSERVATION else "public"
         if visibility == "private":
             return bool(record.agent) and fold(self.agent) == fold(record.agent)
@@ -53,8 +53,8 @@ def search(
 ) -> Results:
     """Find the `wanted` first hits that pass, best first; without a query the newest first.
 
-    What the reader may not see is not spoken of either: an answer without hits says what it would without such records.
-    `passes` is what else the index cannot tell, `how` further arguments of the facade's search.
+    Hidden records are not mentioned either: an answer without hits reads as if they did not exist. `passes`: a test
+    that the index cannot make; `how`: further arguments of `Memory.search`.
     """
     kept: dict[str, Hit] = {}
     at, size, seen = 0, min(wanted + _SPARE, _MOST), False
@@ -77,7 +77,7 @@ def search(
 
 
 def page(found: Results, offset: int, limit: int) -> Results:
-    """A part of all that was found up to its end; where it lies past the last hit, the note says so."""
+    """A page of what was found; if it lies past the last hit, the note says so."""
     hits = found.hits[offset : offset + limit]
     if hits or not found.hits:
         return found.replace(hits=hits)
@@ -85,7 +85,7 @@ def page(found: Results, offset: int, limit: int) -> Results:
 
 
 def find(memory: Memory, reference: object, field: str) -> Hit | None:
-    """Find a record by number, number as text, or id as the facade takes it; None where there is none."""
+    """Find a record by number, number as text, or any name that `Memory.get` takes; None if there is none."""
     text = str(reference).strip()
     if isinstance(reference, bool) or not text:
         raise BadInput(f"{field} must be the id of a record", field=field)
@@ -102,7 +102,7 @@ def find(memory: Memory, reference: object, field: str) -> Hit | None:
 
 @contextmanager
 def in_words(**names: str) -> Iterator[None]:
-    """Let failures name the caller's arguments where they would name our fields: `in_words(text="context_text")`."""
+    """Make failures name the caller's arguments instead of our fields: `in_words(text="context_text")`."""
     try:
         yield
     except BadInput as error:

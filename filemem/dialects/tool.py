@@ -1,6 +1,6 @@
 """A dialect is data: tools, resources, prompts and the wording of failures; a profile says what of it is listed.
 
-This module answers for the registry before anything heavy is imported: standard library and `filemem.errors` only.
+This module is imported before anything heavy: it uses the standard library and `filemem.errors` only.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Resource(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """What a prompt asks the user for; `usual` stands where nothing is said."""
+    """An argument of a prompt; `usual` is used if the user gives none."""
 
     name: str
     description: str
@@ -185,8 +185,8 @@ def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any
 def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, ...]:
     """Read a table of tools: `name reads|writes|deletes [open] [cut]: description`, and its arguments indented below.
 
-    `open` lets names pass that are not listed, `cut` keeps to the dialect's budget; `calls` have the tools' names. What
-    stands below a row `unlisted` is taken and not shown.
+    `open` accepts arguments that are not in the table, `cut` cuts answers to the dialect's budget; `calls` are named as
+    the tools. Arguments below a row `unlisted` are accepted and not listed.
     """
     known = {call.__name__: call for call in calls}
     found = []
@@ -238,7 +238,7 @@ def _prefixed(tool: Tool, prefix: str) -> Tool:
 
 
 def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
-    """Find a tool, of another profile if need be, and the dialect whose words it answers in."""
+    """Find a tool, in another profile if needed, and its dialect."""
     for owner in (dialect, *(profile(other).dialect for other in dialect.others)):
         for tool in owner.tools:
             if tool.name == name:
@@ -259,7 +259,7 @@ def envelope(error: FilememError) -> dict[str, object]:
 
 
 def sentence(error: FilememError) -> str:
-    """A failure in one sentence that names the argument at fault, for systems that have no place of its own for it."""
+    """A failure in one sentence that names the invalid argument, for systems without a separate field for it."""
     field = error.field if isinstance(error, BadInput) else ""
     return error.message if field in error.message else f"{field}: {error.message}"
 

@@ -264,7 +264,7 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            raise BadInput(f"{path} is no regular file of up to {limit} bytes", "links are not followed", field="path")
+            raise BadInput(f"{path} is not a regular file up to {limit} bytes", "links are not followed", field="path")
         with open(fd, "rb", buffering=0, closefd=False) as file:
             return file.read()
     finally:

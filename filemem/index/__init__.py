@@ -1,8 +1,8 @@
-"""The search index of one work tree: derived, disposable, shared by processes. `Index` is all that others need.
+"""The search index of one work tree: derived, disposable, shared by processes. Other packages use `Index` only.
 
-Rule: it knows documents and chain facts and nothing of Git, files or the clock; and it never answers "nothing" where
-the truth is "broken": what it can not use raises `IndexDamaged`, what it lacks is said in `degraded`. Nothing that the
-writer makes is visible to anyone until the database is committed; what a power cut loses shows in the checksums.
+Rule: it knows documents and chain facts, and nothing of Git, files or the clock. It never answers "nothing" if it is
+broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks. Nothing that the writer makes is visible
+until the database is committed; checksums show what a power cut lost.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Progress = Callable[[int, int], object]  # documents done, documents in all
 
 
 class Index(Search):
-    """The index of a store, open for questions and, if this process is the writer, for changes."""
+    """The index of a store, open for queries and, if this process is the writer, for changes."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -64,9 +64,9 @@ class Index(Search):
         self._inode: list[int] = []  # of the file that is locked
 
     def overlaid(self, layer: Layer, dates: Dates, *, alone: bool = False) -> Self:
-        """Return this index with other documents in place of some; nothing is written, and its vectors are used.
+        """Return this index with some documents replaced in memory; nothing is written, and its vectors are used.
 
-        `alone`: what the layer has is all there is; nothing is read, and nothing found by meaning.
+        `alone`: the layer is the whole content; nothing is read, and nothing is found by meaning.
         """
         if alone:
             return type(self)(Path(os.devnull), None, dates, layer=layer)
@@ -82,7 +82,7 @@ class Index(Search):
 
     @property
     def sound(self) -> bool:
-        """Whether something was built that can be read."""
+        """Whether there is an index that can be read."""
         try:
             return self.exists
         except IndexDamaged:
@@ -90,7 +90,7 @@ class Index(Search):
 
     @property
     def lacks_meaning(self) -> str:
-        """Why nothing, or not everything, is found by meaning and what to do, or ""."""
+        """Why search by meaning is incomplete, and what to do about it, or ""."""
         if self.model is None:
             return NO_MODEL
         with self._now():
@@ -98,19 +98,19 @@ class Index(Search):
             return (gap and self.model.trouble) or (self.exists and gap) or ""
 
     def crowded(self, *, old: bool) -> bool:
-        """Whether what waits should be folded in now: it is much, or, if that counts, the first of it is `old`."""
+        """Whether waiting saves should be folded in now: there are many or, if that counts, the first is `old`."""
         items = self.waiting()
         waited = any(self._clock() - item.saved > LONG_WAITING for item in items[:1])
         return len(items) >= MANY_WAITING or (old and waited)
 
     @property
     def is_writer(self) -> bool:
-        """Whether this process is the writer now; a lock on a file that was deleted keeps nobody out: it is none."""
+        """Whether this process is the writer now; a lock on a deleted file does not count."""
         return self._writer is not None and self._inode == mark(self.root / "lock")[:1]
 
     @property
     def writable(self) -> bool:
-        """Whether this process is the writer; becomes it, until `close`, if no other process is."""
+        """Become the writer until `close`, if no other process is; return whether this process is the writer."""
         if self.is_writer:
             return True
         self.stand_back()
@@ -125,18 +125,18 @@ class Index(Search):
         return True
 
     def stand_back(self) -> None:
-        """Let others write."""
+        """Let another process write."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
     @property
     def notes(self) -> Notes:
-        """What was remembered by `note`."""
+        """The notes kept by `note`."""
         return Notes(**(read_file(self.root / "notes.json") or {}))
 
     def note(self, **news: Any) -> None:
-        """Remember fields of `Notes`; the others stay."""
+        """Keep some fields of `Notes`; the others stay."""
         before = self.notes
         if (after := before._replace(**news)) != before:
             with writing(self.root):
@@ -148,7 +148,7 @@ class Index(Search):
             return self._fresh.items()
 
     def manifest(self) -> dict[str, Entry]:
-        """Return what the index was built from, what waits included: path -> entry.
+        """Return what the index was built from, including waiting saves: path -> entry.
 
         Take it before scanning the store, or a record saved in between looks removed.
         """
@@ -158,7 +158,7 @@ class Index(Search):
             return {path: entry for path, entry in entries.items() if entry}
 
     def verify(self) -> list[str]:
-        """Compare every file in use with its checksum; return what is wrong."""
+        """Compare every file in use with its checksum; return the damaged ones."""
         try:
             with self._now():
                 if self._seal.name:
@@ -179,7 +179,7 @@ class Index(Search):
             self._fresh.push(doc.path, doc, entry)
 
     def push_removed(self, path: str) -> None:
-        """Take a record out of what every process finds, at once; needs no lock."""
+        """Make a removed record invisible to every process at once; needs no lock."""
         with self._lock:
             self._fresh.push(path, None, None)
 
@@ -193,7 +193,7 @@ class Index(Search):
         waited: Iterable[Item] | None = None,  # what waited when the look began; what was saved since stays, and wins
         anew: bool = False,  # build it anew; the changes are all files
     ) -> None:
-        """Bring the index up to date: what waits and the given changes, all at once or not at all.
+        """Update the index with waiting saves and the given changes, all or nothing.
 
         Raises Locked: another process is the writer; IndexDamaged: there is nothing to build upon.
         """
@@ -219,7 +219,7 @@ class Index(Search):
                 self.stand_back()
 
     def close(self) -> None:
-        """Let others write; forget what is open."""
+        """Let another process write, and close everything."""
         with self._lock:
             self.stand_back()
             self._db.close()
@@ -227,7 +227,7 @@ class Index(Search):
 
 
 class _Work(NamedTuple):
-    """What a change amounts to, worked out before anything is written."""
+    """The work of a change, computed before anything is written."""
 
     before: Mapping[str, Entry]  # the manifest as it is
     entries: dict[str, Entry | None]  # what it shall say of the paths that differ; None where one is gone
@@ -239,7 +239,7 @@ class _Work(NamedTuple):
 def _planned(
     items: Iterable[Item], before: Mapping[str, Entry], changes: Iterable[Change], load: Load, seen: Manifest
 ) -> _Work:
-    """What the next generation shall hold: what there was, what waits, then the changes, the later winning."""
+    """The content of the next generation: the old one, waiting saves, then the changes; the later wins."""
     changed = {change.path: change.entry for change in changes}
     waiting = {item.path: item for item in items if item.path not in changed}
     entries = {path: item.entry for path, item in waiting.items()} | changed
@@ -267,7 +267,7 @@ def _planned(
 
 
 def _make(root: Path, base: Seal, work: _Work, model: Model | None, dates: Dates, progress: Progress | None) -> None:
-    """Build the next generation upon one, or upon nothing, and use it; raises `BrokenStore`, `IndexDamaged`."""
+    """Build the next generation from another or from nothing, and use it; raises `BrokenStore`, `IndexDamaged`."""
     import shutil  # 2 ms, for its archives; most commands build nothing
 
     with writing(root):
@@ -321,7 +321,7 @@ def _stage(root: Path, base: Seal) -> Path:
 def _fill(
     staged: Path, number: int, work: _Work, model: Model | None, dates: Dates, progress: Progress | None
 ) -> tuple[dict[str, Row | None], int]:
-    """Put documents into a staged folder; return their rows, None for what is gone, and how many lack vectors."""
+    """Write documents into a staged folder; return their rows, None for removed ones, and how many lack vectors."""
     words = WordsWriter(staged / WORDS)
     for path in work.gone:
         words.remove(path)

@@ -130,7 +130,7 @@ def _body(record: Record) -> tuple[str, ...]:
 
 
 class IndexDamaged(BrokenStore):
-    """The index can not be used and must be rebuilt; the records are not affected."""
+    """The index cannot be used and must be rebuilt; the records are not affected."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -140,7 +140,7 @@ class IndexDamaged(BrokenStore):
 
 def refused(number: int) -> BrokenStore:
     """Return the error for something that the system refused a library, by its number."""
-    told = f"the search index can not be written or read: {os.strerror(number)}"
+    told = f"the search index cannot be written or read: {os.strerror(number)}"
     return BrokenStore(told, "check the free space, and who may write there; the records are not affected")
 
 
@@ -154,7 +154,7 @@ def writing(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BrokenStore(
-            f"the index folder {root} can not be written: {error.strerror or error}",
+            f"the index folder {root} cannot be written: {error.strerror or error}",
             "make it writable, free some space, or let the index live in your cache folder",
         ) from error
 
@@ -200,7 +200,7 @@ def mark(path: Path) -> list[int]:
 
 
 def checksum(path: Path) -> int:
-    """Return the CRC-32 of a file; -1 where it can not be read."""
+    """Return the CRC-32 of a file; -1 where it cannot be read."""
     try:
         return zlib.crc32(path.read_bytes())
     except OSError:
@@ -250,7 +250,7 @@ class Fresh:
         self._items: dict[str, Item] = {}
 
     def push(self, path: str, doc: Doc | None, entry: Entry | None) -> None:
-        """Add an entry; raises `BrokenStore` where the folder can not be written."""
+        """Add an entry; raises `BrokenStore` where the folder cannot be written."""
         entry = Entry(doc.blob) if doc and entry is None else entry
         last = max((item.saved for item in self._items.values()), default=0)
         said: dict[str, Any] = {"path": path, "entry": entry}

@@ -1,6 +1,6 @@
 """The embedding model, before it is loaded: nothing heavy is imported until the first text is to be compared.
 
-Rule: nothing is fetched from the network, and a model that can not be had is a reason in words (`ModelUnavailable`).
+Rule: nothing is fetched from the network, and a model that cannot be had is a reason in words (`ModelUnavailable`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Model:
 
     @property
     def trouble(self) -> str:
-        """Why it can not be had and what to do, or ""; loads it."""
+        """Why it cannot be had and what to do, or ""; loads it."""
         try:
             _ = self.table
         except ModelUnavailable as error:

@@ -1,7 +1,7 @@
 """What can be asked of an index: the best records for a query, listings and lookups; of a generation and of what waits.
 
 Rule: restrictions hold inside retrieval, so an answer is short only where there is no more. The generation's statistics
-decide what a word is worth, also in what waits; what can not be compared by meaning is found by its words, and said in
+decide what a word is worth, also in what waits; what cannot be compared by meaning is found by its words, and said in
 `degraded`.
 """
 

@@ -60,7 +60,7 @@ Match = tuple[float, tantivy.DocAddress]  # what one document that was found sco
 def border() -> Iterator[None]:
     """Turn what Tantivy throws into `IndexDamaged`, and what the system refused it into `BrokenStore`.
 
-    A panic in Rust arrives as an exception that is no `Exception` and whose class can not be imported.
+    A panic in Rust arrives as an exception that is no `Exception` and whose class cannot be imported.
     """
     try:
         yield

@@ -1,8 +1,7 @@
 """The facade: everything filemem does, once, for the command line, MCP, HTTP and Python alike.
 
-One call at a time is at work; a look at the files has a lock of its own, so that a search does not wait for an index
-that is being built. A verb is imported when it is called: a search that ends with its process imports no more than it
-uses.
+Calls run one at a time. Looking at the files has its own lock, so that a search does not wait while an index is built.
+A verb is imported when it is first called, so that a one-shot search imports only what it uses.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ MOST_HITS, MOST_PASSED = 1_000, 1_000_000
 
 
 def __getattr__(name: str) -> Any:
-    """The module of a verb: it is imported when it is first asked for."""
+    """Import the module of a verb at its first use."""
     if name.startswith("_"):
         raise AttributeError(name)
     return import_module(f"{__name__}.{name}")
 
 
 class Memory:
-    """The memory of one Git work tree. Safe to use from several threads; one call at a time is at work."""
+    """The memory of one Git work tree. Safe to use from several threads; calls run one at a time."""
 
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
         self.work_tree = store.code.work_tree  # to which the paths of hits are relative
@@ -75,8 +74,8 @@ class Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
         `folder`, `store`: as for `Store`, errors too; `serving`: a watcher will keep the index in step; `progress`:
-        called with records done and in all; `look`: bring the index in step, else only what reads the files themselves
-        may be asked; `stays`: look again before later questions and saves, for a program that has no watcher.
+        called with (records done, records in all); `look`: update the index first, else only methods that read files
+        may be called; `stays`: check the files again before later calls, for a program without a watcher.
         """
         memory = cls(Store(folder, store, serving=serving), progress)
         keeper = memory.keeper
@@ -96,7 +95,7 @@ class Memory:
             return self._past
 
     def close(self) -> None:
-        """Release everything."""
+        """Close everything."""
         for action in self.closing:
             action()
         with self.keeper.lock:
@@ -112,12 +111,12 @@ class Memory:
 
     @property
     def lacked(self) -> str:
-        """Why answers may lack something, or ""."""
+        """Why answers may be incomplete, or ""."""
         return self.keeper.degraded
 
     @property
     def lacks_meaning(self) -> str:
-        """Why nothing, or not everything, is found by meaning and what to do, or ""."""
+        """Why search by meaning is incomplete, and what to do about it, or ""."""
         return self._store.index.lacks_meaning
 
     def now(self) -> int:
@@ -125,7 +124,7 @@ class Memory:
         return self._store.clock()
 
     def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
-        """Finish what waits for the repository, and bring the index in step. Arguments as for `Keeper.refresh`."""
+        """Finish pending saves, and update the index. Arguments as for `Keeper.refresh`."""
         fields.flag("full", full)
         look = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
         if full and self._store.serving and not self._store.repo.unfinished:
@@ -133,7 +132,7 @@ class Memory:
         return look
 
     def rebuild(self) -> Look:
-        """Build the index anew from the files; the old one serves until the switch."""
+        """Rebuild the index from the files; the old one answers until the switch."""
         return self.keeper.look(anew=True)
 
     def search(
@@ -178,7 +177,7 @@ class Memory:
         return self.keeper.read(lambda store: verbs.history.revisions(store, ids))
 
     def diff(self, between: str = "") -> Comparison:
-        """What a branch does to the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
+        """What a branch changes in the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
         return self.keeper.read(lambda store: verbs.diff.compare(store, between))
 
     def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
@@ -189,11 +188,11 @@ class Memory:
         return self.keeper.read(lambda s: verbs.timeline.timeline(s, **asked, depth_before=before, depth_after=after))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
-        """The checkpoint to go on from, and a note where it is another branch's or author's."""
+        """The checkpoint to resume from, with a note if it is of another branch or author."""
         return self.keeper.read(lambda store: verbs.timeline.latest_checkpoint(store, fields.line("branch", branch)))
 
     def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
-        """What a session should know at its start. Nothing is brought in step first. Arguments as for `brief.brief`."""
+        """What a session should know at its start. Does not update the index. Arguments as for `brief.brief`."""
         most = fields.whole("budget", budget, verbs.brief.LEAST, verbs.brief.MOST)
         with self.keeper.lock:
             self._store.refuse_missing()
@@ -201,7 +200,7 @@ class Memory:
             return verbs.brief.brief(self._store, most, named)
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
-        """The topics that have these words in their name or title, and what holds on each."""
+        """The topics with these words in their name or title, and the live decision of each."""
         return self.keeper.read(lambda store: verbs.timeline.topics(store, fields.line("prefix", prefix)))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
@@ -210,26 +209,26 @@ class Memory:
         return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
 
     def edited(self, hit: Hit) -> bool:
-        """Whether a hit's file has changes that are not committed, so that its commit does not have all of it."""
+        """Whether a hit's file has uncommitted changes, which its commit lacks."""
         if not isinstance(hit, Hit):
             raise BadInput(f"hit must be one that an answer holds, not {fields.shown(hit)}", field="hit")
         with self.keeper.lock:
             return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
 
     def why(self, path: str, *, limit: int = 10) -> Why:
-        """Which decisions a file rests on, or `PATH:LINE`, the surest first. Raises BadInput, NotFound."""
+        """The decisions behind a file, or `PATH:LINE`, the surest first. Raises BadInput, NotFound."""
         most = fields.whole("limit", limit, 1, MOST_HITS)
         return self.keeper.read(lambda store: verbs.why.why(store, fields.path("path", path), most))
 
     def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
-        """Read every record: how many there are, and what is wrong. Arguments and errors as for `check.check`."""
+        """Check every record: how many there are, and their problems. Arguments and errors as for `check.check`."""
         named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
         with self.keeper.lock:
             self._store.refuse_missing()
             return verbs.check.check(self._store, named, since)
 
     def status(self) -> dict[str, Any]:
-        """How the memory stands: counts, index, what waits for a commit, problems."""
+        """The state of the memory: counts, index, pending saves, problems."""
         found = self.keeper.read(lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble)))
         return {**found, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
 
@@ -246,7 +245,7 @@ class Memory:
         return self.keeper.write(lambda store: verbs.update.update(store, id, given))
 
     def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
-        """Put what was written by hand in the place of a record's file. Errors as for `update.edit`."""
+        """Replace a record's file with an edited version. Errors as for `update.edit`."""
         return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
 
     def undo(self) -> Saved:
@@ -263,15 +262,15 @@ class Memory:
         return self.keeper.write(lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret))
 
     def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
-        """Bring a record back that was deleted. Errors as for `forget.restore`."""
+        """Restore a deleted record. Errors as for `forget.restore`."""
         return self.keeper.write(lambda store: verbs.forget.restore(store, id, agent, allow_secret=allow_secret))
 
     def purge_command(self, id: str) -> str:  # noqa: A002
-        """The command that takes a record out of Git's history, and what it cannot reach; nothing is run."""
+        """The command that removes a record from Git's history, and what it cannot reach. Runs nothing."""
         return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
 
     def sync(self) -> Synced:
-        """Merge what others saved with what was saved here, and push. Errors as for `filemem.memory.sync.sync`."""
+        """Fetch, merge and push. Errors as for `filemem.memory.sync.sync`."""
         before = self._store.repo.head()
         try:
             done = verbs.sync.sync(self._store)

@@ -29,7 +29,7 @@ class Similar(NamedTuple):
 
 
 def similar(store: Store, record: Record) -> tuple[Similar, ...]:
-    """Records that say nearly what a new one says, and a topic that is spelt nearly alike; none where that fails."""
+    """Find records that say nearly the same as a new one, and a topic of nearly the same name; () on failure."""
     if record.type == CHECKPOINT:
         return ()
     try:
@@ -41,7 +41,7 @@ def similar(store: Store, record: Record) -> tuple[Similar, ...]:
 
 
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
-    """The records nearest by meaning that share words too, but those that are replaced; a command knows words alone."""
+    """Yield live records that are near in meaning and share words. A command compares words only."""
     own, without = _text(record), {record.id, *(record.supersedes or ())}
     asked = Terms(tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS], text=own[:GIST])
     depth, mode = (LOOKED_AT, "vector") if store.serving else (READ, "keyword")
@@ -62,7 +62,7 @@ def _alike(store: Store, record: Record) -> Iterator[Similar]:
 
 
 def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
-    """A topic that is spelt like a new one, or one of the two has all words of the other, and decisions share some."""
+    """Yield a topic spelt like a new one, or one that has all its words, if their decisions share words too."""
     key = topic_key(record.topic) if record.type == DECISION and not record.supersedes else ""
     topics = [one for one, _ in store.index.terms("topic", key[:3]) if one != key] if key else []
     words, spelt = set(key.split("_")), alike(key, topics, 1, NEAR_TOPIC)
@@ -76,7 +76,7 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
 
 
 def apart(record: Record, replaced: Record) -> str:
-    """Warn of a decision that has no word in common with the one that it replaces on its topic."""
+    """Return a warning if a decision shares no word with the one that it replaces; else ""."""
     alike = record.title.split()[:1] == replaced.title.split()[:1]  # `Use REST`, `Use GraphQL`
     if alike or query.topical(_text(record), _text(replaced)):
         return ""
@@ -89,13 +89,14 @@ def _text(record: Record) -> str:
 
 
 def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bool) -> str:
-    """Say in one sentence why a search shows nothing: `matched` records match all the same, `offset` of them were
-    passed over; `asked`: the query had words.
+    """Explain in one sentence why a search shows nothing.
+
+    `matched`: how many records match, of which `offset` were skipped; `asked`: whether the query had words.
     """
     if matched:
         return passed_over(matched, offset)
     if not store.index.count():
-        begin = "no memory here yet: filemem init, or just save" if store.absent else NOTHING_YET
+        begin = "there is no memory here yet: run `filemem init`, or save something" if store.absent else NOTHING_YET
         return "" if store.obstacle() or not store.index.exists else begin
     for field, name in FIELDS.items():
         for value in getattr(wanted, field):
@@ -107,13 +108,13 @@ def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bo
 
 
 def passed_over(matched: int, offset: int) -> str:
-    """Say that an offset lies past the last hit; `matched` is how many there are, at least one."""
+    """Explain that an offset lies past the last of `matched` hits."""
     counted = "only 1 record matches" if matched == 1 else f"only {matched:,} records match"
     return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
 
 
 def nothing_like(asked: bool, *, restricted: bool) -> str:
-    """Say that nothing is like what was `asked`, or, where nothing was, that nothing is there to list."""
+    """Explain that nothing is similar to what was `asked` or, without a question, that there is nothing to list."""
     if asked:
-        return f"no record{' among those that pass the restrictions' if restricted else ''} is like the query"
-    return "no record passes these restrictions" if restricted else NOTHING_YET
+        return f"no record{' that passes the filters' if restricted else ''} is similar to the query"
+    return "no record passes these filters" if restricted else NOTHING_YET

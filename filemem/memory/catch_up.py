@@ -1,8 +1,8 @@
-"""Bringing the index in step with the files: scan, diff, apply. The one way, whatever changed them.
+"""Update the index from the files: scan, diff, apply. There is one way, whatever changed them.
 
-Nothing but its file can make a document stale, and the tombstone that hides it. A HEAD that others moved to other
-records means that every file may have changed: a full look, and no more. `Keeper` says when to look, and answers from
-what was found: one call at a time is at work, but none waits for an index that is being built.
+Only its file or a tombstone can make a document stale. If another program moved HEAD to other records, every file may
+have changed: that means a full look, and no more. `Keeper` decides when to look and answers questions: one call runs at
+a time, but none waits for an index that is being built.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def catch_up(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Look:
-    """Bring the index in step with the files.
+    """Update the index from the files.
 
-    `full` looks at every file, not only at folders whose time changed and at `hints`, the absolute paths that a watcher
-    named. `fold` takes in what waits, however little it is: else it waits until it is much, or in a server old, as a
-    command would load the model for it. `anew` builds the index from all files; the old one answers until the switch.
+    `full` looks at every file, not only at folders whose time changed and at `hints`, absolute paths from a watcher.
+    `fold` folds waiting saves in at once; else they wait until there are many or, in a server, until they are old: a
+    command would load the model for them. `anew` rebuilds the index; the old one answers until the switch.
     """
     index, was, known = store.index, store.index.notes, {} if anew else store.index.notes.folders
     written = store.files.changed_folders(known)
@@ -89,7 +89,7 @@ def catch_up(
 
 
 def _forgotten(store: Store) -> str:
-    """What the folder of tombstones looks like; "" where there is none."""
+    """The state of the folder of tombstones; "" if there is none."""
     try:
         found = (store.folder / FORGOTTEN).stat()
     except OSError:
@@ -98,7 +98,7 @@ def _forgotten(store: Store) -> str:
 
 
 def knows_head(store: Store) -> bool:
-    """Whether the index has heard of the records that HEAD holds; a HEAD that moved without touching them is noted."""
+    """Whether the index knows the records of HEAD; notes a HEAD that moved without touching them."""
     head = store.repo.head() or ""
     known = knows(store, head)
     if known and store.index.notes.head != head:
@@ -108,13 +108,13 @@ def knows_head(store: Store) -> bool:
 
 
 def knows(store: Store, commit: str) -> bool:
-    """Whether the index has heard of the records that a commit holds; "" stands for the time before the first."""
+    """Whether the index knows the records of a commit; "" means before the first commit."""
     noted = store.index.notes.head
     return noted == commit or bool(noted and commit and _records_of(store, noted) == _records_of(store, commit))
 
 
 def _records_of(store: Store, commit: str) -> str | None:
-    """The tree that a commit has for the store; None where it has none."""
+    """The tree of the store in a commit; None if it has none."""
     if store.files.store == TOP:
         return store.repo.objects.root(commit) or None
     item = store.repo.item(store.files.store, commit)
@@ -122,13 +122,13 @@ def _records_of(store: Store, commit: str) -> str | None:
 
 
 def overdue(store: Store) -> bool:
-    """Whether every file should be looked at again: a write in place shows in no folder's time."""
+    """Whether a full look is due: a file written in place does not change its folder's time."""
     notes = store.index.notes
     return not 0 <= time.time_ns() - notes.looked <= max(TICK, PACE * notes.cost)
 
 
 class Keeper:
-    """Keeps the index of one open store in step, and answers from it."""
+    """Keeps the index of an open store up to date, and answers from it."""
 
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
         self.store = store
@@ -143,7 +143,7 @@ class Keeper:
 
     @property
     def degraded(self) -> str:
-        """Why answers may lack something, or ""."""
+        """Why answers may be incomplete, or ""."""
         unbuilt = "" if self.store.index.sound or self.store.absent else "the search index is not built yet"
         if unbuilt and self._newest and self._newest.unread:
             unbuilt += f"; until then only the newest {FIRST} records are searched, {self._newest.unread:,} are not"
@@ -151,7 +151,7 @@ class Keeper:
         return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
 
     def finish(self) -> None:
-        """Finish what the journal holds."""
+        """Finish the saves in the journal."""
         if self.store.repo.unfinished:
             from filemem.repo import commit  # noqa: PLC0415 - 5 ms; seldom needed
 
@@ -159,7 +159,7 @@ class Keeper:
                 self.trouble = made.trouble or self.trouble
 
     def refresh(self, *, full: bool, hints: Collection[str]) -> Look:
-        """Finish what waits for the repository, then look: at every file, or where hints and folder times point."""
+        """Finish pending saves, then look: at every file, or where hints and folder times point."""
         with self.lock:  # what a save under way has written is found once that save is done
             pass
         with self.looking:
@@ -168,7 +168,7 @@ class Keeper:
             return self.look(full=full, fold=full, hints=hints, anew=damaged)
 
     def look(self, *, hints: Iterable[str] = (), anew: bool = False, **how: bool) -> Look:
-        """Look at the files; build the index anew where it is damaged. Only a server stays the writer of the index."""
+        """Look at the files; rebuild a damaged index. Only a server remains the index's writer."""
         with self.looking:
             try:
                 return catch_up(self.store, hints=hints, anew=anew, progress=self._progress, **how)
@@ -179,9 +179,9 @@ class Keeper:
                     self.store.index.stand_back()
 
     def in_step(self, patience: float, *, looks: bool = False) -> bool:
-        """Look at the files where that is due, or where others moved HEAD; return whether the index is in step.
+        """Look at the files if that is due or HEAD was moved; return whether the index is up to date.
 
-        It waits `patience` seconds for a look that is under way, here or in another process; `looks`: no watcher does.
+        Waits `patience` seconds for a look under way, here or in another process. `looks`: there is no watcher.
         """
         stop = time.monotonic() + patience
         try:
@@ -203,7 +203,7 @@ class Keeper:
         return True
 
     def _is_due(self, looks: bool) -> bool:
-        """Whether to look before a question: always where others moved HEAD, else where no watcher looks."""
+        """Whether to look before a question: if HEAD was moved, or if no watcher looks."""
         index, known = self.store.index, self.store.index.notes.folders
         if self.store.tip != "HEAD" or not (looks or index.notes.looked):  # a past does not move; a watcher builds
             return False
@@ -213,13 +213,13 @@ class Keeper:
         return looks and (not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store))
 
     def read(self, question: Callable[[Store], _Answer]) -> _Answer:
-        """Answer what makes sense only where there is a store, after a look where one is due."""
+        """Answer a question that needs a store, after a look if one is due."""
         self.store.refuse_missing()
         self._behind = not self.in_step(SHORT) and not self.trouble
         return self.ask(question)
 
     def write(self, change: Callable[[Store], _Answer]) -> _Answer:
-        """Change something, after a look where one is due."""
+        """Change something, after a look if one is due."""
         self.in_step(LONG)
         self._newest = None
         return self._ask(change, lambda: self.store)
@@ -229,7 +229,7 @@ class Keeper:
         return self._ask(question, self._ready)
 
     def _ready(self) -> Store:
-        """What answers now: the store, or its newest files, read once, while a server builds its first index."""
+        """What answers now: the store or, while a server builds its first index, its newest files."""
         if not self.store.serving or self.store.index.exists or self.store.absent:
             self._newest = None
         elif self._newest is None:
@@ -237,7 +237,7 @@ class Keeper:
         return self._newest or self.store
 
     def _ask(self, question: Callable[[Store], _Answer], ready: Callable[[], Store]) -> _Answer:
-        """Answer a question; where the index is damaged, build it anew and answer then, or from the files."""
+        """Answer a question; if the index is damaged, rebuild it first, or answer from the files."""
         try:
             with self.lock:
                 return question(ready())

@@ -1,7 +1,7 @@
-"""What is wrong with the records of a snapshot: each by itself, and all together. The index is not asked.
+"""Problems with the records of a snapshot: of each alone, and of all together. Does not use the index.
 
-Rule: problems follow from a snapshot alone, so that two can be compared: what a branch brings is what is wrong with the
-merge and not with the base.
+Rule: problems follow from a snapshot alone, so that two can be compared: a branch brings the problems that its merge
+has and the base has not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the lik
 
 
 class Finding(NamedTuple):
-    """A problem, and what makes it the same one in another snapshot: whom it is about, and what is wrong."""
+    """A problem, and what identifies it in another snapshot: the record and the kind of problem."""
 
     problem: Problem
     about: str
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
-    """Read every record; return how many files were read, and what is wrong: the worst first, then by path and line.
+    """Check every record; return how many files were read, and their problems, the worst first, then by path and line.
 
     `paths`: report only these files or folders (store-relative or below the work tree). `base`: report only what
     merging HEAD into that revision would bring.
@@ -73,7 +73,7 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
 
 
 def brought(before: Snapshot, after: Snapshot) -> list[Problem]:
-    """Return what is wrong with a merge and not with its base, and what Git cannot merge."""
+    """Return the problems of a merge that its base has not, and what Git cannot merge."""
     known = Counter(finding.key for finding in problems(before))
     files = after.store.files
     text = "both sides changed it, and Git cannot merge the two: merge the base into this branch"
@@ -93,7 +93,7 @@ def brought(before: Snapshot, after: Snapshot) -> list[Problem]:
 
 
 def problems(snapshot: Snapshot) -> list[Finding]:
-    """Return all that is wrong with the records of a snapshot and the files beside them."""
+    """Return all problems of the records of a snapshot and of the files beside them."""
     return [
         *(Finding(problem, problem.path) for problem in snapshot.skipped),
         *_each(snapshot),
@@ -104,7 +104,7 @@ def problems(snapshot: Snapshot) -> list[Finding]:
 
 
 def _each(snapshot: Snapshot) -> Iterator[Finding]:
-    """What one record shows by itself."""
+    """Problems of one record alone."""
     for path, data in snapshot.data.items():
         if len(data) > MAX_SIZE:
             yield Finding(Problem(path, 1, "too-large", "error", f"larger than {MAX_SIZE} bytes: not read"), path)
@@ -121,16 +121,16 @@ def _each(snapshot: Snapshot) -> Iterator[Finding]:
         entries = [(entry.at, "future-outcome", "outcome of") for entry in record.outcomes]
         for at, code, what in (*entries, (snapshot.dates[path], "future-created", "date,")):
             if at > limit:
-                text = f"its {what} {format_time(at)[:10]} lies ahead, and counts as the newest: correct it"
+                text = f"its {what} {format_time(at)[:10]} is in the future, so it counts as the newest: correct it"
                 yield Finding(Problem(path, 1, code, "warning", text), record.id)
 
 
 def _together(snapshot: Snapshot) -> Iterator[Finding]:
-    """What shows only across files: ids used twice, links to nothing, circles, forks."""
+    """Problems across files: ids used twice, broken links, cycles, forks."""
     by_id, shown = snapshot.by_id, snapshot.store.shown
     for path, record in snapshot.records.items():
         if (first := by_id[record.id].path) != path:
-            text = f"the id {record.id} is that of {shown(first)} too, which is shown: give this file its own id"
+            text = f"the id {record.id} is also that of {shown(first)}, which is shown: give this file its own id"
             yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
     yield from _numbers(snapshot)
     for flaw in snapshot.graph.problems:
@@ -138,7 +138,7 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
     for node in snapshot.nodes.values():
         for kind, target, _ in node.edges:
             if target in snapshot.missing and not snapshot.is_forgotten(target):
-                text = f"{kind} {target}: no record answers to it, or several do"
+                text = f"{kind} {target}: it matches no record, or several"
                 yield Finding(Problem(node.path, 1, "dangling-edge", "warning", text), node.id)
     for key, chain in snapshot.graph.chains.items():
         if chain.is_forked:
@@ -151,7 +151,7 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _numbers(snapshot: Snapshot) -> Iterator[Finding]:
-    """Numbers of ADRs that two files of a folder have, as happens on two branches."""
+    """ADR numbers that two files of a folder share, as happens on two branches."""
     numbers: dict[tuple[str, int], list[str]] = {}
     for path, record in sorted(snapshot.records.items()):
         if (number := adr_number(path, record.id)) is not None:
@@ -164,7 +164,7 @@ def _numbers(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _others(snapshot: Snapshot) -> Iterator[Finding]:
-    """What is wrong with files that are no records, and what is private and yet Git's."""
+    """Problems of files that are not records, and private files that Git tracks."""
     blob = cache(partial(snapshot.store.repo.blob, most=MAX_SIZE))
     for path, oid in snapshot.files.items():
         if path in snapshot.untracked:
@@ -179,7 +179,7 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:
-    """Names that mislead a reader, that are not read, or that are secrets."""
+    """File names that mislead readers, are not read, or look like secrets."""
     paths = sorted(snapshot.files)
     there = sorted({part for path in paths for part in accumulate(path.split("/"), "{}/{}".format)})
     for path in there:
@@ -197,7 +197,7 @@ def _names(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
-    """What keeps records of the work tree from being read, or from being committed."""
+    """Obstacles to reading or committing the records of the work tree."""
     obstacle = store.obstacle()
     if store.repo.sparse(store.files.store):
         yield Problem("", 1, "sparse-checkout", "hint" if now.records else "error", obstacle)
@@ -212,7 +212,7 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
 
 
 def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
-    """What the code's commits say against live decisions; with a base, only what came since and what it changed."""
+    """Evidence against live decisions, and drift; with a base, only what came or changed since."""
     store = now.store
     if base and store.repo is not store.code:
         return  # the base is a commit of the memory, and says nothing of the code

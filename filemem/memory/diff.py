@@ -1,7 +1,7 @@
-"""What a branch does to the memory: the records that it touched, and what follows from them for all others.
+"""What a branch changes in the memory: the records that it touched, and what follows for others.
 
-Rule: two commits are compared, never the work tree, and records are paired by id, so that renames, rebases and squash
-merges change nothing. Only what differs is read, and of all else only the chains that it belongs to.
+Rule: two commits are compared, never the work tree. Records are paired by id, so that renames, rebases and squash
+merges change nothing. Only records that differ are read, and the chains that they belong to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Named(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """One thing that a branch does to the memory."""
+    """One change that a branch makes to the memory."""
 
     kind: str  # one of KINDS
     id: str  # the record; for a topic that is `forked` or left by all, only its name
@@ -51,7 +51,7 @@ class Effect(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a branch does to the memory."""
+    """The changes that a branch makes to the memory."""
 
     base: Moment  # the two sides
     head: Moment
@@ -60,11 +60,11 @@ class Comparison(NamedTuple):
 
 
 def compare(store: Store, text: str) -> Comparison:
-    """Say what one side of a range does to the memory: `BASE...HEAD` since the two parted, `BASE..HEAD` as they are.
+    """Compare two sides: `BASE...HEAD` shows HEAD since it left BASE, `BASE..HEAD` the two as they are.
 
-    Each side is a revision, a date or an age; left out they are the default branch, and what is checked out. Where the
-    memory has a branch of its own, `HEAD` on the right means that branch. Raises BadInput: there is no default branch;
-    otherwise as `check`.
+    Each side is a revision, a date or an age; the defaults are the default branch and what is checked out. If the
+    memory has its own branch, `HEAD` on the right means that branch. Raises BadInput if there is no default branch;
+    else as `check`.
     """
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
@@ -79,7 +79,7 @@ def compare(store: Store, text: str) -> Comparison:
 
 
 class Change:
-    """What leads from one state of the memory to another."""
+    """The difference between two states of the memory."""
 
     def __init__(self, before: PastStore, after: PastStore) -> None:
         self.ids = _touched(before, after)
@@ -92,7 +92,7 @@ class Change:
         self._titles = {one.id: one.title for one in nodes} | {one.id: one.title for one in read}
 
     def effects(self) -> Iterator[Effect]:
-        """Say what the change does, in no order."""
+        """Yield the effects of the change, in no order."""
         for one, parsed in self.now.items():
             if one in self.was:
                 yield from self._revised(self.was[one], parsed, one in self._follows.accepted)
@@ -134,7 +134,7 @@ class Change:
         yield from (_of(now, kind, told) for kind, told in (("outcome", outcomes), ("revised", others)) if told)
 
     def _hanging(self) -> Iterator[Effect]:
-        """Decisions that refer to what is not there any more."""
+        """Decisions that refer to records that no longer exist."""
         gone = self.was.keys() - self.now.keys()
         referring = {node.id for node in self.before.index.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
         for node in self.after.index.lookup("id", referring):
@@ -147,7 +147,7 @@ class Change:
                 yield _of(node, "orphaned", phrases or ("refers to a decision that is not there",))
 
     def _named(self, ids: Iterable[str]) -> tuple[Named, ...]:
-        """The titles of records by id, as they are now if they are still there."""
+        """The titles of records by id, the present one if the record still exists."""
         return tuple(Named(one, self._titles.get(one, one)) for one in ids)
 
 
@@ -162,13 +162,13 @@ def _touched(before: PastStore, after: PastStore) -> set[str]:
 
 
 def _parsed(side: PastStore, ids: Collection[str]) -> Mapping[str, Parsed]:
-    """Records as they read, by id."""
+    """Records as parsed, by id."""
     paths = {node.path: node.id for node in side.index.lookup("id", ids)}
     return {paths[path]: one for path, one in side.parsed(paths).items()}
 
 
 def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[Around, Around]:
-    """The chains of some records in both states: the same decisions in both, as far as they are there."""
+    """The chains of some records in both states, with the same decisions in both as far as they exist."""
     reached = set(ids)
     while True:
         old, new = (side.index.around(side.index.lookup("id", reached)) for side in (before, after))
@@ -178,7 +178,7 @@ def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[
 
 
 def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
-    """The two sides, and the commit from which on the second is told."""
+    """The two sides, and the commit from which the second counts."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
     if (tip := store.repo.head()) is None:
@@ -196,7 +196,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
 
 
 def _default(store: Store, head: Moment) -> Moment:
-    """The default branch; where `head` is just that, what the remote has of it."""
+    """The default branch; if `head` is that branch, the remote's version of it."""
     own = store.repo is not store.code and bool(store.branch)
     found = Branch(store.branch, head.id) if own else store.repo.default_branch()
     if found is None:
@@ -205,7 +205,7 @@ def _default(store: Store, head: Moment) -> Moment:
         return moment_of(store.repo, found.tip, found.name)
     if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
         return moment_of(store.repo, there, f"origin/{found.name}")
-    raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", _EXAMPLE)
+    raise BadInput(f"{found.name} is the default branch: nothing to compare", _EXAMPLE)
 
 
 def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:

@@ -1,8 +1,8 @@
-"""What Git says of a decision since it was made: how the code stands that it governs, and what commits say came of it.
+"""What Git shows of a decision since it was made: drift of the code that it governs, and outcomes named in commits.
 
-Rule: drift compares the blobs of now with those of the commit by which the decision landed, or of the last one that
-carried it out (it names the decision in a `Decision:` trailer); a file that was only renamed is the same. Evidence is
-a revert, or an `Outcome:` trailer; an outcome that is newer than the commit answers it. Looking changes nothing.
+Rule: drift compares present blobs with those of the commit by which the decision landed, or of the last commit that
+implements it (by a `Decision:` trailer); a renamed file counts as unchanged. Evidence is a revert or an `Outcome:`
+trailer, unless the record has an outcome newer than that commit. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ def statements(trailers: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]
 
 
 def last_outcome(record: Record) -> int:
-    """When the last outcome was told, in epoch milliseconds; a bare date is all of its day; -1 for none."""
+    """The time of the last outcome in epoch milliseconds, the end of the day for a bare date; -1 for none."""
     return max((entry.at if entry.at % DAY else entry.at + DAY - 1 for entry in record.outcomes), default=-1)
 
 
 class Testimony:
-    """What the commits of a branch say of decisions, read once for all that are asked about; `resolve` gives the id of
-    the record that a name means, or "".
+    """What the commits of a branch say about decisions, read once for all of them.
+
+    `resolve` returns the id of the record that a name means, or "".
     """
 
     def __init__(self, store: Store, resolve: Callable[[str], str] | None = None) -> None:
@@ -73,7 +74,7 @@ class Testimony:
         return found[0] if len(found) == 1 else ""
 
     def carried_out(self, decision: str) -> frozenset[str]:
-        """The commits that carry a decision out: they name it, and no failure."""
+        """The commits that implement a decision: they name it, and no failure."""
         return frozenset(one for one, told in self._said.get(decision, {}).items() if told[0] != "failed")
 
     def named_by(self, commit: str, names: Iterable[str] = ()) -> list[str]:
@@ -82,7 +83,7 @@ class Testimony:
         return found + [one for one in map(self._meant, names) if one]
 
     def of(self, node: Node, record: Record) -> tuple[Evidence, ...]:
-        """What speaks for or against a decision and is not answered, oldest first."""
+        """Evidence for or against a decision that no newer outcome answers, oldest first."""
         said = self._said.get(node.id, {})
         told = [one for one in self.commits if one.id in self._reverts or said.get(one.id, ("", ""))[0]]
         if not told or record.type != DECISION:
@@ -106,7 +107,7 @@ class Testimony:
 
 
 def with_code(store: Store, hits: Sequence[Hit], testimony: Testimony | None = None) -> tuple[Hit, ...]:
-    """Return hits with how the code stands that they govern, and what commits say came of them."""
+    """Return hits with the drift of the code that they govern, and with evidence from commits."""
     wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
     decisions = [(node, wanted[node.id]) for node in store.index.lookup("id", list(wanted))]
     told = testimony or Testimony(store)
@@ -118,10 +119,11 @@ def with_code(store: Store, hits: Sequence[Hit], testimony: Testimony | None = N
 def problems(
     snapshot: Snapshot, testimony: Testimony, files: Container[str] | None = None, known: Container[str] = ()
 ) -> Iterator[Problem]:
-    """Yield what `check` reports of live decisions that commits speak against, or that their code has left behind: a
-    path that they name is gone, or half of its files are, and no outcome is newer.
+    """Yield what `check` reports of live decisions: evidence against them, and drift.
 
-    `files`: report only drift in these; `known`: ids of commits that the other branch has already.
+    Drift is reported if a path that a decision names, or half of its files, no longer exist and no outcome is newer.
+
+    `files`: report only drift in these; `known`: ids of commits that the other branch already has.
     """
     live = [(node, snapshot.by_id[node.id]) for node in snapshot.nodes.values() if snapshot.graph.is_head(node.id)]
     drifts = _drifts(snapshot.store, live, testimony)
@@ -138,7 +140,7 @@ def problems(
 
 
 def _drifts(store: Store, decisions: Iterable[tuple[Node, Record]], testimony: Testimony) -> dict[str, Drift]:
-    """Return how the code stands that decisions govern, by id; those that name no code are left out."""
+    """Return the drift of the code that decisions govern, by id; decisions that name no code are left out."""
     wanted = {
         node: [one for one in record.affects if within(one) and "\n" not in one]
         for node, record in decisions
@@ -199,7 +201,7 @@ def _drift(
     files: Callable[[str], Mapping[str, str]],
     cut: str,
 ) -> Drift:
-    """How the files stand that a decision states, compared with a commit."""
+    """The drift of the files that a decision names, compared with a commit."""
     if not stated:
         return Drift(UNKNOWN, reason="it names no path of this repository")
     if not base:

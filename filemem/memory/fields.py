@@ -1,6 +1,6 @@
-"""The fields that callers hand in, checked: one function for each kind of value, one table of what a type takes.
+"""Check the fields that callers pass: one function for each kind of value, one table of the fields of each type.
 
-Nothing else looks at the type or the size of an argument. What is wrong is named by its field and refused.
+No other module checks the type or size of an argument. An invalid one is refused, with the name of its field.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def each(field: str, values: object, check: Check = line) -> tuple[Any, ...]:
 
 
 def path(field: str, value: object) -> str:
-    """Check the name of a file, which may hold what no other text may. Raises BadInput where no file can have it."""
+    """Check the name of a file, which may hold characters that other texts may not. Raises BadInput."""
     if not isinstance(value, str):
         raise BadInput(f"{field} must be a path, not {shown(value)}", field=field)
     try:
@@ -81,7 +81,7 @@ def path(field: str, value: object) -> str:
             return value
     except UnicodeEncodeError:
         pass
-    raise BadInput(f"{field}: no file can be named {shown(value)}", "give a path of this system", field=field)
+    raise BadInput(f"{field}: no file can be named {shown(value)}", "give a path that this system allows", field=field)
 
 
 def lines(field: str, value: object) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def words(field: str, value: object) -> tuple[str, ...]:
 
 
 def paths(field: str, value: object) -> tuple[str, ...]:
-    """Check a list of paths or globs; `none` alone is none at all. Raises BadInput."""
+    """Check a list of paths or globs; `none` alone means an empty list. Raises BadInput."""
     return () if (given := lines(field, value)) == ("none",) else given
 
 
@@ -133,7 +133,7 @@ def whole(field: str, value: object, least: int, most: int) -> int:
 
 
 def flag(field: str, value: object) -> bool:
-    """Check a truth value; no other value stands for one. Raises BadInput."""
+    """Check a truth value: true or false, nothing else. Raises BadInput."""
     if not isinstance(value, bool):
         raise BadInput(f"{field} must be true or false, not {shown(value)}", field=field)
     return value
@@ -149,20 +149,20 @@ def mapping(field: str, value: object) -> Mapping[str, object]:
 
 
 def alike(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Return the names most like a word, the likest first; `cutoff` is difflib's ratio, 0 to 1."""
+    """Return the names most similar to a word, the closest first; `cutoff` is difflib's ratio, 0 to 1."""
     from difflib import get_close_matches  # noqa: PLC0415 - 3 ms; for a wrong word, or a topic that is new
 
     return get_close_matches(name[:LINE], list(known), n=most, cutoff=cutoff)
 
 
 def meant(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return `did you mean ...?` for a name that leads nowhere; `otherwise` where nothing known is like it."""
+    """Return `did you mean ...?` for an unknown name; `otherwise` if no known name is similar."""
     near = alike(name, known, 2, 0.5)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def shown(value: object) -> str:
-    """Return a short picture of a wrong value for a message."""
+    """Return an invalid value in short, for a message."""
     if value is None:
         return "nothing"
     picture = repr(value) if isinstance(value, (str, int, float, bool)) else type(value).__name__
@@ -206,7 +206,7 @@ _ALIASES = {"memory_session_id": "session"}
 
 
 def type_of(given: Mapping[str, object]) -> str:
-    """Return the type of record that fields are for, by `type` or by the fields that are there. Raises BadInput."""
+    """Return the record type, from `type` or from the fields given. Raises BadInput."""
     stated = given.get("type")
     implied = next((kind for sign, kind in _SIGNS.items() if given.get(sign) is not None), None)
     if stated is None and implied:
@@ -245,7 +245,7 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
 
 
 def missing(kind: str, fields: Mapping[str, object]) -> list[str]:
-    """Return the fields that a record of a type must have and that are not given, or blank."""
+    """Return the required fields of a type that are missing or blank."""
     return [name for name in _REQUIRED[kind] if not str(fields.get(name) or "").strip()]
 
 

@@ -1,7 +1,7 @@
-"""Taking back: a record by a removal and a tombstone in one commit, the last save by a commit that undoes it.
+"""Forget, restore, undo: a record is removed with a tombstone in one commit, the last save by a commit that reverts it.
 
-A record with a tombstone is hidden however its file comes back; `restore` takes the tombstone away. History itself is
-never rewritten here: the command that does is printed for the user.
+A record with a tombstone stays hidden even if its file comes back; `restore` removes the tombstone. History is never
+rewritten here: the command that does it is printed for the user.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ keeps, or commit messages that quote the title: tell the others to clone anew.""
 
 
 def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
-    """Remove one record by a commit that leaves its tombstone: nothing brings it back but `restore`.
+    """Remove a record by a commit that leaves a tombstone; only `restore` brings it back.
 
     Raises NotFound; Conflict: the file has edits that are not committed, or the repository is busy; BadInput: reason or
-    agent look like a secret, which would stay in the commit's message for ever.
+    agent look like a secret, which would stay in the commit message.
     """
     told, agent = _said(store, agent, allow_secret, reason=reason)
     node = store.find(reference)
@@ -40,7 +40,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
         held = store.repo.item(store.files.named(node.path)) is not None
         if left_to_user(store, node.path, node.type) and not is_private(node.path):
             if not held:
-                told = f"{store.shown(node.path)} was never committed, so nothing would keep it"
+                told = f"{store.shown(node.path)} was never committed, so it could not be restored"
                 raise Conflict(told, "commit it first, or delete the file yourself")
             if store.edited(node.path):
                 told = f"{store.shown(node.path)} has edits that are not committed"
@@ -52,27 +52,27 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
         text = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
         made = write(store, node.path, node.type, lambda: (tuple(edits), text))
         degraded = show(store, node.path, None, made)
-    kept = "Git history keeps it" if held else "it was never committed, so nothing keeps it"
+    kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
     undo = f"restore {short_id(node.id)}" if held else ""
     return answer(store, shown, made, f"Deleted {called(node)}; {kept}", degraded, undo=undo)
 
 
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
-    """Bring a forgotten or deleted record back as it last was, and take its tombstone away.
+    """Restore a forgotten or deleted record as it last was, and remove its tombstone.
 
-    Raises NotFound: nothing that was removed goes by that name, or Git does not have it any more; Conflict: another
-    file stands in its place, or the repository is busy; BadInput as for `delete`.
+    Raises NotFound: no deleted record has that name, or Git no longer has it; Conflict: another file is in its place,
+    or the repository is busy; BadInput as for `delete`.
     """
     _, agent = _said(store, agent, allow_secret)
     wanted = fields.line("id", reference).strip()
     with store.repo.saving():
         record, data = _gone(store, wanted)
         if store.index.lookup("id", [record.id]):
-            raise NotFound(f"{wanted!r} is there: {record.title}", "only what was removed can be restored")
+            raise NotFound(f"{wanted!r} exists: {record.title}", "only a deleted record can be restored")
         path, mark = record.path, f"{FORGOTTEN}/{mark_of(record.id)}"
         here = store.files.read(path) if store.files.exists(path) else None
         if here is not None and (found := parse(here, path).record) and found.id != record.id:
-            told = f"nothing was restored: another record stands at {store.shown(path)}"
+            told = f"nothing was restored: there is another record at {store.shown(path)}"
             raise Conflict(told, "move that away (git mv), then restore again")
         edits = [] if here is not None else [Edit(path, data, None)]
         if store.repo.item(store.files.named(mark)) and store.files.exists(mark):
@@ -86,16 +86,16 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
 
 
 def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
-    """Reason and agent, checked: both stay in the commit's message."""
+    """Check reason and agent: both stay in the commit message."""
     said = {"reason": fields.line("reason", reason), "agent": fields.line("agent", agent) or store.config.agent}
     refuse_secrets({**said, "allow_secret": fields.flag("allow_secret", allowed)})
     return said["reason"], said["agent"]
 
 
 def purge_command(store: Store, record_id: str) -> str:
-    """Return the command that takes a record, deleted or not, out of history, and what that cannot reach; run nothing.
+    """Return the command that removes a record, deleted or not, from history, and what it cannot reach. Runs nothing.
 
-    Raises NotFound: no record ever had that id, short id or path, as far as history is here."""
+    Raises NotFound: no record had that id, short id or path in the history of this clone."""
     wanted = fields.line("id", record_id).strip()
     touch = _removed(store, wanted)
     named = touch.path if touch else store.files.named(store.find(wanted).path)
@@ -106,7 +106,7 @@ def purge_command(store: Store, record_id: str) -> str:
 
 
 def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
-    """Find a record that was removed, or is hidden, by any of its names. Raises NotFound."""
+    """Find a deleted or hidden record by any of its names. Raises NotFound."""
     head, hidden = store.repo.head(), store.tombstones
     known = of_commit(store, head) if head else Snapshot(store, {})
     for path, parsed in known.parsed.items():
@@ -128,7 +128,7 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
 
 
 def _removed(store: Store, wanted: str) -> Touch | None:
-    """The last removal of a record, by any of its names; None where history has none."""
+    """The last deletion of a record, by any of its names; None if there was none."""
     for touch in store.history.removals(store.tip):
         path = store.files.inside(touch.path)
         last = parse(store.repo.blob(touch.old) or b"", path).record or Record(derived_id(path), "", path=path)
@@ -138,16 +138,16 @@ def _removed(store: Store, wanted: str) -> Touch | None:
 
 
 def _is_called(name: str, record: Record) -> bool:
-    """Whether a record goes by a name, as `Store.find` reads names."""
+    """Whether a record has this name, as `Store.find` reads names."""
     begins = len(name) >= LEAST and not name.isdigit() and short_id(record.id).startswith(name.casefold())
     return begins or bool(answering(name, [record]))
 
 
 def undo(store: Store) -> Saved:
-    """Take back the last save of whoever commits here: what was new is forgotten, what was changed is as it was.
+    """Undo the last save of the present user: a new record is forgotten, a changed one reverted.
 
-    Called again it takes back the one before. Raises NotFound: there is none; Conflict: its files changed since, or as
-    for `update`.
+    Called again, it undoes the save before that. Raises NotFound: there is none; Conflict: its files changed since,
+    or as for `update`.
     """
     with store.repo.saving():
         touches = _last(store)
@@ -176,7 +176,7 @@ def undo(store: Store) -> Saved:
 
 
 def _last(store: Store) -> list[Touch]:
-    """What the last save that is not undone did to its files. Raises NotFound."""
+    """The last save that is not undone, and its changes to files. Raises NotFound."""
     undone = set[str]()
     touches = store.history.saves(store.repo.identity()[0][0], store.seen_from)
     for commit, found in groupby(touches, key=lambda touch: touch.commit):

@@ -1,7 +1,7 @@
 """How a topic was decided, and how records were edited: the chain as files state it, the rest from the commit table.
 
-Rule: identity and order come from what the files say, so that squash merges and rebases break no chain; what a commit
-adds (who, when, which edit) stands beside it.
+Rule: identity and order come from the files, so that squash merges and rebases break no chain; commits only add who,
+when and which edit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOBODY = Commit("", (), "", 0, "")  # where no commit is known
 
 
 class Revision(NamedTuple):
-    """One edit of a record in place, or its move to another path."""
+    """One edit of a record, or its move to another path."""
 
     commit: str  # full id; empty for an edit that is not committed
     author: str  # as the commit says
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 class History(NamedTuple):
-    """How a topic was decided: the chain, oldest first, and what holds today."""
+    """How a topic was decided: the chain, oldest first, and its live decisions."""
 
     topic: str
     heads: tuple[str, ...]  # what holds on the topic; where nothing does, what replaced its decisions on others
@@ -72,7 +72,7 @@ class History(NamedTuple):
 def history(store: Store, topic_or_id: str) -> History:
     """Return how a topic was decided, or the chain of a decision: by id, path, title, number or file name.
 
-    Raises NotFound: neither; says what was probably meant. BadInput: a record that is no decision.
+    Raises NotFound, with what was probably meant; BadInput: the record is not a decision.
     """
     key = topic_key(topic_or_id)
     start = [node for node in store.index.lookup("topic", [key]) if node.key] if key else []
@@ -94,7 +94,7 @@ def history(store: Store, topic_or_id: str) -> History:
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
-    """Return how some records were edited in place, by id. Raises NotFound."""
+    """Return the edits of some records, by id. Raises NotFound."""
     nodes = [store.find(one) for one in references]
     return {node.id: _revisions(store, node, touches) for node, touches in _touches(store, nodes)}
 
@@ -137,7 +137,7 @@ def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Ite
 
 
 def _revisions(store: Store, node: Node, touches: Sequence[Touch]) -> tuple[Revision, ...]:
-    """The edits of a file after its first commit, oldest first, the one that is not committed included."""
+    """The edits of a file after its first commit, oldest first, uncommitted changes included."""
     edits = []
     for _, touch in pairwise(reversed(touches)):
         told: tuple[str, ...] = {"D": ("removed",), "A": ("brought back",)}.get(touch.kind, ())

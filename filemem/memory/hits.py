@@ -1,6 +1,6 @@
-"""What a hit shows: the record, its place among other decisions, and who says so.
+"""What a hit shows: the record, its place in its chain, and its provenance.
 
-Rule: files and the commit table are asked for what is shown, and for no more.
+Rule: files and the commit table are read only for the hits that are shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EDITS_SHOWN = 5  # of a record, the newest
 def present(
     store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False, detail: bool = True
 ) -> tuple[Hit, ...]:
-    """Make hits of records in the order given, with their place in their chains; `whole` reads their files."""
+    """Make hits of records, in the order given; `whole` reads their files."""
     wanted = list(nodes)
     around = store.index.around(wanted)
     around = around._replace(nodes={node.id: node for node in wanted} | dict(around.nodes))
@@ -42,9 +42,9 @@ def of_places(
     whole: bool = False,
     detail: bool = True,
 ) -> tuple[Hit, ...]:
-    """Make hits of places in known order; a record whose file is gone is left out.
+    """Make hits of places in order; a record whose file no longer exists is left out.
 
-    `around` holds all chains of the places; `whole` reads files; `detail` says who wrote them, too.
+    `around` holds the chains of the places; `whole` reads files; `detail` adds who wrote them.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])
@@ -92,13 +92,13 @@ def of_places(
 
 
 def as_replaced(record: Record, superseded_by: Collection[str]) -> Record:
-    """A record as it is shown: "superseded" is enough where its status says so and its successor is there."""
+    """A record as it is shown: one marked as superseded whose successor exists is not called deprecated as well."""
     told = superseded_by and record.superseded_by and record.status == "deprecated"
     return record._replace(status="accepted") if told else record
 
 
 def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collection[str]) -> str:
-    """Say that nothing holds for a decision of a graph, and what is proposed; "" where its `heads` hold."""
+    """Return a note that nothing holds for a decision, and what is proposed; "" if its `heads` hold."""
     if node.type != DECISION or heads or node.id not in graph.nodes:
         return ""
     others = [nodes[one] for one in graph.chain(node.key).order if node.key and one in nodes and one != node.id]
@@ -107,7 +107,7 @@ def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collecti
 
 
 def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> dict[str, Provenance]:
-    """Who wrote records, by store path, as the commit table has it; uncommitted ones are left out."""
+    """The provenance of records, by store path, from the commit table; uncommitted ones are left out."""
     named = {store.files.named(path): path for path in paths}
     if not named or not detail:
         found = store.history.committed(named, store.seen_from) if named else {}
@@ -145,7 +145,7 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
 
 
 def _body(record: Record) -> str:
-    """What a record says beyond its heading, which is shown beside it."""
+    """The text of a record without its heading."""
     rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
     said = [part for part in (record.decision, record.text) if part and part != record.title]
     first = query.beyond(record.title, said[0]) if said else ""

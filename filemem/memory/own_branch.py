@@ -1,8 +1,8 @@
 """Where a project's records live: in a folder of its work tree, or in a work tree of their own.
 
-Rule: a memory on a branch of its own is a linked work tree of that branch, wherever it is attached, and all of the
-branch is the memory. A store in any other repository inside the project is refused: that one has a memory of its own.
-A memory that should be there and is not is an error that says what brings it.
+Rule: a memory on its own branch is a linked work tree of that branch, and the whole branch is the memory. A store in
+another repository inside the project is refused: that one has its own memory. If the memory's work tree is missing, the
+error names the command that attaches it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memo
 
 
 class Home(NamedTuple):
-    """Where records live: in the folder `store` of `repo`; people see its `name` from the top of the project's `code`,
-    which is the same repository unless they have a work tree of their own; `stated`: somebody named the folder."""
+    """Where records live: in the folder `store` of `repo`.
+
+    `name`: the folder as seen from the top of the project's repository, `code`, which is `repo` itself unless the
+    records have their own work tree; `stated`: whether the folder was named by a setting or option."""
 
     config: Config
     code: Repo
@@ -38,7 +40,7 @@ class Home(NamedTuple):
 def find(folder: Path, stated: str | None) -> Home:
     """Find the records of the project that a folder belongs to.
 
-    Raises NotFound: no repository; BadInput: settings that cannot be used; BrokenStore: their work tree is not here.
+    Raises NotFound: no repository; BadInput: invalid settings; BrokenStore: the records' work tree is missing.
     """
     code = project(folder) if stated is None else Repo.discover(folder)
     try:
@@ -49,7 +51,7 @@ def find(folder: Path, stated: str | None) -> Home:
 
 
 def project(folder: Path) -> Repo:
-    """The repository of the project that a folder belongs to; of a memory's own work tree it is the one around it."""
+    """The repository of the project of a folder; for a memory's own work tree, the repository around it."""
     found = Repo.discover(folder)
     try:
         outer = Repo.discover(found.work_tree.parent)
@@ -67,7 +69,7 @@ def _home(code: Repo, stated: str | None) -> Home:
     if branch := "" if stated else branch_of(code, config):
         found = _checked_out(code, branch) or (place if os.path.lexists(place / ".git") else None)
         if found is None:
-            told = f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here"
+            told = f"this project's memory is on the branch {branch}, and its work tree {name}/ is not attached here"
             raise BrokenStore(told, "`filemem init` attaches it")
         return Home(config, code, Repo.discover(found), TOP, os.path.relpath(found, code.work_tree), named)
     path = PurePosixPath(name)
@@ -81,8 +83,10 @@ def _home(code: Repo, stated: str | None) -> Home:
 
 
 def branch_of(code: Repo, config: Config) -> str:
-    """The branch that holds a project's records alone, or "": as the settings of the work tree say. Where these name
-    none, and it has no records, those of the default branch count: it must not look as if nothing had ever been saved.
+    """The branch that holds only records, from the settings of the work tree, or "".
+
+    If they name none and the work tree has no records, the settings of the default branch count: else it would look as
+    if nothing had ever been saved.
     """
     place = code.work_tree / config.store
     if config.branch or (os.path.lexists(place) and not os.path.lexists(place / ".git")):
@@ -97,7 +101,7 @@ def _settings_at(repo: Repo, commit: str) -> Config:
 
 
 def elsewhere(code: Repo, name: str) -> str:
-    """A branch of a remote, as last seen, that holds records in a folder that HEAD has not; "" where there is none."""
+    """A remote branch, as last seen, with records in a folder that HEAD lacks; "" if there is none."""
     if code.item(name) is not None:
         return ""
     told = code.git.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/remotes").decode()
@@ -111,11 +115,11 @@ def elsewhere(code: Repo, name: str) -> str:
 def attach(
     code: Repo, name: str, branch: str, files: Mapping[str, bytes] | None, at: int, *, dry_run: bool = False
 ) -> str:
-    """Attach a work tree of its own for the records, from the branch that holds them here or on the other side.
+    """Attach a work tree for the records, from their branch here or on the remote.
 
-    A new branch begins with `files`; None where there must be one already. `dry_run`: only say what would be done.
-    Returns what was done, in words; "" where it is attached already. Raises NotFound: there is no such branch;
-    Conflict: something is in the way, or the branch is no memory; BrokenStore: programs would run, or nobody answers.
+    A new branch starts with `files`; None if the branch must exist. `dry_run`: only report what would be done.
+    Returns what was done, in words; "" if it is already attached. Raises NotFound: no such branch; Conflict: something
+    is in the way, or the branch is not a memory; BrokenStore: programs would run, or the remote does not answer.
     """
     place = code.work_tree / name
     if branch == code.branch():
@@ -126,7 +130,7 @@ def attach(
         return ""
     folder = "take another folder: filemem --store NAME init --own-branch"
     if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
-        raise Conflict(f"{name}/ is there already, and not empty", f"{folder}; then copy the records there")
+        raise Conflict(f"{name}/ already exists and is not empty", f"{folder}; then copy the records there")
     if files and (held := code.git.run("rev-list", "-1", "--branches", "--tags", "--remotes", "--", name).decode()):
         told = f"{name}/ holds files in {held[:10]}: where that is checked out, Git would write over the memory"
         raise Conflict(told, folder)
@@ -151,7 +155,7 @@ def _check_memory(code: Repo, branch: str, tip: str | None) -> None:
 
 
 def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int) -> str:
-    """Make the branch, from the other side or anew; says which."""
+    """Create the branch, from the remote or empty; return which, in words."""
     from filemem.repo import remote  # noqa: PLC0415 - every command imports this module
 
     where = remote.usual(code, branch)
@@ -163,14 +167,14 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int)
         return f", from {where.label}"
     if files is None:
         sides = f"here or on {where.name}" if where else "here"
-        raise NotFound(f"there is no branch {branch} {sides}", "`filemem init --own-branch` begins one")
+        raise NotFound(f"there is no branch {branch} {sides}", "`filemem init --own-branch` creates one")
     made = remote.commit_files(code, "", files, (), "memory: begin\n", at)
     code.git.run("update-ref", f"refs/heads/{branch}", made, "")
     return ", which begins empty"
 
 
 def _checked_out(repo: Repo, branch: str) -> Path | None:
-    """The work tree that a branch is checked out in; None where there is none."""
+    """The work tree in which a branch is checked out, or None."""
     told = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
     blocks = (dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n"))
     places = (Path(each["worktree"]) for each in blocks if each.get("branch") == f"refs/heads/{branch}")
@@ -178,7 +182,7 @@ def _checked_out(repo: Repo, branch: str) -> Path | None:
 
 
 def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
-    """Check a branch out into a work tree of its own, which `git status` elsewhere overlooks."""
+    """Check a branch out into a new work tree, which `git status` of the project ignores."""
     file, line = repo.common_dir / "info" / "exclude", os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/")
     held = file.read_bytes() if file.is_file() else b""
     if line not in held.splitlines():

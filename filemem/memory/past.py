@@ -1,7 +1,7 @@
-"""The memory as it was at a commit: the same questions, asked of a store whose files are Git objects.
+"""The memory at a commit: the same questions, asked of a store whose files are Git objects.
 
-Rule: nothing of the work tree is read or touched, and nothing is kept on disk: what differs at that commit is laid over
-the index of today, in memory, and only that is read and parsed. A server keeps the last one.
+Rule: the work tree is neither read nor changed, and nothing is written to disk. What differs at that commit is laid
+over the present index, in memory, and only that is read and parsed. A server keeps the last one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRITES = "adopt delete edit purge_command rebuild refresh resolve restore save 
 
 
 class PastStore(Store):
-    """A store as a commit has it: the `present` one, the files of `then`, and that commit."""
+    """A store at the commit `at`."""
 
     branch = ""  # a commit is on no branch in particular
     absent = False
@@ -35,7 +35,7 @@ class PastStore(Store):
         self.index = present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
 
     def _layer(self, known: Mapping[str, Entry]) -> dict[str, Doc | None]:
-        """What the index of today, which was built from `known`, says otherwise: documents by path, None for none."""
+        """Documents that differ from the present index, built from `known`, by path; None for a removed one."""
         now, files = self._present, self.listing
         differing = {path for path, blob in files.items() if path not in known or known[path].blob != blob}
         if self.forgotten or now.tombstones:
@@ -46,35 +46,35 @@ class PastStore(Store):
         return dict.fromkeys(gone) | self._documents({path: files[path] for path in differing if is_listed(path)})
 
     def _documents(self, files: Mapping[str, str]) -> dict[str, Doc | None]:
-        """What the index should know of some files by path, None for one that is no record or was forgotten."""
+        """The documents of some files by path, None for one that is not a record or was forgotten."""
         found = Snapshot(self._present, files, self.forgotten).records
         return {path: document(found[path], blob) if path in found else None for path, blob in files.items()}
 
     def from_files(self, most: int | None = None) -> Store:  # noqa: ARG002  a past is never built beside
-        """Return the same store answering from the commit alone, for when the index of today cannot be asked."""
+        """Return the same store answering from the commit alone, for when the index cannot be used."""
         other = copy.copy(self)
         docs = self._documents({path: blob for path, blob in self.listing.items() if is_listed(path)})
         other.index = self._present.index.overlaid(lambda _: docs, self.dates, alone=True)
         return other
 
     def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:
-        """Records of then as they read, by path."""
+        """Records of that commit as parsed, by path."""
         return Snapshot(self._present, {path: self.listing[path] for path in paths}).parsed
 
     def read(self, path: str) -> Parsed:
-        """Read one record of then."""
+        """Read one record of that commit."""
         blob = self.listing.get(path)
         data = self.repo.blob(blob, MAX_SIZE) if blob else None
         return Parsed(None) if data is None else parse(data, path)
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
-        """The records of then."""
+        """The records of that commit."""
         known = self.index.records(paths := list(paths))
         found = {path: known[path][1] if path in known else self.read(path).record for path in paths}
         return {path: one for path, one in found.items() if one is not None}
 
     def edited(self, path: str) -> bool:  # noqa: ARG002
-        """What is committed has no further edits."""
+        """Committed records have no edits."""
         return False
 
     def obstacle(self) -> str:
@@ -82,29 +82,29 @@ class PastStore(Store):
         return ""
 
     def refuse_missing(self) -> None:
-        """A store that is not there now may have been there then."""
+        """A store that is missing now may have existed then."""
 
     def close(self) -> None:
-        """Release the index; the rest belongs to the present."""
+        """Close the index; the rest belongs to the present store."""
         self.index.close()
 
 
 class PastMemory:
-    """The memory as it was. It answers what a `Memory` over a `PastStore` answers, and refuses what would change it."""
+    """The memory at a commit: answers as a `Memory` over a `PastStore`, and refuses changes."""
 
     def __init__(self, memory: Any, then: Moment) -> None:
         self.moment, self._memory = then, memory
 
     def __getattr__(self, name: str) -> Any:
         if name in _WRITES:
-            raise BadInput("the memory of then cannot be changed", "leave `at` out", field="at")
+            raise BadInput("a past state of the memory cannot be changed", "leave `at` out", field="at")
         return getattr(self._memory, name)
 
 
 def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMemory | None = None) -> PastMemory:
-    """Open the memory as it was: by `opened`, the class `Memory`, unless the `last` one is of the same commit.
+    """Open the memory at a commit: by `opened`, the class `Memory`, unless `last` is of the same commit.
 
-    Raises BadInput and NotFound as `snapshot.moment`, and BrokenStore where versions of records are missing.
+    Raises BadInput and NotFound as `snapshot.moment`; BrokenStore: versions of records are missing.
     """
     then = moment(store, when)
     if last is not None and last.moment.id == then.id:

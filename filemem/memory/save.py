@@ -1,6 +1,6 @@
 """Saving a record: fields, secrets, chain heads, record, bytes, commit, index, advice.
 
-What a field names must be there, or nothing is saved. The order of the commit is `repo.commit`'s.
+What a field refers to must exist, or nothing is saved. `repo.commit` has the order of the steps of a commit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that a
 
 
 class Saved(NamedTuple):
-    """What a write did."""
+    """The result of a write."""
 
     id: str  # the record; the path is relative to the work tree
     type: str
@@ -70,10 +70,10 @@ _Composed = tuple[Record, tuple[Node, ...], bytes]  # what is to be written, wha
 
 
 def save(store: Store, given: Mapping[str, object]) -> Saved:
-    """Check, write, commit and index one record; `given` are the fields as a caller names them.
+    """Check, write, commit and index one record; `given`: the fields by the names that callers use.
 
-    Raises BadInput: a field is wrong or missing, or looks like a secret; NotFound: an edge points to nothing; Conflict:
-    the topic is forked and nothing says what is replaced; BrokenStore: what is there cannot be seen.
+    Raises BadInput: a field is invalid or missing, or looks like a secret; NotFound: an edge refers to nothing;
+    Conflict: the topic is forked and no field says what is replaced; BrokenStore: the store cannot be read.
     """
     kind, checked = fields.check(given)
     allowed = refuse_secrets(checked)
@@ -132,7 +132,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 
 
 def _note(record: Record, data: bytes, *, carried: bool) -> str:
-    """What the maker of a record should know: what nobody sees in it, and what it governs without being told to."""
+    """A note for the caller: invisible characters, and paths that the record governs by inheritance."""
     rows = enumerate(data.decode().splitlines(), 1)
     notes = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
     if carried and record.affects:
@@ -141,7 +141,7 @@ def _note(record: Record, data: bytes, *, carried: bool) -> str:
 
 
 def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
-    """End a fork by a decision that merges all that hold on a topic. Raises NotFound, BadInput: it is not forked."""
+    """End a fork by a decision that replaces all live ones on a topic. Raises NotFound, BadInput: it is not forked."""
     key = topic_key(fields.line("topic", topic))
     found = [node for node in store.index.lookup("topic", [key]) if node.key == key] if key else []
     if not found:
@@ -156,7 +156,7 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
 
 
 def _repeats(record: Record, before: Record) -> bool:
-    """Whether a new decision says what an older one does; an ADR says it among its status, date and links."""
+    """Whether a new decision repeats an older one; in an ADR the text stands among status, date and links."""
     came = ("outcome",) if record.outcome == OUTCOMES[0] else ()  # of the older one since
     skip = (*_OF_THE_SAVE, *came, *(() if before.id_stated else _OF_AN_ADR))
     own = record.title == topic_of_heading(before.title) and record.text in before.text
@@ -165,7 +165,7 @@ def _repeats(record: Record, before: Record) -> bool:
 
 
 def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool) -> _Composed:
-    """Make the record of checked fields and its bytes: what a decision replaces is what holds at this moment."""
+    """Make a record of checked fields, and its bytes; a decision replaces what holds at this moment."""
     values = {name: value for name, value in given.items() if name not in _SPELT_OUT}
     replaced: tuple[Node, ...] = ()
     if kind == DECISION:
@@ -199,7 +199,7 @@ def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entr
 
 
 def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...]) -> tuple[Record, bytes]:
-    """A decision as the next file of a folder of ADRs: its topic is stated where neither heading nor links say it."""
+    """A decision as the next file of an ADR folder; its topic is stated if neither heading nor links show it."""
     key = topic_key(record.topic)
     linked = replaced and store.index.lookup("heading", [key]) and not store.index.lookup("topic", [key])
     record = record._replace(topic_stated=not linked and key != topic_key(record.title))
@@ -213,7 +213,7 @@ def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...
 
 
 def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
-    """Turn the references of an edge into ids. Raises NotFound, or BadInput for what is no decision."""
+    """Turn the references of an edge into ids. Raises NotFound; BadInput: not a decision."""
     ids = []
     for reference in references:
         try:
@@ -227,7 +227,7 @@ def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ..
 
 
 def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
-    """What a new decision replaces: what it says, else the heads of its topic. Raises Conflict where that is forked."""
+    """What a new decision replaces: what it states, else the heads of its topic. Raises Conflict if that is forked."""
     if "supersedes" in given:
         return tuple(store.index.lookup("id", given["supersedes"])) if given["supersedes"] else ()
     key = topic_key(given["topic"])
@@ -240,7 +240,7 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
     if len(heads) > 1 and not merged:
         raise Conflict(
             f"topic {given['topic']} is forked: {len(heads)} decisions hold at once",
-            "read them, then save again with supersedes or synthesizes naming those that this one replaces",
+            "read them, then save again and name those that the new decision replaces in supersedes or synthesizes",
             heads=heads,
         )
     return tuple(around.nodes[head] for head in heads if not merged or len(heads) == 1 or head in merged)
@@ -250,7 +250,7 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
 
 
 def refuse_secrets(fields: Mapping[str, Any]) -> bool:
-    """Refuse fields with something shaped like a secret; return whether the caller allows one. Raises BadInput."""
+    """Refuse fields that look like secrets; return whether the caller allowed one. Raises BadInput."""
     for name, value in fields.items():
         found = secrets.find("\n".join(map(str, value)) if isinstance(value, tuple) else str(value))
         if found and fields.get("allow_secret"):
@@ -265,16 +265,16 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
 
 
 def left_to_user(store: Store, path: str, kind: str) -> str:
-    """Why filemem commits no such record, so that its file is only written; "" where it does."""
+    """Why filemem only writes such a record and does not commit it; "" if it commits it."""
     if is_private(path):
         return "private records are never committed"
     return f"the settings leave every {kind} to you to commit" if store.config.policy[kind] == "leave" else ""
 
 
 def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]) -> Made:
-    """Write, change or remove files of one record as `plan` says, and commit that where its kind is committed.
+    """Write, change or remove the files of a record as `plan` says, and commit that if its type is committed.
 
-    The plan is asked again where the branch moved. Raises Conflict: a file has other edits, or the repository is busy.
+    The plan is made again if the branch moved. Raises Conflict: a file has other edits, or the repository is busy.
     """
 
     def whole() -> Plan:
@@ -288,14 +288,14 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
 
 
 def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] = ()) -> str:
-    """The message of a commit that does something with a record: what, who, and which decisions it replaces."""
+    """The commit message of a change to a record: what, who, and which decisions it replaces."""
     scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
     trailers = [("Filemem-Id", record.id), *(("Supersedes", old.id) for old in replaced)]
     return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
 
 
 def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
-    """Make what was written, or removed (None), found at once; says what went wrong, or a caller would save again."""
+    """Make a written or removed (None) record visible to searches at once; return what went wrong, if anything."""
     try:
         if data is not None and (record := parse(data, path).record):
             doc = document(record, blob_id(data, store.repo.hash_name))
@@ -314,7 +314,7 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
 def answer(
     store: Store, record: Record, made: Made, message: str, degraded: str = "", note: str = "", **more: Any
 ) -> Saved:
-    """The answer to what was done about a record: `more` are further fields of it."""
+    """The answer to a write of a record; `more`: further fields of the answer."""
     return Saved(
         id=record.id,
         type=record.type,

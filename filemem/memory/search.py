@@ -23,10 +23,10 @@ MODES = ("hybrid", "keyword", "vector")
 
 
 def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
-    """Read what narrows a search, as callers name it; `now` is in epoch milliseconds.
+    """Read the filters of a search by the names that callers use; `now` is in epoch milliseconds.
 
-    It may be type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or several words), since, until (a date
-    or an age such as 2w), path, live. Raises BadInput: an unknown one, or a value that it does not take.
+    They are type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or several words),
+    since, until (a date or an age such as 2w), path, live. Raises BadInput: an unknown filter, or an invalid value.
     """
     words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
         "type": ("types", str.casefold, TYPES),
@@ -46,7 +46,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     known = (*words, "since", "until", "path", "live")
     for name, value in restrictions.items():
         if name not in known:
-            raise BadInput(f"search has no restriction {name!r}", suggest(name, known), field=name)
+            raise BadInput(f"search has no filter {name!r}", suggest(name, known), field=name)
         if value is None:
             continue
         if name in words:
@@ -78,16 +78,16 @@ def search(
     recency: bool = True,
     detail: bool = True,
 ) -> Results:
-    """Answer a query: words, "phrases", -exclusions, restrictions such as topic:caching or is:live; "" for the newest.
+    """Answer a query: words, "phrases", -exclusions, filters such as topic:caching or is:live; "" for the newest.
 
-    `given`: restrictions besides those in the text; `offset`: hits to pass over; `recency`: whether age counts;
-    `detail`: whether to say who wrote what is found.
+    `given`: filters besides those in the text; `offset`: hits to skip; `recency`: whether age counts; `detail`: whether
+    to add who wrote what is found.
     """
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
     if wanted.path:
         wanted = wanted._replace(path=store.of_code(wanted.path))
-    told, degraded = [f"{one} is no restriction that can be made, so it was read as text" for one in terms.odd], ""
+    told, degraded = [f"{one} is not a filter, so it was searched as text" for one in terms.odd], ""
     told += [TOO_LONG] if terms.cut else []
     if not (terms.words or terms.phrases):
         shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
@@ -117,7 +117,7 @@ def search(
 
 
 def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int) -> list[Node]:
-    """The newest records; where a path is asked for, what holds in the place of those that govern it stands first."""
+    """The newest records; with a path, the live decisions that govern it, or replace one that did, come first."""
     nodes = store.index.newest(wanted._replace(live=wanted.live and not wanted.path), limit, offset, without=terms)
     if not wanted.path:
         return nodes
@@ -129,7 +129,7 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
 
 
 def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
-    """What may be shown, and where only what holds is asked for, what leads to it: known order brings its head in."""
+    """The candidates; if only live ones are wanted, superseded ones too, since they lead to their heads."""
     found = store.index.candidates(terms, wanted, depth, mode=mode)
     if not wanted.live:
         return found
@@ -172,7 +172,7 @@ def _holds(around: Around, node: Node) -> bool:
 
 
 def _passes(around: Around, node: Node, wanted: Filter) -> bool:
-    """Whether a head that was not found satisfies the restrictions, as far as its node shows."""
+    """Whether a head that was not found passes the filters, as far as its node shows."""
     terms = {
         "type": (node.type,),
         "topic": (node.key,),

@@ -1,6 +1,6 @@
-"""The records of one state: the work tree, a commit, or the merge of two commits. What is said of it follows from it.
+"""The records of one state: the work tree, a commit, or the merge of two commits.
 
-Rule: a snapshot is blob ids by path and a way to their bytes. All of them are read at once.
+Rule: a snapshot is blob ids by path and a way to their bytes, which are all read at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Reading = Callable[[bytes, str], Parsed]  # of the bytes and the path of a file
 
 
 class Moment(NamedTuple):
-    """What a revision, a date or an age was found to mean."""
+    """The commit that a revision, a date or an age means."""
 
     id: str  # of the commit
     name: str  # as it was asked for
@@ -54,7 +54,7 @@ class Snapshot:
 
     @cached_property
     def data(self) -> Mapping[str, bytes]:
-        """The bytes of every record by path. Raises BrokenStore where the repository lacks some: a partial clone."""
+        """The bytes of every record by path. Raises BrokenStore if the repository lacks some: a partial clone."""
         paths = [path for path in self.files if is_listed(path)]
         if self.on_disk:
             found: dict[str, bytes] = {}
@@ -72,12 +72,12 @@ class Snapshot:
 
     @cached_property
     def parsed(self) -> Mapping[str, Parsed]:
-        """Every record file as it reads, by path; files over 1 MiB are left out."""
+        """Every record file as parsed, by path; files over 1 MiB are left out."""
         return {path: self.reading(data, path) for path, data in self.data.items() if len(data) <= MAX_SIZE}
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
-        """By path, what can be read and is not forgotten."""
+        """The records by path, without unreadable and forgotten ones."""
         found = {path: one.record for path, one in self.parsed.items() if one.record is not None}
         return {path: one for path, one in found.items() if not self.is_forgotten(one.id)}
 
@@ -87,7 +87,7 @@ class Snapshot:
 
     @cached_property
     def dates(self) -> Mapping[str, int]:
-        """When each record was made, by path: as it states, else its first commit; 0 where neither is known."""
+        """When each record was made, by path: as stated, else its first commit; 0 if unknown."""
         undated = [self.store.files.named(path) for path, one in self.records.items() if one.created is None]
         found: dict[str, int] = {}
         for tip in self.tips if undated else ():
@@ -118,7 +118,7 @@ class Snapshot:
         return reference_index(self.by_id.values())
 
     def resolve(self, reference: str) -> str:
-        """The id of the record that a reference means; "" where there is none, or several."""
+        """The id of the record that a reference means; "" if there is none, or several."""
         return reference if reference in self.by_id else resolve_reference(reference, self._names) or ""
 
     @cached_property
@@ -134,7 +134,7 @@ class Snapshot:
 
 
 def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
-    """The records as they stand in the work tree, and what else Git has of the store."""
+    """The records of the work tree, and what else Git has of the store."""
     found, _, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
     tracked = {store.files.inside(path): oid for path, oid in store.repo.staged([store.files.store]).items()}
     files = {path: oid for path, oid in tracked.items() if not is_listed(path)}
@@ -157,7 +157,7 @@ def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:
 
 
 def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = parse) -> Snapshot:
-    """The records as merging one commit into another would leave them; what is not committed is no part of it.
+    """The records after merging one commit into another; uncommitted changes are not part of it.
 
     Raises Conflict: the two have no history in common; BrokenStore: Git is too old for this.
     """
@@ -178,7 +178,7 @@ def moment_of(repo: Repo, commit: str, name: str) -> Moment:
 
 
 def moment(store: Store, when: object, field: str = "at") -> Moment:
-    """Return the commit of the memory that is meant; `field` is what the caller calls it, for messages.
+    """Return the commit that `when` means; `field`: the caller's name for it, for messages.
 
     `when` is a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
     then on this branch, a day, week or month without a time meaning its end (UTC). Raises BadInput, NotFound.
@@ -187,7 +187,7 @@ def moment(store: Store, when: object, field: str = "at") -> Moment:
     if not name:
         raise BadInput(f"{field} is empty", f"give {FORMS}", field=field)
     if head is None:
-        raise NotFound("nothing is committed yet, so there is no past to ask", f"leave `{field}` out")
+        raise NotFound("nothing is committed yet, so there is no history", f"leave `{field}` out")
     if found := store.code.resolve(name):
         then = moment_of(store.code, found, name)
         if store.repo is store.code or store.history.is_ancestor(found, "HEAD"):

@@ -1,6 +1,6 @@
-"""How the memory stands: what is remembered, and each thing that waits for the user, with what ends it.
+"""The state of the memory, and each thing to do, with its command.
 
-Rule: it runs in prompts, so the index and Git answer; only files whose header may be broken are read.
+Rule: it runs in shell prompts, so it asks the index and Git, and reads only files whose header may be broken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from filemem.repo.journal import pending
 
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
-    """Return how the memory stands, as plain values; `behind`: the last look at the files failed."""
+    """Return the state of the memory as plain values; `behind`: the last look at the files failed."""
     index, nodes = store.index, list(store.index.nodes())
     counts = {kind: sum(node.type == kind for node in nodes) for kind in TYPES}
     decisions = [node for node in nodes if node.type == DECISION]
@@ -83,7 +83,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
 
 
 def _broken(store: Store, nodes: Iterable[Node], changed: Collection[str]) -> Iterator[str]:
-    """The records whose header cannot be read: looked for where a header lost the id or the topic, or is an edit."""
+    """The records whose header cannot be read, among those without id or topic and those with edits."""
     for node in nodes:
         if node.path in changed or node.id.startswith("file_") or (node.type == DECISION and not node.stated):
             with suppress(NotFound, BadInput):  # gone since
@@ -94,7 +94,7 @@ def _broken(store: Store, nodes: Iterable[Node], changed: Collection[str]) -> It
 
 
 def _other_side(store: Store) -> tuple[str, int, int]:
-    """The branch that this one follows, and how many commits each has alone, as far as is known here."""
+    """The upstream branch, and how many commits each side has that the other lacks, as last fetched."""
     branch = store.branch
     ways = (remote.upstream, remote.usual) if store.files.store == TOP else (remote.upstream,)
     where = next(filter(None, (way(store.repo, branch) for way in ways if branch)), None)

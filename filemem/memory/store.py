@@ -1,4 +1,4 @@
-"""The parts of a memory, opened and joined: files, repository, history, index. What is asked of one record is here."""
+"""The parts of an open memory: files, repository, history, index; and lookups of single records."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ ADRS = (  # where other tools keep decision records
 
 
 def mark_of(record_id: str) -> str:
-    """Return the name of the tombstone of a record: a hash of its id, never of what it says."""
+    """Return the name of a record's tombstone: a hash of its id, never of its content."""
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()
 
 
 def numbered_files(folder: Path) -> list[str]:
-    """The files of a folder that are named as decision records are."""
+    """The files of a folder with names like those of decision records."""
     names = os.listdir(folder) if folder.is_dir() else []
     return [one for one in names if is_record(one) and adr_number(one) is not None]
 
 
 def others(top: Path) -> tuple[str, str] | None:
-    """Say, with the way on, that a project has decision records of another tool's."""
+    """Return a hint that a project has decision records of another tool, with the command to use them."""
     for folder in ADRS:
         if count := len(numbered_files(top / folder)):
             told = f"{folder}/ holds decision records ({count}): use them, or begin a second memory?"
@@ -54,21 +54,21 @@ def others(top: Path) -> tuple[str, str] | None:
 
 
 def called(node: Node) -> str:
-    """Return what to call a record by: its title, and the end of its id, which is enough to name it."""
+    """Return a record's title and short id, for messages."""
     return f"{node.title} ({short_id(node.id)})"
 
 
 def listed(nodes: Collection[Node]) -> str:
-    """Return what to call several records by: the first few, and how many more there are."""
+    """Return the titles and short ids of the first few records, and how many more there are."""
     more = f"; and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
     return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
 
 
 class Store:
-    """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
+    """The parts of an open memory; `clock` returns epoch milliseconds, `entropy` eight random bytes."""
 
     def __init__(self, folder: Path, store: str | None = None, *, serving: bool = False) -> None:
-        """Find the repository of a folder and open what stands beside it. Errors as for `own_branch.find`.
+        """Find the repository of a folder and open its parts. Errors as for `own_branch.find`.
 
         `store` is the folder of records, or None for the configured one; `serving` keeps helpers alive between calls.
         """
@@ -89,7 +89,7 @@ class Store:
         self.unread = 0  # files that this store leaves out: see `from_files`
 
     def _index_folder(self) -> Path:
-        """One for each store, in the Git directory of the work tree, or in the user's cache where that is read-only."""
+        """The folder of this store's index: in the Git directory, or in the user's cache if that is read-only."""
         store, git_dir = self.files.store, self.repo.git_dir
         name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
         if os.access(git_dir, os.W_OK):
@@ -97,7 +97,7 @@ class Store:
         return self.config.index_cache / mark_of(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16] / name
 
     def close(self) -> None:
-        """Release helpers and locks."""
+        """Close helpers and release locks."""
         self.index.close()
         self.history.close()
         self.repo.close()
@@ -105,9 +105,9 @@ class Store:
             self.code.close()
 
     def from_files(self, most: int | None = None) -> Store:
-        """Return the same store answering from the files as they stand now, for when the index cannot be asked.
+        """Return the same store answering from the files, for when the index cannot be used.
 
-        With `most` only so many files are read, the newest by the dates in their names.
+        `most`: how many files to read at most, the newest by the dates in their names.
         """
         docs, known, other = dict[str, Doc | None](), self.tombstones, copy.copy(self)
         found = self.files.scan({}, hash_name=self.repo.hash_name).files
@@ -128,22 +128,22 @@ class Store:
 
     @property
     def branch(self) -> str:
-        """The branch that records are committed to; "" where HEAD is detached."""
+        """The branch that records are committed to; "" if HEAD is detached."""
         return self.repo.branch() or ""
 
     @property
     def seen_from(self) -> str:
-        """The commit from which history is seen, by its id where there is one: that is asked of no process."""
+        """The commit from which history is read, by its id if there is one: that needs no process."""
         return (self.repo.head() if self.tip == "HEAD" else self.tip) or self.tip
 
     @property
     def absent(self) -> bool:
-        """Whether there is no store yet: neither in the work tree nor in HEAD."""
+        """Whether there is no store yet, neither in the work tree nor in HEAD."""
         return not os.path.lexists(self.folder) and self.repo.item(self.files.store) is None
 
     @property
     def tombstones(self) -> frozenset[str]:
-        """The names of all tombstones: regular files, never through a link."""
+        """The names of all tombstones; links are ignored."""
         at = self.folder / FORGOTTEN
         if at.is_symlink():
             return frozenset()
@@ -154,14 +154,14 @@ class Store:
             return frozenset()
 
     def read(self, path: str) -> Parsed:
-        """Read one record; a file that is gone, or is no regular file any more, gives none and no error."""
+        """Read one record; a file that no longer exists, or is not a regular file, gives no record and no error."""
         try:
             return parse(self.files.read(path), path)
         except (NotFound, BadInput):
             return Parsed(None)
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
-        """Records by path, as their files are now: read only if they are not what was indexed; none is left out."""
+        """Records by path as their files are now; a file is read only if it is not as it was indexed."""
         known = self.index.records(paths := list(paths)) if self.tip == "HEAD" else {}
         found: dict[str, Record] = {}
         for path in paths:
@@ -173,7 +173,7 @@ class Store:
         return found
 
     def document(self, path: str, forgotten: frozenset[str]) -> Doc | None:
-        """What the index should know of a file; None for no record or a hidden one. Raises NotFound: it is gone."""
+        """The document of a file; None if it is not a record, or hidden. Raises NotFound."""
         try:
             data = self.files.read(path)
         except BadInput:
@@ -183,7 +183,7 @@ class Store:
         return None if found is None or hidden else document(found, blob_id(data, self.repo.hash_name))
 
     def edited(self, path: str) -> bool:
-        """Whether a committed record has changes that are not committed; one that is gone has none."""
+        """Whether a committed record has uncommitted changes; a missing file has none."""
         named = self.files.named(path)
         try:
             data = self.files.read(path)
@@ -195,14 +195,14 @@ class Store:
         return self.repo.edited(named, data)
 
     def dates(self, paths: Collection[str]) -> Mapping[str, int]:
-        """When files first came, epoch milliseconds, by store path; uncommitted ones are left out."""
+        """The time of each file's first commit, epoch milliseconds, by store path; uncommitted ones are left out."""
         found = self.history.dates([self.files.named(path) for path in paths], self.seen_from)
         return {self.files.inside(path): at for path, at in found.items()}
 
     def find(self, reference: str) -> Node:
-        """Find the one record that a reference means: id, start of a short id, path, file name, number or title.
+        """Find the record that a reference means: id, start of a short id, path, file name, number or title.
 
-        Raises NotFound: nothing, or more than one record, answers to it; says what was probably meant.
+        Raises NotFound, with what was probably meant: no record, or more than one, matches.
         """
         wanted = fields.line("id", reference).strip()
         found = self.index.answering(self.asked(wanted)) if wanted else []
@@ -216,13 +216,13 @@ class Store:
         return found[0]
 
     def _hint(self, wanted: str) -> str:
-        """Which record was probably meant."""
+        """A hint at the record that was probably meant."""
         key = topic_key(wanted)
         if key and (chain := [node for node in self.index.lookup("topic", [key]) if node.key]):
-            return f"it is a topic; its last decision is {called(max(chain, key=lambda node: node.created))}"
+            return f"that is a topic; its latest decision is {called(max(chain, key=lambda node: node.created))}"
         titles = {node.title.casefold(): called(node) for node in self.index.nodes()}
         near = [titles[title] for title in fields.alike(wanted.casefold(), titles, 3, 0.5)]
-        ways = "search lists what there is; filemem restore brings back what was deleted"
+        ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"
         if len(wanted) < LEAST:
             ways = f"a short id takes {LEAST} characters or more; {ways}"
         return f"did you mean {' or '.join(near)}?" if near else ways
@@ -230,22 +230,22 @@ class Store:
     # names
 
     def shown(self, path: str) -> str:
-        """A store path as people see it: from the top of the code's work tree."""
+        """A store path as shown to people: from the top of the code's work tree."""
         return path if self.name == TOP else f"{self.name}/{path}"
 
     def asked(self, path: str) -> str:
-        """The store path of a path as people see it; one that lies elsewhere stays as it is."""
+        """The store path of a path as shown to people; a path outside the store is returned as it is."""
         return path.removeprefix(f"{self.name}/")
 
     def from_top(self, path: str) -> str:
-        """A path or glob that is given whole, as it is from the top of the code's work tree; any other stays."""
+        """An absolute path or glob, from the top of the code's work tree; any other is returned as it is."""
         folder, _, name = path.rpartition("/")
         real = f"{os.path.realpath(folder)}/{name}" if folder.startswith("/") else path  # the top may be behind a link
         top = f"{self.code.work_tree.as_posix()}/"
         return real.removeprefix(top) if real.startswith(top) else path
 
     def of_code(self, path: str) -> str:
-        """A path of the project's code, from the top of its work tree. Raises BadInput: it lies outside."""
+        """A path of the project's code, from the top of its work tree. Raises BadInput: it is outside."""
         given = self.from_top(path.strip().replace("\\", "/"))
         plain = posixpath.normpath(given) if given else ""
         if not plain or plain == ".." or plain.startswith(("/", "../")):
@@ -256,7 +256,7 @@ class Store:
     # what stands in the way
 
     def obstacle(self) -> str:
-        """Why records cannot be read although there may be some, with the command that brings them; or ""."""
+        """Why records that may exist cannot be read, with the command that fetches them; or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
         if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(self.files.store):
@@ -267,9 +267,10 @@ class Store:
         return " ".join(beside) if beside else ""
 
     def refuse_missing(self) -> None:
-        """Refuse to read a store that was named and is not there. Raises NotFound; BrokenStore where all is gone."""
+        """Refuse a store that was named and is missing. Raises NotFound; BrokenStore: no work tree."""
         if not self.repo.work_tree.is_dir():
-            raise BrokenStore(f"the work tree {self.repo.work_tree} is gone", "open the memory again where it is now")
+            told = f"the work tree {self.repo.work_tree} no longer exists"
+            raise BrokenStore(told, "open the memory where it is now")
         if self.stated and self.absent:
             told = f"there is no folder {self.name} at the top of the work tree"
-            raise NotFound(told, "a save makes it, and so does filemem init")
+            raise NotFound(told, "a save or `filemem init` creates it")

@@ -1,8 +1,8 @@
 """Sharing a memory: fetch, merge by record, push. Rule: never rewrites, never forces, touches nothing of the user's.
 
-Git moves the files, and refuses where something is in the way; then nothing is changed but what was fetched. Only what
-touches the store alone is merged and pushed; all else is the user's to push. What both sides changed in a record is
-merged where that is plain, and else refused with file and line.
+Git moves the files and refuses if something is in the way; then only what was fetched has changed. Only commits that
+touch nothing but the store are merged and pushed; the rest is left to the user. A record changed on both sides is
+merged field by field, or refused with file and line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Synced(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The same in a sentence."""
+        """The result in a sentence."""
         counts = {"received": self.received, "sent": self.sent, "not pushed:": self.waiting if self.left else 0}
         names = {"merged": self.merged, "forgotten on one side": self.forgotten, "forked:": self.forked}
         parts = [f"{word} {count} commit{'s' if count > 1 else ''}" for word, count in counts.items() if count]
@@ -50,14 +50,14 @@ class Synced(NamedTuple):
 
 
 class _LeftError(Conflict):
-    """Something is left to the user: why, and what to do about it."""
+    """Something is left to the user: the reason, and what to do."""
 
 
 def sync(store: Store) -> Synced:
-    """Fetch, merge what came with what was saved here, push; again where somebody else was faster.
+    """Fetch, merge, push; again if the remote changed meanwhile.
 
-    Raises NotFound: the branch follows none on another side; Conflict: both sides changed the same lines (file:line),
-    and nothing is changed; Locked: another process saves without end; BrokenStore: the other side refuses.
+    Raises NotFound: the branch has no upstream; Conflict: both sides changed the same lines (file:line), and nothing is
+    changed; Locked: another process keeps saving; BrokenStore: the remote refuses.
     """
     repo, where = store.repo, _where(store)
     done = Synced(where.label)
@@ -84,11 +84,11 @@ def sync(store: Store) -> Synced:
         if not remote.upstream(repo, store.branch):
             remote.follow(repo, store.branch, where)
         return done._replace(sent=done.waiting, waiting=0)
-    raise Conflict(f"{where.label} moves faster than it can be followed", "others push without a pause; try again")
+    raise Conflict(f"{where.label} keeps changing: others push all the time", "try again")
 
 
 def forks(store: Store, done: Synced, before: str | None) -> Synced:
-    """Add to an answer which topics are forked now; the index knows already what came."""
+    """Add the topics that are forked now to an answer; the index already has what came."""
     head = store.repo.head()
     if not done.received or not before or not head:
         return done
@@ -103,7 +103,7 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
 
 
 def _where(store: Store) -> Remote:
-    """The branch on the other side; a branch that is only a memory goes where its name says, if it follows none."""
+    """The upstream branch; a memory's own branch without upstream goes to the branch of the same name."""
     repo, branch, call = store.repo, store.branch, store.repo.git.places.by_hand
     if not branch:
         raise Conflict("HEAD is detached, so there is no branch to share", f"{call} switch BRANCH, then try again")
@@ -115,18 +115,18 @@ def _where(store: Store) -> Remote:
 
 
 def _refuse_rewritten(store: Store, where: Remote, seen: str | None, tip: str | None) -> None:
-    """Stop where the branch there does not go on from where it was: merging would bring back what was taken away."""
+    """Stop if the remote branch was rewritten: a merge would bring removed commits back."""
     call = store.repo.git.places.by_hand
     if seen and not tip:
         anew = f"{call} push -u {where.name} HEAD:{where.branch} makes it anew"
-        raise _LeftError("left to you, because it is not there any more: merged, or removed", anew)
+        raise _LeftError("left to you, because the branch no longer exists there: merged or deleted", anew)
     if seen and tip and not store.history.is_ancestor(seen, tip):
         hint = f"{call} fetch {where.name}, then look at both; {call} rebase --fork-point {where.label} goes along"
-        raise _LeftError("left to you, because the branch was rewritten there: commits were taken back", hint)
+        raise _LeftError("left to you, because the branch was rewritten there: a merge would undo that", hint)
 
 
 def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced:
-    """Bring what was fetched into the branch; `waiting` counts the commits that are to be pushed. Raises Conflict."""
+    """Merge what was fetched into the branch; `waiting`: the number of commits to push. Raises Conflict."""
     repo, call, head = store.repo, store.repo.git.places.by_hand, store.repo.head()
     if head is None:
         raise _LeftError("nothing is committed here yet", f"{call} pull")
@@ -149,13 +149,13 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
 
 
 def _ahead(store: Store, where: Remote, tip: str | None) -> int:
-    """How many commits the other side lacks."""
+    """How many commits the remote lacks."""
     known = tip or f"--remotes={where.name}"
     return int(store.repo.git.run("rev-list", "--count", "HEAD", "--not", known)) if store.repo.head() else 0
 
 
 def _foreign(store: Store, where: Remote, head: str, tip: str | None) -> str:
-    """Why what is ahead is not ours to push, or "": a commit that touches more than the store, or another branch."""
+    """Why the commits ahead are not ours to push, or "": one touches more than the store, or goes to another branch."""
     repo, branch = store.repo, store.branch
     elsewhere = repo.settings.text(f"branch.{branch}.pushremote") or repo.settings.text("remote.pushdefault")
     if branch != where.branch or (elsewhere and elsewhere != where.name):
@@ -173,7 +173,7 @@ def _foreign(store: Store, where: Remote, head: str, tip: str | None) -> str:
 
 
 def _move(store: Store, new: str) -> None:
-    """Let Git bring branch, index and files to a commit that goes on from HEAD; it refuses as a whole."""
+    """Let Git fast-forward branch, index and files to a commit; it does all of it or nothing."""
     try:
         store.repo.git.run(*_MOVE, "--quiet", new, limit=LONG, config=("submodule.recurse=false",))
     except GitError as error:
@@ -184,7 +184,7 @@ def _move(store: Store, new: str) -> None:
 
 
 def _merged(store: Store, where: Remote, head: str, tip: str, done: Synced) -> tuple[str, Synced]:
-    """Make a commit that merges the two, by record."""
+    """Make a commit that merges the two sides, record by record."""
     repo, folder = store.repo, store.files.named(FORGOTTEN)
     tree, clashes = merged_tree(repo, head, tip, unrelated=store.files.store == TOP)
     marks = {path.removeprefix(f"{folder}/") for one in (head, tip) for path in repo.listing(one, folder)}
@@ -198,19 +198,19 @@ def _merged(store: Store, where: Remote, head: str, tip: str, done: Synced) -> t
 
 
 def _settled(store: Store, clash: Clash, marks: set[str], hint: str) -> bytes | None:
-    """What becomes of a file that both sides changed: its bytes, None where it was forgotten. Raises Conflict."""
+    """The merged bytes of a file that both sides changed; None if it was forgotten. Raises Conflict."""
     path, inside = _seen(store, clash.path), store.files.inside(clash.path)
     base, ours, theirs = (store.repo.blob(oid) if oid else None for oid in (clash.base, clash.ours, clash.theirs))
     ids = {one.id for data in (base, ours, theirs) if data is not None and (one := parse(data, inside).record)}
     if not store.files.holds(clash.path):
-        raise Conflict(f"{path}:1: both sides changed this, and it is no record", hint)
+        raise Conflict(f"{path}:1: both sides changed this file, which is not a record", hint)
     if ours is None or theirs is None:
         if any(mark_of(one) in marks for one in ids):
             return None  # forgetting wins
-        raise Conflict(f"{path}:1: removed or renamed on one side, and changed on the other", hint)
+        raise Conflict(f"{path}:1: deleted or renamed on one side, changed on the other", hint)
     if base is None:  # a squash brought the same record there, and it has grown since: what both share is the base
         if len(ids) != 1:
-            raise Conflict(f"{path}:1: both sides added this, and they differ", hint)
+            raise Conflict(f"{path}:1: both sides added this file, with different content", hint)
         rows, others = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
         blocks = SequenceMatcher(None, rows, others, autojunk=False).get_matching_blocks()
         base = b"".join(row for block in blocks for row in rows[block.a : block.a + block.size])
@@ -221,5 +221,5 @@ def _settled(store: Store, clash: Clash, marks: set[str], hint: str) -> bytes | 
 
 
 def _seen(store: Store, path: str) -> str:
-    """A path from the top of the records' repository as people see it."""
+    """A path of the records' repository, as shown to people."""
     return store.shown(store.files.inside(path)) if store.files.holds(path) else path

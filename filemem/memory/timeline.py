@@ -1,4 +1,4 @@
-"""Answers in the order of time: what was saved around a moment, where the work stood, which topics there are."""
+"""Answers in time order: records around a moment, the latest checkpoint, the topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOKED_AT = 50  # checkpoints among which this author's is looked for
 
 
 class Topic(NamedTuple):
-    """A topic with what holds today."""
+    """A topic with its live decisions."""
 
     topic: str  # its name; where no decision states one, the heading
     decisions: int  # how many there are
@@ -35,10 +35,10 @@ class Topic(NamedTuple):
 def timeline(
     store: Store, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5
 ) -> Results:
-    """Return what was saved before and after a moment, oldest first.
+    """Return the records saved before and after a moment, oldest first.
 
-    `anchor` is a record's id or a time; without it the best hit of `query`, or the newest record. Raises BadInput: both
-    are given; NotFound.
+    `anchor` is a record's id or a time; the default is the best hit of `query`, or the newest record. Raises BadInput:
+    both are given; NotFound.
     """
     if anchor and query:
         raise BadInput("give anchor or query, not both", field="anchor")
@@ -59,7 +59,7 @@ def timeline(
 
 
 def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
-    """Return the checkpoint to go on from, of `branch` or the one checked out, and whose it is if not this author's."""
+    """Return the checkpoint to resume from, of `branch` or the current one, and a note if it is another author's."""
     here = branch or store.code.branch() or ""
     wanted = Filter(types=(CHECKPOINT,))
     ways = ([wanted._replace(branches=(here,))] if here else []) + [wanted]
@@ -83,10 +83,10 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 
 
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
-    """List the topics with a word in their name or in what holds, by number where files have one, else by the alphabet.
+    """List the topics with a word in their name or live decision, by ADR number if files have one, else alphabetically.
 
-    Decisions that state no topic come last, by their paths: one entry for all that links join, unless those lead to a
-    stated topic; then they are counted there.
+    Decisions without a topic come last, by path: one entry for all that links join. If links lead to a stated topic,
+    they are counted there.
     """
     key, around = topic_key(prefix), store.index.around(store.index.nodes())
     found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]

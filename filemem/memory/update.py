@@ -1,4 +1,4 @@
-"""Changing a record in place: only the lines that must change do, every other byte of the file stays."""
+"""Change a record in place: only the lines that must change do; every other byte of the file stays."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
 
 
 def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
-    """Put what was written by hand in the place of a record's file, which held `before`, and commit that.
+    """Replace a record's file, which held `before`, by an edited version, and commit it.
 
-    Raises NotFound; BadInput: it cannot be read as this record, or has a secret; Conflict as for `update`.
+    Raises NotFound; BadInput: it is not readable as this record, or has a secret; Conflict as for `update`.
     """
     for name, value in (("data", data), ("before", before)):
         if not isinstance(value, bytes):
@@ -60,7 +60,7 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
     if record is None or (record.id, record.type) != (node.id, node.type):
         raise BadInput(f"{store.shown(node.path)} has another id or type", "nothing was saved: keep these two", "data")
     if record.visibility == "private" and not is_private(node.path):
-        raise BadInput("this record is committed, so it cannot become private", "save it anew, and forget this", "data")
+        raise BadInput("a committed record cannot become private", "save it again as private; forget this one", "data")
     refuse_secrets({"text": data.decode(), "allow_secret": record is not None and record.secrets_allowed})
 
     def edited(now: bytes) -> bytes:
@@ -72,12 +72,12 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
 
 
 def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[bytes], bytes]) -> Saved:
-    """Write and commit what the file of a record is changed to; `told` says in a few words what that does."""
+    """Write and commit the new bytes of a record's file; `told`: the change in a few words."""
     with store.repo.saving():
         before, old = _as_it_is(store, node.path)
         data = changed(before)
         if data == before and not store.edited(node.path):
-            return answer(store, old, Made(), f"{old.id} says that already ({told}); nothing was written")
+            return answer(store, old, Made(), f"{old.id} already says that ({told}); nothing was written")
         message = message_of(old, told, agent)
         made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))
         degraded = show(store, node.path, data, made)
@@ -85,10 +85,10 @@ def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[byt
 
 
 def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
-    """Write ids into files that state none, so that a rename leaves them the same record; one commit for all.
+    """Write ids into files that have none, so that they stay the same records when renamed; one commit for all.
 
-    `was` is the id, or the path, that the one file had before it was renamed: references to it lead there again. Raises
-    NotFound; BadInput: a file states an id, or `was` is given for several files; Conflict as for `update`.
+    `was`: the id or path that the one file had before a rename; references to it work again. Raises NotFound;
+    BadInput: a file states an id, or `was` is given for several files; Conflict as for `update`.
     """
     if was and len(files) != 1:
         raise BadInput("was names the former id or path of one file", "adopt the files one by one", field="was")
@@ -97,7 +97,7 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
         for path in dict.fromkeys(map(store.asked, files)):
             before, old = _as_it_is(store, path)
             if old.id_stated:
-                raise BadInput(f"{store.shown(path)} states its id already: {old.id}", field="files")
+                raise BadInput(f"{store.shown(path)} already states its id: {old.id}", field="files")
             created = old.created or store.dates([path]).get(path) or store.clock()
             fresh = new_id(old.type, created, store.entropy(), old.topic)
             former = was if was.startswith("file_") else derived_id(store.asked(was)) if was else ""
@@ -115,7 +115,7 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
 
 
 def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
-    """The bytes of a file with some values changed, as they were if it says that; errors name it as people see it."""
+    """The bytes of a file with some values changed; errors name the file as shown to people."""
     try:
         after = amend(before, path, **changes)
         return before if parse(after, path).record == parse(before, path).record else after
@@ -125,7 +125,7 @@ def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
 
 
 def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
-    """A file's bytes and its record as they stand. Raises NotFound."""
+    """A file's present bytes and its record. Raises NotFound."""
     data = store.files.read(path)
     if (found := parse(data, path).record) is None:
         raise NotFound(f"{store.shown(path)} cannot be read as a record", "filemem check says why")
@@ -133,7 +133,7 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
 
 
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
-    """The arguments of `amend`, and what they do in a few words. Raises BadInput: nothing, or not of this type."""
+    """The arguments of `amend`, and the change in a few words. Raises BadInput: no change, or not for this type."""
     result, reason = given.get("outcome"), given.get("reason", "")
     only = ("outcome", "reason", "status", "affects", *_LINKS)
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):

@@ -1,7 +1,7 @@
-"""Why is this code as it is? The decisions that govern a file, those whose commits made it, and the nearest in meaning.
+"""Why is this code as it is? The decisions that govern a file, those of the commits that made it, and similar ones.
 
-Rule: an answer says what it rests on, the surest first: what a decision states, what Git shows, what is only similar.
-Only what holds today is shown, but for what a commit brought or names.
+Rule: each result shows its reason, the surest first: a path that the decision states, a commit, similarity. Only live
+decisions are shown, except those that a commit brought or names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _QUIET = ("--no-color", "--no-ext-diff", "--no-textconv")
 
 
 class Reason(NamedTuple):
-    """A decision that code rests on."""
+    """A decision behind some code."""
 
     hit: Hit  # the decision, with how the code stands that it governs
     kind: str  # `governs` (it states the path), `touched` (its commit made the code, or names it), `near` (in meaning)
@@ -46,7 +46,7 @@ class Reason(NamedTuple):
 
 
 class Why(NamedTuple):
-    """The decisions that a file, or some lines of it, rest on: the surest first."""
+    """The decisions behind a file or some of its lines, the surest first."""
 
     path: str  # of the file, from the top of the work tree
     lines: tuple[int, int] | None  # the first and the last, from 1; None for the whole file
@@ -56,7 +56,7 @@ class Why(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A file, the first and the last of some lines of it or None, and what the work tree holds of it or None."""
+    """A file, the first and last line in question or None, and its text in the work tree or None."""
 
     path: str
     lines: tuple[int, int] | None
@@ -64,16 +64,16 @@ class Place(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What it is in words."""
+        """The place in words."""
         first, last = self.lines or (0, 0)
         return "this file" if not last else f"line {first}" if first == last else f"lines {first} to {last}"
 
 
 def why(store: Store, asked: str, limit: int) -> Why:
-    """Return at most `limit` decisions that a file, or some lines of it, rest on.
+    """Return at most `limit` decisions behind a file or some of its lines.
 
     `asked` is a path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for several. Raises
-    BadInput: it lies outside, or has no such lines; NotFound: no such file was, and no decision speaks of it.
+    BadInput: it is outside, or has no such lines; NotFound: there was no such file, and no decision mentions it.
     """
     place, testimony = _place(store, asked), Testimony(store)
     note, (commits, names) = "", _made(store, place, testimony.tip)
@@ -96,7 +96,7 @@ def why(store: Store, asked: str, limit: int) -> Why:
 
 
 def _place(store: Store, asked: str) -> Place:
-    """What is named; a file that has such a name goes first, so that `notes:3` can be one."""
+    """Read a place; an existing file of that name wins, since `notes:3` can be a file name."""
     if not fits(asked):
         raise BadInput(f"{asked[:80]}... is too long for the name of a file", "name a file of the project", "path")
     top, path, lines = store.code.work_tree, store.of_code(asked), None
@@ -118,7 +118,7 @@ def _place(store: Store, asked: str) -> Place:
 
 
 def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str]]:
-    """What made a place what it is: subjects of commits by id, newest first; and the names that its file had."""
+    """The commits that made a place, subjects by id, newest first; and the names that its file had."""
     if not tip or (store.code.work_tree / place.path).is_dir():  # every commit touches some folder
         return {}, {place.path}
     how = ("--follow", "-M", "--name-status", "-z", "--format=%x01%H%x00%s", *_QUIET)
@@ -143,7 +143,7 @@ def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str
 
 
 def lines_in(now: str, before: str, lines: tuple[int, int]) -> tuple[int, int] | None:
-    """Return where lines of a text stood in an earlier version of it, from 1; None where none of them was there."""
+    """Return where lines of a text were in an earlier version, from 1; None if none of them existed."""
     if now == before:
         return lines
     first, last = lines
@@ -157,7 +157,7 @@ def lines_in(now: str, before: str, lines: tuple[int, int]) -> tuple[int, int] |
 
 
 def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
-    """What holds of the decisions that state one of these paths, the closest first, then the newest."""
+    """Live decisions that state one of these paths, the closest first, then the newest."""
     nodes: dict[str, Node] = {}
     for path in paths:
         nodes.update((n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0))
@@ -175,7 +175,7 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
 def _touched(
     store: Store, place: Place, commits: Mapping[str, str], testimony: Testimony, known: Collection[str]
 ) -> list[Reason]:
-    """The decisions that came with the commits of a place, or that these name."""
+    """Decisions that came with the commits of a place, or are named by them."""
     because: dict[str, str] = {}
     came = store.history.brought(commits) if store.repo is store.code else {}
     for commit, subject in commits.items():
@@ -191,7 +191,7 @@ def _touched(
 
 
 def _near(store: Store, place: Place, known: Collection[str], limit: int) -> list[Reason]:
-    """Live decisions that speak of what a file, or the lines of it, are about."""
+    """Live decisions about the same things as a file or its lines."""
     if limit <= 0:
         return []
     gist = place.text or ""

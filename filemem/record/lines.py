@@ -137,4 +137,4 @@ def hidden_characters(text: str) -> str:
 
 def named(character: str) -> str:
     """Return what to call the first of some hidden characters."""
-    return f"U+{ord(character[0]):04X}, a character that nobody sees in review"
+    return f"U+{ord(character[0]):04X}, a character that is invisible in review"

@@ -1,8 +1,8 @@
 """The save: Git's own children hold index.lock, HEAD.lock and the branch's lock while record, entry and branch change.
 
-All that is slow comes before: journal, blobs, trees and commit are on disk when the first lock is taken. Under the
-locks the user's commands are refused or wait, so nothing is taken back once the branch has moved. When we are killed,
-Git's children see their input end and let go; the journal finishes the rest.
+All slow work comes first: journal, blobs, trees and commit are on disk before the first lock is taken. Under the locks
+the user's commands are refused or wait, so nothing is rolled back once the branch has moved. If we are killed, Git's
+children see their input end and release the locks; the next command finishes the save from the journal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Step = Callable[[str], object]  # called at each of STEPS; for tests that stop t
 
 
 class Made(NamedTuple):
-    """What became of a save; "" for what does not apply."""
+    """The result of a save; "" for what does not apply."""
 
     commit: str = ""  # its id
     branch: str = ""  # the short name of the branch that has it, or is to have it
@@ -48,7 +48,7 @@ class Made(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A commit on top of HEAD, on disk but for the branch, and the files that are not in their places yet."""
+    """A commit on top of HEAD, on disk except for the branch, and the files that are not in place yet."""
 
     head: Head
     entry: Entry
@@ -58,7 +58,7 @@ class _Draft(NamedTuple):
 
 
 def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
-    """A commit message: one subject line and one row of trailers, whatever callers put into them."""
+    """A commit message: one subject line and one line for each trailer, whatever callers pass."""
     rows = [f"{key}: {line}\n" for key, value in trailers if (line := _line(value, 400))]
     return f"{_line(subject, 120) or 'record'}\n" + ("\n" + "".join(rows) if rows else "")
 
@@ -71,12 +71,12 @@ def _line(text: str, limit: int) -> str:
 def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = lambda _: None) -> Made:
     """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
 
-    Returns what became of it: a plan that only adds files may be `pending`; files that are not ours are `left`.
+    Returns the result: a plan that only adds files may be `pending`; files that are not ours are `left`.
 
     Raises:
         Conflict: a file has uncommitted edits, another one stands in its place, or the repository is busy.
-        Locked: the branch does not hold still, or another command keeps a lock.
-        BadInput, BrokenStore: Git does not know who commits; disk or repository refuse. Nothing is left of the save.
+        Locked: the branch keeps moving, or another command holds a lock.
+        BadInput, BrokenStore: Git knows no user name; disk or repository fail. Nothing of the save is left.
     """
     repo.identity()
     check_version(repo.git)
@@ -90,11 +90,11 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = la
             return made
         if made != MOVED:
             return _wait(repo, files, plan, made)
-    raise Locked("the branch does not hold still", "another program commits without a pause; try again")
+    raise Locked("the branch keeps moving: another program commits all the time", "try again")
 
 
 def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, *, written: bool = False) -> Made | str:
-    """Commit a plan on top of HEAD, or say why not: MOVED, LOCKED or busy. `written`: the files are in place."""
+    """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""
     head = state.head(repo.git)
     if reason := repo.busy():
         return reason
@@ -134,7 +134,7 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
 
 
 def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
-    """Write new files and leave their commit for later: the journal keeps it. Raises Conflict, Locked."""
+    """Write new files and leave their commit for later, in the journal. Raises Conflict, Locked."""
     saves, branch = Journal(repo), state.branch_meant(repo.git)
     told = f"{repo.git_dir / 'index.lock'} is held by another Git command" if reason == LOCKED else reason
     if any(edit.before is not None or edit.data is None for edit in plan.edits):
@@ -174,15 +174,15 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
     for path, _, before, blob, old in edits:
         if before is None:
             if old not in ("", blob):
-                raise Conflict(f"{path} was removed, and that is not committed", "commit or undo that first")
+                raise Conflict(f"{path} was deleted, and the deletion is not committed", "commit or undo it first")
         elif not old:
-            raise Conflict(f"{path} was never committed, so nothing would keep it", "commit it first")
+            raise Conflict(f"{path} was never committed, so it could not be restored", "commit it first")
         elif staged.get(path) != old or old != repo.committed_id(path, before, old):
             raise Conflict(f"{path} has edits that are not committed", "commit or undo that first")
 
 
 def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit]) -> _Draft:
-    """Bring a commit on top of HEAD to the disk, with its entry in the journal and the files aside."""
+    """Write a commit on top of HEAD to disk, with its journal entry and the files beside their places."""
     edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
     tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
     kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
@@ -210,7 +210,7 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
 
 
 def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | str:
-    """Take the locks, change the three, let go, and look whether all is there."""
+    """Take the locks, change record, entry and branch, release the locks, and verify."""
     locks = Locks(repo, reading=draft.readable)
     try:
         why = _change(repo, draft, locks, step)
@@ -230,7 +230,7 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | st
 
 
 def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
-    """Change record, entry and branch under the locks; why nothing is changed, or ""."""
+    """Change record, entry and branch under the locks; return why nothing was changed, or ""."""
     entry, head = draft.entry, draft.head
     if not locks.take_index():
         return LOCKED
@@ -253,7 +253,7 @@ def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
 
 
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
-    """Wait until all is on the disk, and look whether branch, index and files have it; what was taken is put back."""
+    """Wait until all is on disk, and check branch, index and files; what another command removed is put back."""
     entry, trouble, branch = draft.entry, repo.trouble, draft.head.branch
     folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
     try:
@@ -283,9 +283,10 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
 
 
 def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
-    """End saves in the journal that were interrupted or had to wait, look after those just done, return what was ended.
+    """Finish interrupted and pending saves of the journal, verify recent ones, and return what was finished.
 
-    What cannot be ended stands in `repo.trouble`, with the command that helps. Where another process saves, it does it.
+    What cannot be finished is named in `repo.trouble`, with the command that helps. If another process is saving, it
+    does this.
     """
     now = repo.head() or "", stamp(repo.git_dir / "index")
     if not repo.unfinished:
@@ -309,7 +310,7 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
 
 
 def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
-    """End a save that was interrupted, or had to wait; not where the user has changed what it was to change."""
+    """Finish an interrupted or pending save, unless the user has changed what it was to change."""
     branch = entry.branch.removeprefix(state.BRANCHES)
     if journal.landed(repo, entry):
         if journal.settle(repo, files, entry, _BRIEFLY):

@@ -160,7 +160,7 @@ def push(repo: Repo, remote: Remote, commit: str) -> None:
 def _address(repo: Repo, url: str) -> str:
     """The address as Git is given it; a relative path counts from the top of the work tree. Raises BrokenStore."""
     if not url.isprintable() or url.startswith("-"):
-        raise BrokenStore(f"no address of a repository: {url[:200]!r}", "git remote set-url corrects it")
+        raise BrokenStore(f"not the address of a repository: {url[:200]!r}", "git remote set-url corrects it")
     local = url.removeprefix("file://")
     far = "://" in local or ":" in local.partition("/")[0]  # Git's own rule: `host:path` is another machine
     return url if far else str(Path(repo.work_tree, local).resolve())

@@ -72,7 +72,7 @@ def find(start: Path) -> Places:
             told = f"{folder} is a Git directory without a work tree"
             raise BrokenStore(told, "filemem needs a checkout: stand in it, or git clone it first")
     else:
-        raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there: it makes one")
+        raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there to create one")
     if git_dir.is_file():
         git_dir = (folder / read(git_dir).removeprefix("gitdir:").strip()).resolve()
     common = (git_dir / read(git_dir / "commondir")).resolve() if (git_dir / "commondir").is_file() else git_dir
@@ -86,7 +86,9 @@ def find(start: Path) -> Places:
 def _refuse_gone(work_tree: Path) -> None:
     """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
     if not os.path.exists(work_tree):  # noqa: PTH110 - it may be a name that no folder can have
-        raise BrokenStore(f"the folder {work_tree} is gone", "work in one that is there; start a server again there")
+        raise BrokenStore(
+            f"the folder {work_tree} no longer exists", "go to a folder that exists; restart servers there"
+        )
 
 
 def read(file: Path) -> str:

@@ -1,7 +1,7 @@
 """The MCP server: stdio with a front that answers before the SDK is imported, and HTTP (`server.http.serve`).
 
-Importing this package costs nothing beyond the standard library. Once the tools are listed a call is likely: the SDK
-is imported and the memory opened in a thread, while the client makes up its mind.
+Importing this package loads only the standard library. Once the tools are listed, a call is likely: the SDK is imported
+and the memory opened in a thread meanwhile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_
 def _listen(
     front: Front, wire: Wire, messages: Iterator[Message | Refusal], listed: Callable[[], None]
 ) -> Message | None:
-    """Answer until a message must be handed over, which is returned; `listed` is called when the tools were listed."""
+    """Answer until a message needs the SDK, and return that message; `listed` is called when the tools were listed."""
     waiting = [listed]
     for message in messages:
         turn = message.reply() if isinstance(message, Refusal) else front.answer(message)

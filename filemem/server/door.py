@@ -1,4 +1,4 @@
-"""The door of the HTTP application: who may ask, for what, and how large; every path is guarded alike.
+"""The door of the HTTP application: who may send which requests, and how large; every path is guarded alike.
 
 A browser page of any origin can reach a port of this machine, so exact Host and Origin decide, port included; the
 SDK's own check covers only its endpoint, and its `:*` pattern is a prefix match.
@@ -40,36 +40,37 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on
 
 
 class Site(Protocol):
-    """What is served beside MCP, and by which rules; the command line hands one in. As it stands here: nothing."""
+    """What is served besides MCP; the command line passes one. This default serves nothing."""
 
     def methods(self, path: str) -> tuple[str, ...]:  # noqa: ARG002  of the default
-        """The methods that a path is served by; none where nothing is."""
+        """The methods of a path; none if it is not served."""
         return ()
 
     def writes(self, method: str, path: str) -> bool:  # noqa: ARG002
-        """Whether a request changes or runs something, so that it needs the token in any case."""
+        """Whether a request changes or runs something, so that it always needs the token."""
         return False
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:  # noqa: ARG002
-        """Word a refusal as callers of this path expect it."""
+        """Format a refusal as callers of this path expect it."""
         return {"error": message}
 
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:  # noqa: ARG002
-        """Hear of a request that was answered."""
+        """Note a request that was answered."""
         return
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:  # noqa: ARG002
-        """What answers; the memory is reached through `ask`, defects are told to `on_crash`."""
+        """The application that answers; `ask` reaches the memory, `on_crash` gets defects."""
         return ()
 
 
 class Nothing(Site):
-    """Serves nothing beside MCP."""
+    """Serves nothing besides MCP."""
 
 
 class Door:
-    """Lets through what is meant for us (`hosts`), comes from us (`origins`), and is small and whole; says why to the
-    rest. Where `strict` every request must carry the token, else only what the site says: none can if it is "".
+    """Passes on requests with our Host (`hosts`) and Origin (`origins`) that are small and complete; refuses others.
+
+    With `strict` every request needs the token, else only those that the site says; if the token is "", none has it.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Door:
         self._site: Site = site or Nothing()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Refuse one request, or pass it on."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
@@ -137,7 +138,7 @@ class Door:
         return None
 
     def _knows_token(self, scope: Scope, headers: _Headers) -> bool:
-        """Whether the token comes in the header or, where there is none, in the address: one at most."""
+        """Whether the token is in the header or, without such a header, in the address; only one may be given."""
         if "authorization" in headers:
             scheme, _, given = headers.get("authorization", "").partition(" ")
             named = [given.strip()] if scheme.lower() == "bearer" else []
@@ -165,7 +166,7 @@ class Door:
 
 
 def _headers(scope: Scope) -> _Headers:
-    """The headers of a request by name; "" for one that is repeated, since readers differ in which they take."""
+    """The headers of a request by name; "" for a repeated one, since programs differ in which they use."""
     found: _Headers = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
@@ -174,7 +175,7 @@ def _headers(scope: Scope) -> _Headers:
 
 
 async def _refuse(refusal: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer, and take what the client still sends: on a connection that is closed before that, it never reads why."""
+    """Refuse, and read what the client still sends: if the connection closes before that, it never reads the reason."""
 
     async def unended(message: Message) -> None:
         await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
@@ -203,7 +204,7 @@ async def _body(receive: Receive, largest: int, *, keep: bool = True) -> bytes |
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, to be read again."""
+    """A body that was already read, to be read again."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

@@ -1,8 +1,8 @@
 """The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
-It answers only what it can answer exactly as the SDK would, and refuses calls that come before the handshake; all else
-is handed over, together with what the SDK must see again. The SDK is fed with the same lists.
-No mcp, pydantic, asyncio or numpy here: most servers are started, listed, and never called.
+It answers only what it can answer exactly as the SDK would, and refuses calls before the handshake. Everything else is
+handed over to the SDK, with the messages that it must see again; both use the same lists. No mcp, pydantic, asyncio or
+numpy here: most servers are started, listed, and never called.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = "filemem"
 
 
 def capabilities(dialect: Dialect) -> Entry:
-    """What the handshake of a dialect's server says that it can do."""
+    """The capabilities in the handshake of a dialect's server."""
     able: Entry = {"tools": {"listChanged": False}}
     if dialect.resources:
         able["resources"] = {"subscribe": False, "listChanged": False}
@@ -33,7 +33,7 @@ def capabilities(dialect: Dialect) -> Entry:
 
 
 def server(dialect: Dialect, version: str) -> Entry:
-    """Who answers: under the name that the dialect's users know, with ours as the title."""
+    """The server's info: the name that the dialect's users know, with ours as the title."""
     named: Entry = {"name": dialect.server, "version": version}
     return named if dialect.server == NAME else {**named, "title": NAME}
 
@@ -51,7 +51,7 @@ def tool(one: Tool) -> Entry:
 
 
 def _resource(one: Resource, where: str = "uri") -> Entry:
-    """One resource, or one template of them, as its list shows it."""
+    """One resource or resource template, as its list shows it."""
     return {"name": one.name, where: one.uri, "description": one.description, "mimeType": one.mime}
 
 
@@ -61,7 +61,7 @@ def _prompt(one: Prompt) -> Entry:
 
 
 def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
-    """The lists that are the same for ever, by the method that asks for them."""
+    """The lists, which never change, by the method that asks for them."""
     found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in tools]}}
     if dialect.resources:
         found["resources/list"] = {"resources": [_resource(one) for one in dialect.resources if "{" not in one.uri]}
@@ -73,7 +73,7 @@ def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
 
 
 class Turn(Enum):
-    """What to do where there is no reply to send."""
+    """What to do if there is no reply to send."""
 
     NOTHING = "nothing"
     HAND_OVER = "hand over"
@@ -89,7 +89,7 @@ class Front:
         """The handshake so far; whoever takes over must see it first."""
 
     def answer(self, message: Message) -> Message | Turn:
-        """Take one message; return the reply, or what else to do."""
+        """Handle one message; return the reply, or what else to do."""
         method = message["method"]
         if "id" not in message:
             if method == "notifications/initialized":
@@ -129,7 +129,7 @@ class Front:
 
 
 def _is_plain_client(params: Mapping[str, object]) -> bool:
-    """Whether the three required parameters of `initialize` are there, in forms that need no model to judge."""
+    """Whether `initialize` has its three required parameters, in a form that needs no pydantic model to check."""
     client, capabilities = params.get("clientInfo"), params.get("capabilities")
     return (
         is_text(params.get("protocolVersion"))

@@ -1,4 +1,4 @@
-"""MCP over HTTP, and what is served beside it: one application behind our own door, which guards every path alike."""
+"""MCP over HTTP, and what is served besides it: one application behind our own door, which guards every path alike."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SHORTEST = 16  # characters of a token that guards an address other machines rea
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and who may connect there besides the programs of this machine, under which further `names`.
+    """Where to listen, and who may connect; `names`: further host names.
 
-    `remote` allows an address off loopback, where every request must carry the token, as bearer token or as `?token=`.
-    With `lenient` only what writes needs it on loopback, and MCP does not.
+    `remote` allows an address off loopback, where every request needs the token, as bearer token or as `?token=`. On
+    loopback with `lenient`, only requests that write need it, and MCP does not.
     """
 
     host: str = "127.0.0.1"
@@ -45,7 +45,7 @@ class Address:
     lenient: bool = False
 
     def hosts(self, port: int) -> frozenset[str]:
-        """The Host headers that are meant for us, when we listen on `port`."""
+        """The Host headers that we accept when listening on `port`."""
         names = {"127.0.0.1", "localhost", "[::1]", _bracketed(self.host), *map(str.lower, self.names)}
         return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
@@ -121,7 +121,7 @@ def listen(address: Address) -> socket.socket:
     if len(address.token) < SHORTEST and not is_loopback(host):
         raise BadInput(f"off loopback the token needs {SHORTEST} characters", "openssl rand -hex 32", field="token")
     if not 0 <= port <= 65535:
-        raise BadInput(f"{port} is no port", "choose one from 1024 to 65535, or 0 for a free one", field="port")
+        raise BadInput(f"{port} is not a port", "choose one from 1024 to 65535, or 0 for a free one", field="port")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=128)

@@ -1,7 +1,7 @@
 """The MCP server proper, on the official SDK: one `Server` for every transport, fed from a dialect's tables.
 
-What asks the memory runs in one thread beside the event loop, in the order in which it came: a memory is opened, used
-and closed by the same thread, and a slow call holds up other calls but no ping.
+Calls run in order in one thread beside the event loop: a memory is opened, used and closed by the same thread, and a
+slow call delays other calls but no ping.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def log_crash(tool: str, error: BaseException) -> None:
 
 
 class Calls:
-    """Runs tool calls in order. The memory is opened at the first one, or the next, where that raises FilememError."""
+    """Runs tool calls in order. The first call opens the memory; if that raises FilememError, the next tries again."""
 
     def __init__(self, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash = log_crash) -> None:
         self.dialect, self._open_memory, self.on_crash = dialect, open_memory, on_crash
@@ -59,7 +59,7 @@ class Calls:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
-        """Call a tool; a defect becomes a report and a failure. Failures are text alone: the schema is of success."""
+        """Call a tool; a defect becomes a report and a failure. Failures are text only: the schema is of success."""
         try:
             texts, structure, is_error = await self._answer(self._thread.submit(self._run, name, arguments), name)
         except FilememError as error:
@@ -70,24 +70,24 @@ class Calls:
         return result
 
     def prepare(self) -> None:
-        """Open the memory and load what a search needs; the first call says why that cannot be done."""
+        """Open the memory and load what a search needs; if that fails, the first call reports why."""
         self.ask(lambda memory: memory.search("prepare", limit=1))
 
     def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
-        """Run something else on the memory, in turn with the calls; failures, also to open it, are the future's."""
+        """Run another function on the memory, in turn with the calls; failures go to the future."""
         return self._thread.submit(lambda: question(self._opened()))
 
     async def read(self, tool: str, arguments: Mapping[str, object]) -> str:
-        """The answer of a tool as text; FilememError as the tool or opening the memory raises it, or for a defect."""
+        """The answer of a tool as text. Raises FilememError, also if the memory cannot be opened, or for a defect."""
         asked = self.ask(lambda memory: perform(self.dialect, memory, tool, arguments))
         return _text(await self._answer(asked, "a request"))
 
     def end(self) -> None:
-        """Begin no more calls: the one under way goes on, those that wait are answered that nothing was done."""
+        """Start no more calls: the running one goes on, waiting ones are answered that they were not started."""
         self._ending = True
 
     async def close(self, seconds: float) -> None:
-        """Close the memory after the call now running, waiting no longer than `seconds`."""
+        """Close the memory after the running call, waiting at most `seconds`."""
         closing = self._thread.submit(lambda: self._memory.close() if self._memory else None)
         self._thread.shutdown(wait=False)
         with suppress(TimeoutError, FilememError):
@@ -95,7 +95,7 @@ class Calls:
 
     def _run(self, name: str, arguments: Mapping[str, object]) -> tuple[list[str], Any, bool]:
         if self._ending:
-            raise Locked("the server was told to end before this was begun", "nothing was done: call again")
+            raise Locked("the server is stopping, so this call was not started", "call again")
         memory = self._opened()
         payload, is_error, words = call(self.dialect, memory, name, arguments)
         notice = vars(memory).pop("notice", "")  # what the first answer says besides
@@ -109,7 +109,7 @@ class Calls:
         return self._memory
 
     async def _answer(self, future: Future[Asked], what: str) -> Asked:
-        """Wait for an answer; if we are cancelled, what has not started never starts. A defect is reported."""
+        """Wait for an answer; if cancelled, a call that has not started never starts. A defect is reported."""
         outcome: Any = (await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True))[0]
         if not isinstance(outcome, BaseException):
             answer: Asked = outcome
@@ -126,7 +126,7 @@ def _text(payload: Payload) -> str:
 
 
 class Reading:
-    """Answers for resources and prompts from a dialect's tables and the memory behind `calls`."""
+    """Answers requests for resources and prompts, from a dialect's tables and the memory behind `calls`."""
 
     def __init__(self, dialect: Dialect, calls: Calls) -> None:
         self._dialect, self._calls = dialect, calls
@@ -135,7 +135,7 @@ class Reading:
     async def read_resource(
         self, context: _Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """Read what an address names."""
+        """Read the resource of an address."""
         uri, modern = str(params.uri), context.protocol_version in MODERN_PROTOCOL_VERSIONS
         missing = INVALID_PARAMS if modern else _MISSING
         one, arguments = self._named(uri, missing)
@@ -161,7 +161,7 @@ class Reading:
         raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
 
     async def get_prompt(self, _: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Word a prompt."""
+        """Fill in a prompt."""
         one = self._prompts.get(params.name)
         if one is None:
             raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, self._prompts)}")
@@ -177,7 +177,7 @@ class Reading:
 
 
 def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:
-    """A handler that answers with a list that never changes."""
+    """A handler that returns a list that never changes."""
 
     async def answer(_: _Context, params: _Params) -> Any:
         if params is not None and params.cursor is not None:
@@ -188,7 +188,7 @@ def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:
 
 
 class FilememServer(Server[Any]):
-    """The SDK's server, told what it cannot derive from its handlers."""
+    """The SDK's server, with what it cannot derive from its handlers."""
 
     def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
         dialect, listed = offer.dialect, lists(offer.tools, offer.dialect)
@@ -217,7 +217,7 @@ class FilememServer(Server[Any]):
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
-        """Close the memory at the end; several transports share what the first began."""
+        """Close the memory at the end; several transports share one memory."""
         first, self._running = not self._running, True
         try:
             yield

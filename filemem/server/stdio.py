@@ -1,6 +1,6 @@
-"""One connection over stdio, between the wire and the SDK: what comes is fed to it, what it answers is written.
+"""One connection over stdio, between the wire and the SDK: messages are fed to it, its answers are written.
 
-Rule: the end of the input, or a signal, lets what was asked be answered, and ends the process soon whatever happens.
+Rule: at the end of the input, or at a signal, requests under way are answered, and the process ends soon in any case.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Connection:
     _scope: anyio.CancelScope = field(init=False)
 
     async def serve(self, server: FilememServer, messages: Iterator[Message | Refusal]) -> None:
-        """Serve until the messages or the process are ended, or nobody reads the answers."""
+        """Serve until the messages end, the process is told to end, or the client stops reading."""
         into, incoming = anyio.create_memory_object_stream[_Item](64)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](64)
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Connection:
         asyncio.run_coroutine_threadsafe(self._leave(server), loop)
 
     async def _leave(self, server: FilememServer) -> None:
-        """Let the call under way be answered, and those that wait be told that nothing was done; then stop."""
+        """Answer the running call, tell waiting ones that they were not started, then stop."""
         server.calls.end()
         await self._answers(GRACE)
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # of what is cancelled now it tells in words of its own
@@ -74,7 +74,7 @@ class Connection:
     def _read(
         self, messages: Iterator[Message | Refusal], into: _Into, back: _Back, loop: asyncio.AbstractEventLoop
     ) -> None:
-        """Feed the SDK from a thread, since reading blocks; wait where the SDK cannot keep up."""
+        """Feed the SDK from a thread, since reading blocks; wait if the SDK cannot keep up."""
         # What is suppressed says that the loop has ended: nobody is left to feed.
         with suppress(OSError, RuntimeError, CancelledError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             for message in messages:
@@ -97,13 +97,13 @@ class Connection:
         await into.send(SessionMessage(kind.model_validate(message)))
 
     async def _finish(self, into: _Into, back: _Back) -> None:
-        """End the input, after what was asked before had its chance: the SDK drops running calls at once."""
+        """End the input after earlier requests had time to finish: the SDK drops running calls at once."""
         await self._answers(ENDING)
         into.close()
         back.close()
 
     async def _answers(self, seconds: float) -> None:
-        """Wait, not for long, until all that was asked is answered."""
+        """Wait for a limited time until all requests are answered."""
         with anyio.move_on_after(seconds):
             while self._waiting:
                 await anyio.sleep(0.01)
@@ -130,14 +130,14 @@ class Connection:
 
 
 def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
-    """Serve one connection over stdio, but for requests that were `answered`; return the exit status of the process."""
+    """Serve one connection over stdio, except requests already `answered`; return the exit status of the process."""
     connection = Connection(wire, answered)
     asyncio.run(connection.serve(server, messages))
     return connection.status
 
 
 def _end_soon(status: int, seconds: float) -> None:
-    """End the process even if a tool call does not: a save survives that, a client that waits may not."""
+    """End the process even if a tool call hangs: a save survives that, a waiting client may not."""
     timer = threading.Timer(seconds + CLOSING, os._exit, [status])
     timer.daemon = True
     timer.start()

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as lines over two file descriptors: a line is a message, or refused with a reason, or nothing.
+"""JSON-RPC 2.0 as lines over two file descriptors: a line is a message, refused with a reason, or ignored.
 
-Standard input then reads as empty and standard output leads to standard error, so that a stray print, ours or a
-child's, cannot break the protocol. Standard library only: both phases of the stdio server read by these rules.
+Standard input then reads as empty and standard output goes to standard error, so that a stray print, ours or a
+child's, cannot break the protocol. Standard library only: both phases of the stdio server use this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Message = dict[str, object]
 
 
 class Refusal(NamedTuple):
-    """Why a line is no message, as the reply that says so."""
+    """Why a line is not a message; `reply` is the error to send."""
 
     code: int
     message: str
@@ -34,7 +34,7 @@ TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
 
 
 def parse(line: bytes) -> Message | Refusal | None:
-    """Read one line: a request or notification whose parts have their types, a Refusal, or None: it needs no answer."""
+    """Parse one line: a well-formed request or notification, a Refusal, or None for a line that needs no answer."""
     if not line.strip():
         return None
     try:
@@ -51,13 +51,13 @@ def parse(line: bytes) -> Message | Refusal | None:
 
 
 def dump(value: object) -> str:
-    """Write a value as one compact line; a character that UTF-8 cannot carry becomes `?`."""
+    """A value as one compact line of JSON; a character that UTF-8 cannot encode becomes `?`."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is text that UTF-8 can carry."""
+    """Whether a value is text that UTF-8 can encode."""
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value))
 
 
@@ -99,14 +99,14 @@ class Wire:
         self._target = target
 
     def messages(self) -> Iterator[Message | Refusal]:
-        """Yield what comes, and the refusal of what is no message, until the input ends."""
+        """Yield messages, and refusals of invalid lines, until the input ends."""
         for line in _lines(self._source):
             message = TOO_LONG if line is None else parse(line)
             if message is not None:
                 yield message
 
     def send(self, message: object) -> None:
-        """Write one message as a line, waiting for the reader if need be. Raises OSError: nobody reads."""
+        """Write one message as a line, waiting for the reader if needed. Raises OSError if the reader has gone."""
         data = memoryview(dump(message).encode() + b"\n")
         while data:
             data = data[os.write(self._target, data) :]
@@ -129,7 +129,7 @@ def claim_stdio() -> Wire:
 
 
 def _lines(source: int) -> Iterator[bytes | None]:
-    """Split what arrives into lines; None stands for one that exceeded MAX_LINE, whose bytes are not kept."""
+    """Split the input into lines; None stands for one longer than MAX_LINE, whose bytes are dropped."""
     held, scanned, skipping = bytearray(), 0, False
     while chunk := os.read(source, _CHUNK):
         held += chunk
@@ -147,6 +147,6 @@ def _lines(source: int) -> Iterator[bytes | None]:
 
 
 def deadly_signals() -> tuple[int, ...]:
-    """The signals that end a server; that the terminal hung up only if it is not ignored, as by `nohup`."""
+    """The signals that end a server; SIGHUP only if it is not ignored, as under `nohup`."""
     heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if heard else ()))

@@ -201,7 +201,7 @@ def test_an_answer_does_not_speak_of_what_the_reader_may_not_see(memory: Memory)
         "kind": good(memory, "mem-claude", "search", query="zymurgy", obs_type="discovery"),
         "powermem": good(memory, "powermem", "search_memories", query="zymurgy"),
     }
-    nothing = "is like the query"
+    nothing = "is similar to the query"
     assert {name: nothing in told["note"] for name, told in closed.items()} == dict.fromkeys(closed, True)
     assert good(memory, "mem-claude", "search")["note"] == "nothing is saved yet"
     save(memory, "zymurgy for all", visibility="public")

@@ -1,4 +1,4 @@
-"""The bundled model gives what model2vec gives; a model that can not be had is a reason, not a failure."""
+"""The bundled model gives what model2vec gives; a model that cannot be had is a reason, not a failure."""
 
 from __future__ import annotations
 

@@ -347,9 +347,9 @@ def test_one_writer_at_a_time(root: Path) -> None:
 def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     index = Index(tmp_path / "file" / "index")
-    with pytest.raises(BrokenStore, match="can not be written"):
+    with pytest.raises(BrokenStore, match="cannot be written"):
         index.push(doc("a.md", "One"))
-    with pytest.raises(BrokenStore, match="can not be written"):
+    with pytest.raises(BrokenStore, match="cannot be written"):
         _ = index.writable
 
 

@@ -191,7 +191,7 @@ def test_a_branch_that_moves_is_followed(repo: Path, saver: Saver) -> None:
     saver.step = lambda name: (
         [None, git(repo, "commit", "-q", "--allow-empty", "-m", "u")][0] if name == "prepared" else None
     )
-    with pytest.raises(Locked, match="hold still"):
+    with pytest.raises(Locked, match="keeps moving"):
         saver.put(Y, b"# y\n")
     assert (head_file(repo, REST), status(repo), (repo / REST).exists()) == (None, [], False)
 

@@ -371,7 +371,7 @@ def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(
         assert [other["id"] for other in others] == [2, 3]
         for other in others:
             assert other["result"]["isError"]
-            assert "told to end before this was begun" in other["result"]["content"][0]["text"]
+            assert "is stopping, so this call was not started" in other["result"]["content"][0]["text"]
         assert server.wait() == code
         assert server.process.stderr is not None
         assert server.process.stderr.read() == b"a stray print\n"  # of the tools of these tests

@@ -284,7 +284,7 @@ def test_a_wrong_option_is_told_with_its_command_and_field(repo: Path) -> None:
 def test_an_empty_memory_says_that_it_is_empty(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "new", commit=False)
     for command in ("topics", "history"):
-        assert cli(repo, command).out.endswith("no decision is here\n")
+        assert cli(repo, command).out.endswith("no decisions yet\n")
     done = cli(repo, "diff")
     assert (done.code, "nothing is committed yet" in done.err, "leave" in done.err) == (4, True, False), done
 

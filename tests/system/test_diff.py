@@ -202,7 +202,7 @@ def test_ranges_that_cannot_be_compared(feature: Path) -> None:
         with pytest.raises(NotFound, match="range: no commit, tag, branch or date"):
             compare(store, "@{u}...HEAD")
     switch(feature, "main")
-    with opened(feature) as store, pytest.raises(BadInput, match="main is the default branch itself"):
+    with opened(feature) as store, pytest.raises(BadInput, match="main is the default branch: nothing"):
         compare(store, "")
     git(feature, "switch", "-q", "--orphan", "apart")
     write(feature / "memory/decisions/apart.md", "# Another beginning\n")

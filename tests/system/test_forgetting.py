@@ -100,7 +100,7 @@ def test_an_edited_record_is_not_forgotten(repo: Path, memory: Memory) -> None:
 def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(repo: Path, policy: str) -> None:
     write(repo / ".filemem.toml", f'[commit]\ndecision = "{policy}"\n')
     path = write(repo / "memory/decisions/hours.md", "# Hours of work\n\nOf a person.\n")
-    with Memory.open(repo) as memory, pytest.raises(Conflict, match="was never committed, so nothing would keep it"):
+    with Memory.open(repo) as memory, pytest.raises(Conflict, match="was never committed, so it could not be restored"):
         memory.delete("hours.md")
     assert path.exists()
     git(repo, "add", ".")
@@ -117,7 +117,7 @@ def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(repo
 def test_a_private_record_is_forgotten_without_a_trace(repo: Path, memory: Memory) -> None:
     saved = memory.save(title="Mine", text="Only mine.", visibility="private")
     head = git(repo, "rev-parse", "HEAD")
-    assert "nothing keeps it" in memory.delete(saved.id).message
+    assert "cannot be restored" in memory.delete(saved.id).message
     assert (titles(memory), git(repo, "rev-parse", "HEAD")) == ([], head)
     assert not tombstone(repo, saved.id).exists()
 
@@ -218,7 +218,7 @@ def test_nothing_is_restored_over_another_record(repo: Path, memory: Memory) -> 
     saved = decide(memory, "Use Redis")
     memory.delete(saved.id)
     write(repo / saved.path, "# Something else\n")
-    with pytest.raises(Conflict, match="another record stands"):
+    with pytest.raises(Conflict, match="there is another record"):
         memory.restore(saved.id)
     assert (repo / saved.path).read_text() == "# Something else\n"
 

@@ -115,7 +115,7 @@ def test_a_value_of_the_wrong_kind_is_bad_input(memory: Memory) -> None:
     ("restrictions", "values"),
     [
         (
-            ("type", "topic", "tag", "outcome", "status", "agent", "branch", "user", "run"),
+            ("type", "topic", "tag", "outcome", "status", "agent", "branch", "user", "run", "session", "project"),
             (True, 3, float("nan"), b"x", {}, [None], object()),
         ),
         (("since", "until", "path", "metadata", "live"), (3, float("nan"), b"x", [], [None], object())),
@@ -141,7 +141,7 @@ def test_what_is_opened_is_a_folder(path: Any) -> None:
 
 def test_a_folder_that_cannot_be_is_not_there() -> None:
     for path in ("x" * 5000, "\0"):
-        with pytest.raises(filemem.FilememError, match="is gone"):
+        with pytest.raises(filemem.FilememError, match="no longer exists"):
             filemem.open(path)
 
 

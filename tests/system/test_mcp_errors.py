@@ -154,7 +154,7 @@ def test_no_query_is_too_odd(memory: Memory) -> None:
 
 def test_answers_to_nothing_are_empty_not_errors(tmp_path: Path) -> None:
     with talking(make_repo(tmp_path / "repo")) as client:
-        note = "no memory here yet: filemem init, or just save"
+        note = "there is no memory here yet: run `filemem init`, or save something"
         assert client.call("search", query="anything") == {"success": True, "count": 0, "results": [], "note": note}
         assert client.call("search")["count"] == 0
         assert client.call("load_checkpoint")["checkpoint"] is None

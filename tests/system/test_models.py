@@ -49,7 +49,7 @@ def test_a_missing_model_is_said_to_be_missing(told: Path, nowhere: str) -> None
     assert "degraded" not in cli(told, "search", "postgres", "--mode", "keyword").out
     out = cli(told, "search", "postgres", "--mode", "vector").out
     assert out.splitlines()[0].endswith("; only words were searched")
-    assert "note: no record is like the query\n" in cli(told, "search", "zzzqqq").out
+    assert "note: no record is similar to the query\n" in cli(told, "search", "zzzqqq").out
 
 
 def test_a_missing_model_is_told_by_library_and_servers(told: Path, nowhere: str) -> None:

@@ -112,7 +112,7 @@ def test_two_that_begin_it_apart_come_together(hub: Path, ada: Path) -> None:
     [
         (lambda path: git(path, "switch", "-q", "-c", "filemem"), "checked out already"),
         (lambda path: git(path, "branch", "filemem"), "is no memory: its .filemem.toml does not say"),
-        (lambda path: write(path / "memory/x.md", "x"), "there already, and not empty"),
+        (lambda path: write(path / "memory/x.md", "x"), "already exists and is not empty"),
     ],
 )
 def test_nothing_is_attached_over_anything(repo: Path, begin: object, told: str) -> None:

@@ -322,7 +322,7 @@ def test_a_record_removed_by_hand_and_changed_there_is_a_conflict(pair: Pair) ->
     _, bob = pair
     git(bob, "rm", "-q", shared(bob).relative_to(bob).as_posix())
     git(bob, "commit", "-q", "-m", "Remove")
-    with pytest.raises(Conflict, match="removed or renamed on one side"):
+    with pytest.raises(Conflict, match="deleted or renamed on one side"):
         synced(bob)
 
 
@@ -344,7 +344,7 @@ def test_a_branch_that_was_removed_there_is_not_made_anew(pair: Pair) -> None:
     hub = pair[1].parent / "hub.git"
     git(hub, "update-ref", "-d", "refs/heads/main")
     done = synced(pair[1])
-    assert "not there any more" in done.left
+    assert "no longer exists there" in done.left
     assert git(hub, "for-each-ref") == ""
 
 
