@@ -108,12 +108,6 @@ def test_ten_are_shown_unless_more_are_asked_for(memory: Memory) -> None:
 
 
 @pytest.mark.requirement("mama-load-checkpoint")
-def test_an_empty_memory_has_no_checkpoint(memory: Memory) -> None:
-    answer = good(memory, "mama", "load_checkpoint")
-    assert answer == {"success": True, "checkpoint": None, "message": "No checkpoint found"}
-
-
-@pytest.mark.requirement("mama-load-checkpoint")
 def test_the_number_of_a_checkpoint_is_made_from_its_id(memory: Memory) -> None:
     saved = good(memory, "mama", "save", type="checkpoint", summary="Half done")
     loaded = good(memory, "mama", "load_checkpoint")["checkpoint"]

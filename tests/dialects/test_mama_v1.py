@@ -12,7 +12,6 @@ from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from filemem.record import parse_time
 from tests.dialects.support import good, refused
-from tests.support import git
 
 DAY = 86_400_000
 
@@ -140,21 +139,3 @@ def test_a_decision_saved_as_superseded_is_shown_so_and_does_not_hold(memory: Me
     assert memory.search("", live=True).hits == ()
     told = refused(memory, "mama-v1", "save_decision", topic="t", decision="D", reasoning="R", outcome="meh")
     assert "pending, success, partial, failure, superseded, not" in told["message"]
-
-
-@pytest.mark.requirement("v1-outcome-words")
-def test_an_update_offers_only_what_it_takes(memory: Memory) -> None:
-    decide(memory, "t", "D")
-    for word, hint in (("meh", None), ("superseded", "save the decision that replaces it")):
-        told = refused(memory, "mama-v1", "update_outcome", topic="t", outcome=word)
-        assert f"one of pending, success, partial, failure, not '{word}'" in told["message"]
-        assert told.get("hint") == hint
-
-
-@pytest.mark.requirement("v1-save-outcome")
-def test_a_save_with_an_outcome_is_one_commit(memory: Memory) -> None:
-    before = git(memory.work_tree, "rev-list", "--count", "HEAD")
-    saved = decide(memory, "t", "D", outcome="failure", failure_reason="Too slow under load")
-    assert int(git(memory.work_tree, "rev-list", "--count", "HEAD")) == int(before) + 1
-    [outcome] = memory.get(saved["decision_id"])[0].record.outcomes
-    assert (outcome.outcome, outcome.reason) == ("failed", "Too slow under load")

@@ -166,17 +166,6 @@ def test_an_update_keeps_what_it_does_not_name(memory: Memory) -> None:
     assert now["metadata"] == {"a": 1, "b": "2"}
 
 
-@pytest.mark.requirement("pm-update-keeps", "crossing")
-def test_an_observation_of_another_tool_keeps_its_title(memory: Memory) -> None:
-    saved = good(memory, "mem-claude", "save", title="Kettle", text="Leaks at the lid")
-    before = good(memory, "powermem", "get_memory", memory_id=saved["id"])["memory"]
-    changed = before.replace("at the lid", "no more")
-    after = good(memory, "powermem", "update_memory", memory_id=saved["id"], content=changed)
-    assert after["memory"] == "Kettle\n\nLeaks no more"
-    [found] = good(memory, "mem-claude", "get_observations", ids=[saved["id"]])["observations"]
-    assert (found["title"], found["narrative"]) == ("Kettle", "Leaks no more")
-
-
 @pytest.mark.requirement("pm-delete-all")
 def test_delete_all_takes_memories_alone(memory: Memory) -> None:
     decision = memory.save(topic="t", decision="D", reasoning="R").id

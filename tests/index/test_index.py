@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from filemem import changes
-from filemem.changes import MODIFIED, REMOVED, Change, Entry
+from filemem.changes import MODIFIED, Change, Entry
 from filemem.errors import BrokenStore, Locked
 from filemem.index import Doc, Index, Model
 from filemem.index.vectors import Floats, Integers
-from filemem.query import Filter, Terms, parse
+from filemem.query import Filter, parse
 from tests.index.hashing import Hashes, Hashing
 from tests.index.samples import DAY, START, Tree, doc, fold, ids, make, serial
 
@@ -42,17 +42,6 @@ def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
     index.push(doc("a.md", "Use Redis"))
     assert found(index, "redis") == ["a.md"]
     assert ids(index.newest()) == ["decision_a"]
-
-
-def test_a_change_replaces_and_a_removal_removes(words_only: Index) -> None:
-    tree = Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")])
-    tree.apply(words_only)
-    tree.docs["a.md"] = doc("a.md", "Use memcached")
-    del tree.docs["b.md"]
-    tree.apply(words_only)
-    assert found(words_only, "redis") == found(words_only, "postgres") == []
-    assert found(words_only, "memcached") == ["a.md"]
-    assert words_only.manifest() == tree.entries()
 
 
 def test_a_file_without_document_is_remembered_and_not_found(words_only: Index) -> None:
@@ -84,17 +73,6 @@ def test_a_push_is_found_and_folded(index: Index) -> None:
     assert not list((index.root / "fresh").iterdir())
 
 
-def test_the_last_push_of_a_path_counts(words_only: Index) -> None:
-    words_only.push(doc("a.md", "first thought"))
-    words_only.push(doc("a.md", "second thought"))
-    assert found(words_only, "first") == []
-    assert found(words_only, "thought") == ["a.md"]
-    words_only.push_removed("a.md")
-    assert found(words_only, "thought") == []
-    fold(words_only)
-    assert words_only.count() == 0
-
-
 def test_a_look_at_the_store_wins_over_what_is_pending(words_only: Index) -> None:
     words_only.push(doc("a.md", "as it was saved"))
     edited = doc("a.md", "as it was edited afterwards")
@@ -102,15 +80,6 @@ def test_a_look_at_the_store_wins_over_what_is_pending(words_only: Index) -> Non
     assert found(words_only, "edited") == ["a.md"]
     assert found(words_only, "saved") == []
     assert not words_only.waiting()
-
-
-def test_pending_hides_what_the_disk_index_knows(index: Index) -> None:
-    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Redis twice")]).apply(index)
-    index.push(doc("a.md", "Use memcached"))
-    assert found(index, "redis") == ["b.md"]
-    assert {one.path: one.keyword for one in index.candidates(parse("memcached")[0]).candidates}["a.md"] > 0
-    assert sorted(ids(index.newest())) == ["decision_a", "decision_b"]
-    assert sorted(ids(index.nodes())) == ["decision_a", "decision_b"]
 
 
 def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
@@ -243,12 +212,6 @@ def test_exact_terms_are_looked_up_whole(index: Index) -> None:
     assert index.terms("topic", "d") == []
 
 
-def test_many_terms_at_once(words_only: Index) -> None:
-    Tree(make(number) for number in range(30)).apply(words_only)
-    asked = [f"decision_{number:06d}" for number in range(1000)]
-    assert len(words_only.lookup("id", asked)) == 30
-
-
 def test_values_are_listed_by_prefix(words_only: Index) -> None:
     Tree([doc("a.md", "One", id="decision_x_1_k3f9w2ma"), doc("b.md", "Two", id="decision_x_1_k3f80000")]).apply(
         words_only
@@ -257,15 +220,6 @@ def test_values_are_listed_by_prefix(words_only: Index) -> None:
     assert words_only.terms("short", "k3f") == [("k3f80000", 1), ("k3f9w2ma", 1)]
     assert words_only.terms("short", "z") == [("zz000000", 1)]
     assert words_only.terms("short", "q") == []
-
-
-def test_topics_are_counted_without_what_is_gone(words_only: Index) -> None:
-    tree = Tree([doc("a.md", "1", topic="x"), doc("b.md", "2", topic="x"), doc("c.md", "3", topic="y")])
-    tree.apply(words_only)
-    del tree.docs["c.md"]
-    tree.apply(words_only)
-    words_only.push_removed("b.md")
-    assert words_only.terms("topic") == [("x", 1)]
 
 
 def test_two_paths_with_one_content_are_both_found(index: Index) -> None:
@@ -353,17 +307,6 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
         _ = index.writable
 
 
-def test_a_deleted_folder_is_built_again(index: Index) -> None:
-    tree = Tree([doc("a.md", "Use Redis")])
-    tree.apply(index)
-    assert found(index, "redis") == ["a.md"]
-    shutil.rmtree(index.root)
-    assert index.candidates(parse("redis")[0]).degraded == "the search index is not built yet"
-    assert index.manifest() == {}
-    tree.apply(index)
-    assert found(index, "redis") == ["a.md"]
-
-
 def test_a_deleted_folder_that_another_process_built_again_is_read_anew(root: Path, model: Model) -> None:
     """The names of generations begin anew with the folder: what was known of one goes by what is in it."""
     one, two = Index(root, model), Index(root, model)
@@ -379,16 +322,6 @@ def test_a_deleted_folder_that_another_process_built_again_is_read_anew(root: Pa
     assert found(two, "postgres") == ["b.md"]
     one.close()
     two.close()
-
-
-def test_no_words_find_nothing_by_words(words_only: Index) -> None:
-    Tree([doc("a.md", "Use Redis")]).apply(words_only)
-    assert words_only.candidates(Terms()).candidates == ()
-
-
-def test_removed_change_of_an_unknown_path(words_only: Index) -> None:
-    words_only.apply([Change(REMOVED, "never.md", None)], lambda path: None)
-    assert words_only.count() == 0
 
 
 def test_names_that_are_no_utf8_are_no_trouble(index: Index) -> None:

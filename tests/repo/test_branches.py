@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.repo import Branch, Repo, state
+from filemem.repo import Branch, Repo
 from tests.support import git, make_repo, write
 
 
@@ -77,22 +77,3 @@ def test_two_without_a_common_past_did_not_part(tmp_path: Path) -> None:
     git(path, "commit", "-q", "--allow-empty", "-m", "x")
     with opened(path) as repo:
         assert repo.parted(one, git(path, "rev-parse", "HEAD")) == ""
-
-
-def test_a_tip_is_never_old_though_git_is_asked_once_of_packed_refs(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "r")
-    git(repo, "pack-refs", "--all", "--prune")
-    git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
-    git(repo, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
-    opened = Repo.discover(repo)
-    old = state.tip_of(opened.git, "refs/remotes/origin/HEAD")
-    assert state.head(opened.git).tip == old == git(repo, "rev-parse", "HEAD")
-    git(repo, "commit", "-q", "--allow-empty", "-m", "x")
-    git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
-    new = git(repo, "rev-parse", "HEAD")
-    assert state.head(opened.git).tip == new == state.tip_of(opened.git, "refs/remotes/origin/HEAD") != old
-    git(repo, "pack-refs", "--all", "--prune")
-    git(repo, "commit", "-q", "--allow-empty", "-m", "y")
-    git(repo, "pack-refs", "--all", "--prune")
-    assert state.head(opened.git).tip == git(repo, "rev-parse", "HEAD") != new
-    opened.close()

@@ -5,7 +5,6 @@ Also: it is derived, so damage costs nothing; it follows renames; and a hostile 
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
@@ -281,29 +280,6 @@ def test_a_damaged_table_is_made_anew(tmp_path: Path, opened: Open) -> None:
     with sqlite3.connect(file) as other:
         other.execute("drop table touched")
     assert kinds(history, "memory/a.md") == [("A", "Begin")]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path: Path, opened: Open) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", text("a"))
-    commit(path, "Begin")
-    opened(path).extend()
-    write(path / "memory/a.md", text("b"))
-    commit(path, "Edit")
-    (path / ".git/filemem").chmod(0o500)
-    try:
-        assert kinds(opened(path), "memory/a.md") == [("M", "Edit"), ("A", "Begin")]
-    finally:
-        (path / ".git/filemem").chmod(0o700)
-
-
-def test_a_file_where_the_folder_should_be_costs_only_time(tmp_path: Path, opened: Open) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", text("a"))
-    commit(path, "Begin")
-    write(path / ".git/filemem", "in the way")
-    assert kinds(opened(path), "memory/a.md") == [("A", "Begin")]
 
 
 def test_a_shallow_clone_shows_what_is_there_and_all_of_it_once_it_is_deepened(tmp_path: Path, opened: Open) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import BadInput, BrokenStore, Conflict
-from filemem.repo import Repo
 from filemem.repo.commit import Edit
 from filemem.repo.run import Git, GitError, clean, find, locate
 from tests.repo.saver import Saver
@@ -116,18 +115,6 @@ def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, ca
     assert head_file(repo, f"memory/{PATH}") is not None
 
 
-def test_a_filter_that_comes_with_an_included_file_of_the_tree_is_not_run(repo: Path, canary: Path) -> None:
-    write(repo / ".gitconfig", "")
-    git(repo, "config", "include.path", "../.gitconfig")
-    saver = Saver(repo)
-    saver.put(PATH, TEXT)
-    write(repo / ".gitconfig", f'[filter "evil"]\n\tclean = "touch {canary}; cat"\n')
-    write(repo / ".gitattributes", "*.md filter=evil\n")
-    saver.put("decisions/other.md", TEXT)
-    saver.close()
-    assert not canary.exists()
-
-
 def test_attributes_by_a_relative_path_are_those_from_the_top_wherever_we_stand(
     repo: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,13 +167,6 @@ def test_the_environment_does_not_lead_elsewhere(
     assert git(repo, "rev-list", "--count", "HEAD") == "3"
     assert git(repo, "log", "-1", "--format=%as") == "2025-11-20"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.sh", "other", "repo"]
-
-
-def test_author_and_committer_may_come_from_the_environment(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    repo = Repo.discover(path, environment={**os.environ, "GIT_AUTHOR_NAME": "Eve\n<x>", "GIT_COMMITTER_EMAIL": "c@x"})
-    assert repo.identity() == (("Evex", "ada@example.com"), ("Ada", "c@x"))
-    repo.close()
 
 
 def test_git_is_found_outside_the_work_tree_only(tmp_path: Path) -> None:

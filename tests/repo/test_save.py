@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import BadInput, Conflict, Locked
-from filemem.repo import Repo
 from filemem.repo.commit import Edit, message
-from filemem.repo.settings import obstacle
 from tests.repo.saver import Saver
 from tests.support import environment, git, head_file, make_repo, sound, write
 
@@ -171,13 +169,6 @@ def test_line_endings_are_committed_as_git_does_it(repo: Path, saver: Saver, att
     assert [row for row in status(repo) if PATH in row] == []
 
 
-def test_git_is_not_asked_for_attributes_that_bear_on_nothing(repo: Path, saver: Saver) -> None:
-    write(repo / ".gitattributes", "* text=auto\n*.md linguist-documentation diff=md\n")
-    assert saver.repo.settings
-    saver.repo.git = saver.repo.git._replace(program="/nonexistent")
-    assert obstacle(saver.repo, PATH) == ""
-
-
 def test_a_branch_that_moves_is_followed(repo: Path, saver: Saver) -> None:
     moves = iter(range(2))
 
@@ -320,23 +311,6 @@ def test_reading_what_commits_hold(repo: Path, saver: Saver) -> None:
     assert saver.repo.resolve("main~1") == git(repo, "rev-parse", "HEAD~1")
     assert [saver.repo.resolve(rev) for rev in ("nope", "-x", "--output=x", "", "a\nb", f"HEAD:{PATH}")] == [None] * 6
     assert saver.repo.incomplete() == ""
-
-
-def test_a_shallow_clone_says_so(repo: Path, saver: Saver, tmp_path: Path) -> None:
-    saver.put(X, b"# x\n")
-    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
-    shallow = Repo.discover(tmp_path / "shallow")
-    assert "shallow" in shallow.incomplete()
-    assert shallow.head() == saver.repo.head()
-    shallow.close()
-
-
-def test_a_gc_beside_the_save_takes_nothing(repo: Path, saver: Saver) -> None:
-    saver.step = lambda name: git(repo, "gc", "-q", "--prune=now") if name == "moved" else None
-    saver.put(X, b"# x\n")
-    assert saver.put(Y, b"# y\n").commit
-    assert sound(repo)
-    assert status(repo) == []
 
 
 def test_locks_are_held_shortly(repo: Path, saver: Saver) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -249,33 +248,6 @@ def test_a_commit_whose_editor_is_open(scene: Path, tmp_path: Path, how: tuple[s
     assert [each.branch for each in saver.finish()] == ["main"]
     check(path, saver, made, "editor")
     assert git(path, "log", "-2", "--format=%s", "HEAD").splitlines()[1].startswith("decision")
-    saver.close()
-
-
-@pytest.mark.parametrize("patience", [0.1, 20.0])
-def test_a_merge_that_a_slow_filter_holds(
-    scene: Path, tmp_path: Path, patience: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("filemem.repo.commit._PATIENCE", patience)
-    path = copy(scene, tmp_path / "repo")
-    gate = tmp_path / "gate"
-    git(path, "config", "filter.slow.smudge", f"touch {gate}.open; while [ ! -e {gate} ]; do sleep 0.01; done; cat")
-    write(path / ".git/info/attributes", "side.py filter=slow\n")
-    theirs = subprocess.Popen(["git", "merge", "-q", "--no-edit", "side"], cwd=path, env=environment())
-    wait_for(Path(f"{gate}.open").exists)
-    later = f"import time; time.sleep(0.3); open({str(gate)!r}, 'w')"
-    opener = subprocess.Popen([sys.executable, "-c", later]) if patience > 1 else None
-    saver = Saver(path)
-    made = saver.put(NAME, NEW)
-    gate.touch()
-    assert theirs.wait() == 0
-    if opener:
-        opener.wait()
-        assert made.commit or made.pending == "a merge is in progress", made
-    else:
-        assert "index.lock" in made.pending
-    check(path, saver, made, "merge")
-    assert git(path, "rev-list", "--count", "--merges", "main") == "1"
     saver.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,34 +55,6 @@ def test_births_and_edits_are_those_of_git(cloned: tuple[str, Path, Memory]) -> 
         assert hit.provenance.author == who, path
 
 
-def test_renames_are_told(cloned: tuple[str, Path, Memory]) -> None:
-    name, folder, memory = cloned
-    raw = git(folder, "log", "--diff-filter=R", "-M", "--format=%H", "--name-status", "--", STORES[name])
-    moves = [row.split("\t")[1:] for row in raw.splitlines() if row.startswith("R")]
-    now = markdown(listed(folder, name, "HEAD"))
-    last = [(old, new) for old, new in moves if new in now]
-    assert len(last) >= 5
-    missed = []
-    for old, new in last:
-        (edits,) = memory.revisions(new).values()
-        phrase = f"renamed from {old.removeprefix(STORES[name] + '/')}"
-        if not any(phrase in edit.changes for edit in edits):
-            missed.append((old, new))
-    assert len(missed) <= len(last) // 5, missed  # one that a later file of the same path took over
-
-
-def test_statuses_that_changed_are_told(cloned: tuple[str, Path, Memory]) -> None:
-    _, _, memory = cloned
-    truth = json.loads((DATA / cloned[0] / "truth.json").read_text(encoding="utf-8"))
-    phrases = [
-        phrase
-        for row in truth["records"][:40]
-        for edit in next(iter(memory.revisions(f"{STORES[cloned[0]]}/{row['file'].rpartition('/')[2]}").values()))
-        for phrase in edit.changes
-    ]
-    assert any(phrase.startswith("status ") and " -> " in phrase for phrase in phrases)
-
-
 def test_the_memory_as_of_every_year_is_the_tree_of_then(cloned: tuple[str, Path, Memory]) -> None:
     name, folder, memory = cloned
     first, last = git(folder, "log", "-1", "--format=%cs"), git(folder, "log", "--reverse", "--format=%cs").split()[0]
@@ -113,17 +84,6 @@ def test_what_a_year_did_is_what_git_says_it_did(cloned: tuple[str, Path, Memory
 
 def _paths(told: Comparison, kind: str) -> set[str]:
     return {effect.path for effect in told.effects if effect.kind == kind}
-
-
-def test_on_the_command_line(cloned: tuple[str, Path, Memory]) -> None:
-    name, folder, _ = cloned
-    from tests.system.tools import FILEMEM
-
-    for command in (("history", "1"), ("search", "--at", "HEAD~20"), ("diff", "HEAD~20...HEAD")):
-        done = subprocess.run(
-            [FILEMEM, "-C", str(folder), "--store", STORES[name], *command], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0 or "records answer to" in done.stderr, done.stderr
 
 
 def test_records_that_state_no_date_have_that_of_their_first_commit(cloned: tuple[str, Path, Memory]) -> None:

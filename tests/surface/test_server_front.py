@@ -108,21 +108,6 @@ def test_what_needs_judgement_is_handed_over(message: Message) -> None:
     assert front.kept == []
 
 
-@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
-def test_who_has_not_greeted_is_told_to(method: str) -> None:
-    front = Front(OFFER, VERSION)
-    reply = front.answer(request(method, 1, name="echo"))
-    assert isinstance(reply, dict)
-    assert reply["id"] == 1
-    assert "send initialize first" in str(reply["error"])
-
-
-def test_a_cursor_is_handed_over() -> None:
-    front = Front(OFFER, VERSION)
-    front.answer(initialize())
-    assert front.answer(request("tools/list", 1, cursor="x")) is Turn.HAND_OVER
-
-
 def test_the_handshake_is_kept_in_order() -> None:
     front = Front(OFFER, VERSION)
     for message in (request("ping"), initialize(), INITIALIZED, request("tools/list")):

@@ -20,9 +20,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from filemem.server import sdk
-from filemem.server.sdk import Calls
-from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
+from tests.surface.server_tools import TOOLS
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -247,10 +245,6 @@ def test_garbage_is_refused_by_the_front() -> None:
         assert server.end() == 0
 
 
-def test_garbage_is_refused_by_the_loaded_server(loaded: Process) -> None:
-    refuse_garbage(loaded)
-
-
 def refuse_garbage(server: Process) -> None:
     """Send each piece of garbage; see it refused, and the next request answered."""
     for step, line in enumerate(GARBAGE):
@@ -392,21 +386,6 @@ def test_a_cancelled_call_that_waits_never_runs(loaded: Process) -> None:
     assert [loaded.reply(5)["id"] for _ in range(2)] == [1, 3]
 
 
-def test_a_client_may_write_everything_before_it_reads(loaded: Process) -> None:
-    for id_ in range(400):
-        loaded.call("echo", id_, text=f"{id_} " + "x" * 4000)
-    said = {reply["id"]: reply["result"]["structuredContent"]["said"] for reply in (loaded.reply() for _ in range(400))}
-    assert said == {id_: f"{id_} " + "x" * 4000 for id_ in range(400)}
-
-
-def test_fifty_calls_right_after_the_handshake_are_all_answered() -> None:
-    with served() as server:
-        server.greet()
-        for id_ in range(50):
-            server.call("echo", id_, text=str(id_))
-        assert [server.reply()["id"] for _ in range(50)] == list(range(50))
-
-
 @pytest.mark.long
 def test_a_thousand_calls_at_once_stay_small() -> None:
     with served() as server:
@@ -431,15 +410,6 @@ def test_the_official_client_over_stdio(mode: str) -> None:
     async def talk() -> None:
         where = StdioServerParameters(command=sys.executable, args=[SCRIPT], env=dict(os.environ))
         async with Client(where, mode=mode) as client:
-            await converse(client, mode)
-
-    asyncio.run(talk())
-
-
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_official_client_in_memory(mode: str) -> None:
-    async def talk() -> None:
-        async with Client(sdk.FilememServer(OFFER, Calls(DIALECT, open_notebook), VERSION), mode=mode) as client:
             await converse(client, mode)
 
     asyncio.run(talk())

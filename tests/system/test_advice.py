@@ -213,21 +213,6 @@ def test_an_empty_answer_claims_no_more_than_was_looked_for(memory: Memory, quer
     assert memory.search(query, mode="keyword").note == "no record is similar to the query"
 
 
-@pytest.mark.parametrize("query", ["((((", "?!", "\N{SNOWMAN}"])
-def test_a_query_without_a_word_says_so(memory: Memory, query: str) -> None:
-    found = memory.search(query)
-    assert found.note == "the query has no word in it: these are the newest"
-    assert [hit.id for hit in found.hits] == [hit.id for hit in memory.search("").hits]
-
-
-def test_where_nothing_is_saved_and_where_a_folder_is_missing(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo")
-    with Memory.open(repo) as memory:
-        assert "save something" in memory.search("cache").note
-    with Memory.open(repo, store="nowhere") as memory, pytest.raises(NotFound, match="no folder nowhere"):
-        memory.search("cache")
-
-
 def test_a_memory_whose_files_are_gone_is_not_said_to_be_empty(memory: Memory) -> None:
     repo = memory.work_tree
     (repo / "memory").rename(repo / "aside")
@@ -237,10 +222,3 @@ def test_a_memory_whose_files_are_gone_is_not_said_to_be_empty(memory: Memory) -
     (repo / "aside").rename(repo / "memory")
     memory.refresh(full=True)
     assert memory.search("postgres").hits
-
-
-def test_a_decision_written_by_hand_replaces_what_held(memory: Memory) -> None:
-    write(memory.folder / "decisions/by-hand.md", "---\ntopic: database\n---\n# Use SQLite\n")
-    memory.refresh(full=True)
-    held = {hit.record.title: bool(hit.superseded_by) for hit in memory.search("topic:database").hits}
-    assert held == {"Use SQLite": False, "Use Postgres": True}

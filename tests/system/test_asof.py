@@ -14,7 +14,7 @@ import pytest
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory import Memory
-from filemem.memory.snapshot import moment, of_commit, of_work_tree
+from filemem.memory.snapshot import moment
 from tests.support import git, make_repo, write
 from tests.system.handmade import commit, day, opened
 from tests.system.tools import cli, ok, snapshot, talking
@@ -149,15 +149,6 @@ def test_what_is_found_at_a_commit_is_what_a_checkout_of_it_finds(shipped: Path)
             assert [(hit.id, hit.title, hit.superseded_by, hit.created) for hit in memory.at(at).search()] == wanted
 
 
-def test_the_snapshot_of_head_is_the_work_tree(shipped: Path) -> None:
-    write(shipped / "memory/decisions/plain.md", "# Keep it plain\n\nSupersedes: old.md\n")
-    head = commit(shipped, "Plain", **day(6))
-    with opened(shipped) as store:
-        there, here = of_commit(store, head), of_work_tree(store)
-        assert (there.files, there.data, there.records) == (here.files, here.data, here.records)
-        assert (there.nodes, there.graph, there.forgotten) == (here.nodes, here.graph, here.forgotten)
-
-
 def test_before_the_first_commit_and_before_the_store(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo", commit=False)
     done = cli(repo, "search", "--at", "HEAD")
@@ -167,22 +158,3 @@ def test_before_the_first_commit_and_before_the_store(tmp_path: Path) -> None:
     put(repo, "redis", by_hand("Use Redis", "2025-01-02"), 2)
     assert ok(repo, "search", "redis", "--at", "HEAD~1")["count"] == 0
     assert cli(repo, "get", "redis", "--at", "HEAD~1").code == 4
-
-
-def test_a_memory_on_a_branch_of_its_own_is_as_it_was_when_the_code_was_committed(tmp_path: Path) -> None:
-    project = make_repo(tmp_path / "project", commit=False)
-    notes = project / "memory"
-    write(project / ".filemem.toml", 'branch = "filemem"\n')
-    commit(project, "Begin", **day(1))
-    git(project, "worktree", "add", "-q", "--detach", "memory")
-    git(notes, "switch", "-q", "--orphan", "filemem")
-    for number in (1, 3, 5):
-        write(notes / f"decisions/n{number}.md", by_hand(f"Way {number}", f"2025-01-{number:02d}"))
-        commit(notes, f"note {number}", **day(number))
-        write(project / "code.py", f"print({number})\n")
-        git(project, "add", "code.py")
-        git(project, "commit", "-q", "-m", f"code {number}", **day(number + 1))
-    found = ok(project, "search", "--at", "HEAD~1")
-    assert titles(found) == ["Way 3", "Way 1"]
-    assert found["at"]["commit"] == git(notes, "rev-parse", "HEAD~1")
-    assert len(ok(project, "search", "--at", "2025-01-01")["results"]) == 1

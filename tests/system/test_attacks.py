@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from filemem.memory import Memory, catch_up
-from tests.support import git, index_folder, make_repo, write
+from filemem.memory import Memory
+from tests.support import git, make_repo, write
 
 
 @pytest.fixture
@@ -32,15 +32,6 @@ def append(path: Path, text: str) -> None:
     """Write as an editor does that keeps the file: no folder's time changes."""
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
-
-
-def test_an_edit_in_place_is_found_without_a_server(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = save(repo)
-    assert found(repo, "zebracorn") == []
-    append(path, "\nzebracorn walks\n")
-    monkeypatch.setattr(catch_up, "TICK", 0)
-    monkeypatch.setattr(catch_up, "PACE", 0)
-    assert found(repo, "zebracorn") == ["Use Redis"]
 
 
 def test_an_edit_in_place_that_is_committed_is_seen_by_a_look_at_folders(repo: Path) -> None:
@@ -83,24 +74,6 @@ def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None
     assert not path.exists()
 
 
-def test_after_an_index_that_could_not_be_built_the_next_one_is_used(repo: Path) -> None:
-    save(repo)
-    with Memory.open(repo, serving=True) as memory:
-        memory.refresh(full=True)
-        assert memory._store.from_files().index.lookup("topic", ["caching"])
-        memory.save(topic="caching", decision="Use an LRU cache", reasoning="fewer parts")
-        assert len(memory.save(topic="caching", decision="Use both", reasoning="two levels").superseded) == 1
-
-
-def test_a_sha256_repository_can_delete(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo", object_format="sha256")
-    path = save(repo)
-    with Memory.open(repo) as memory:
-        assert memory.delete(memory.search("redis").hits[0].record.id).commit
-    assert not path.exists()
-    assert git(repo, "status", "--porcelain") == ""
-
-
 def test_settings_of_git_s_output_change_nothing(repo: Path) -> None:
     save(repo)
     for setting in ("i18n.logOutputEncoding=UTF-16", "diff.orderFile=/nonexistent", "log.showRoot=false"):
@@ -136,31 +109,3 @@ def test_settings_of_git_s_log_change_nothing_that_history_says(repo: Path) -> N
     for setting in ("log.diffMerges=combined", "log.follow=true", "diff.renameLimit=1", "trailer.separators=!"):
         git(repo, "config", *setting.split("="))
     assert told() == before
-
-
-def test_two_folders_that_changed_places_are_seen(repo: Path, tmp_path: Path) -> None:
-    names = ("alpha", "beta")
-    one, two = (write(repo / f"memory/decisions/{name}/a.md", f"# Use {name}\n").parent for name in names)
-    with Memory.open(repo, serving=True) as memory:
-        memory.refresh(full=True)
-        for folder in (one, two):
-            os.utime(folder, (1, 1))
-        time.sleep(0.05)
-        memory.refresh()
-        one.rename(tmp_path / "aside")
-        two.rename(one)
-        (tmp_path / "aside").rename(two)
-        for folder in (one, two, one.parent):
-            os.utime(folder, (1, 1))
-        assert memory.refresh().changed == 2
-
-
-@pytest.mark.parametrize("name", ["index.db", "fresh/00000000000000000001-0123abcd.json"])
-def test_a_folder_in_place_of_an_index_file_is_damage(repo: Path, name: str) -> None:
-    save(repo)
-    path = index_folder(repo) / name
-    path.unlink(missing_ok=True)
-    path.mkdir(parents=True)
-    with Memory.open(repo) as memory:
-        answer = memory.search("redis")
-    assert answer.hits or answer.degraded

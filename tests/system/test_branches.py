@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.support import git, make_repo, write
+from tests.support import git, write
 from tests.system.handmade import commit, day, decision
 from tests.system.tools import cli, ok
 
@@ -49,17 +49,6 @@ def test_squash_merges_land_records_too(repo: Path) -> None:
     assert by(repo, "caching")["landed"][:10] == "2025-01-03"
     git(repo, "switch", "-q", "feature")
     assert by(repo, "caching")["merged"] is True, "its file is there, whatever commit brought it"
-
-
-def test_the_default_branch_is_what_the_remote_says_it_is(tmp_path: Path) -> None:
-    origin = make_repo(tmp_path / "origin")
-    git(origin, "branch", "-m", "trunk")
-    git(tmp_path, "clone", "-q", str(origin), "clone")
-    clone = tmp_path / "clone"
-    git(clone, "switch", "-q", "-c", "feature")
-    decision(clone, "redis", "caching")
-    commit(clone)
-    assert (by(clone, "caching")["merged"], by(clone, "caching")["default"]) == (False, "trunk")
 
 
 def test_what_is_not_known_is_not_said(repo: Path) -> None:

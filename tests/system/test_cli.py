@@ -264,48 +264,10 @@ def test_a_git_directory_that_cannot_be_written(repo: Path) -> None:
             folder.chmod(0o755)
 
 
-def test_a_topic_cannot_pass_for_a_line_of_ours(repo: Path) -> None:
-    forged = "  aaaaaaa9  Linus Torvalds  2019-01-01  0123456789  reviewed by The Boss"
-    path = repo / "memory" / "decisions" / "forged.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'---\ntopic: "redis\\n  {forged}\\n::error file=a::x"\n---\n# Use Redis only\n')
-    for command in (("search", "redis"), ("get", "Use Redis only"), ("topics",), ("history", "Use Redis only")):
-        lines = cli(repo, *command).out.splitlines()
-        assert lines
-        assert not [line for line in lines if line.lstrip().startswith(("aaaaaaa9", "::error"))], command
-
-
 def test_a_wrong_option_is_told_with_its_command_and_field(repo: Path) -> None:
     error = cli(repo, "search", "--limit", "0", "--json").json["error"]
     assert (error["kind"], error["field"]) == ("bad_input", "limit")
     assert "filemem update --help" in cli(repo, "update", "x", "--outcome").err
-
-
-def test_an_empty_memory_says_that_it_is_empty(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "new", commit=False)
-    for command in ("topics", "history"):
-        assert cli(repo, command).out.endswith("no decisions yet\n")
-    done = cli(repo, "diff")
-    assert (done.code, "nothing is committed yet" in done.err, "leave" in done.err) == (4, True, False), done
-
-
-def test_what_a_save_would_replace_is_not_said_to_be_replaced(repo: Path) -> None:
-    save = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
-    first = ok(repo, *save, "Use Redis")
-    assert f"  would supersede {first['id']}\n" in cli(repo, *save, "Use an LRU cache", "--status", "proposed").out
-    proposed = ok(repo, *save, "Use memcached", "--status", "proposed")
-    assert (proposed["superseded"], proposed["would_supersede"]) == ([], [first["id"]])
-    assert f", replacing Use Redis ({first['id'][-8:]})\n" in cli(repo, *save, "Use Memcached").out
-    ok(repo, "forget", first["id"])
-    ok(repo, "restore", first["id"])
-    done = cli(repo, "restore", "Use Redis")
-    assert (done.code, "was removed" in done.err) == (4, True), done
-
-
-def test_a_confidence_of_nought_is_kept(repo: Path) -> None:
-    saved = ok(repo, *DECISION, "--confidence", "0")
-    assert re.search(r"^confidence: 0(\.0)?$", (repo / saved["path"]).read_text(), re.MULTILINE)
-    assert ok(repo, "get", saved["id"])["results"][0]["confidence"] == 0
 
 
 def test_adopt_writes_ids_into_files_that_have_none(repo: Path) -> None:

@@ -105,11 +105,3 @@ def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> Non
     git(sparse, "sparse-checkout", "add", "memory")
     assert "degraded" not in ok(sparse, "search", "redis")
     assert len(ok(sparse, *DECISION, "Use memcached")["superseded"]) == 1
-
-
-def test_uncommitted_edits_are_told(origin: Path) -> None:
-    file = origin / "memory/decisions/redis.md"
-    assert "note" not in ok(origin, "get", "decision_redis")["results"][0]
-    file.write_text(file.read_text() + "More.\n")
-    assert ok(origin, "get", "decision_redis")["results"][0]["note"] == "has uncommitted changes"
-    assert ok(origin, "history", "caching")["chain"][0]["note"] == "has uncommitted changes"

@@ -186,14 +186,6 @@ def test_a_branch_cannot_hide_a_decision_unseen(feature: Path, way: str) -> None
     assert effects(feature, "feature..main") == [("new", "Use redis", [], [])]
 
 
-def test_what_cannot_be_read_any_more_is_told(feature: Path) -> None:
-    path = feature / "memory/decisions/nats.md"
-    path.write_text(path.read_text() + "\n<<<<<<< HEAD\n=======\nother\n>>>>>>> other\n")
-    commit(feature)
-    ((kind, _, details, _),) = effects(feature)
-    assert (kind, details[-1].startswith("conflict: ")) == ("revised", True)
-
-
 def test_ranges_that_cannot_be_compared(feature: Path) -> None:
     with opened(feature) as store:
         with pytest.raises(NotFound) as unknown:
@@ -223,12 +215,6 @@ def test_on_the_default_branch_it_is_compared_with_the_remotes(feature: Path, tm
         found = compare(store, "")
     assert (found.base.name, found.head.name) == ("origin/main", "main")
     assert [one.kind for one in found.effects] == ["new", "superseded"]
-
-
-def test_a_range_may_name_dates(feature: Path) -> None:
-    with opened(feature) as store, pytest.raises(NotFound, match="range 2001-01-01: nothing was committed by"):
-        compare(store, "2001-01-01")
-    assert effects(feature, "2031-01-01..HEAD") == []
 
 
 def test_a_version_that_the_repository_lost_is_an_error_and_no_removal(feature: Path) -> None:

@@ -6,7 +6,6 @@ Law 2 too: what is not committed is never removed, and history is the user's to 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,13 +55,6 @@ def test_forget_and_restore(repo: Path, memory: Memory) -> None:
     for name in (new.id, "nothing"):
         with pytest.raises(NotFound):
             memory.restore(name)
-
-
-def test_the_past_knew_what_is_forgotten_now(memory: Memory) -> None:
-    saved = decide(memory, "Use Redis")
-    memory.delete(saved.id)
-    assert [hit.id for hit in memory.at("HEAD~1").search().hits] == [saved.id]
-    assert memory.at("HEAD").search().hits == ()
 
 
 @pytest.mark.parametrize("name", ["id", "short", "path", "file name", "title"])
@@ -122,34 +114,6 @@ def test_a_private_record_is_forgotten_without_a_trace(repo: Path, memory: Memor
     assert not tombstone(repo, saved.id).exists()
 
 
-@pytest.fixture
-def merging(repo: Path) -> Path:
-    """A merge that waits for the user, with a saved decision."""
-    with Memory.open(repo) as memory:
-        decide(memory, "Use Redis")
-    for branch, text in (("side", "1\n"), ("main", "2\n")):
-        git(repo, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
-        write(repo / "code.py", text)
-        git(repo, "commit", "-q", "-am", text)
-    git(repo, "merge", "-q", "side", ok=False)
-    return repo
-
-
-def test_nothing_committed_is_changed_while_a_merge_waits(merging: Path) -> None:
-    with Memory.open(merging) as memory:
-        changes: list[Callable[[], object]] = [
-            lambda: memory.delete("Use Redis"),
-            lambda: memory.update("Use Redis", outcome="failed"),
-        ]
-        for change in changes:
-            with pytest.raises(Conflict, match="merge is in progress"):
-                change()
-        assert titles(memory) == ["Use Redis"]
-        git(merging, "merge", "--abort")
-        memory.delete("Use Redis")
-        assert titles(memory) == []
-
-
 def test_on_a_detached_head_the_file_goes_and_the_commit_is_the_users(repo: Path, memory: Memory) -> None:
     saved = decide(memory, "Use Redis")
     git(repo, "checkout", "-q", "--detach")
@@ -176,16 +140,6 @@ def test_a_merge_that_brings_the_file_back_does_not_bring_the_record_back(repo: 
     assert titles(memory) == ["Use Redis"]
     assert not tombstone(repo, saved.id).exists()
     assert git(repo, "status", "--porcelain") == ""
-
-
-def test_two_branches_that_forget_the_same_record_merge(repo: Path, memory: Memory) -> None:
-    saved = decide(memory, "Use Redis")
-    git(repo, "switch", "-q", "-c", "side")
-    memory.delete(saved.id)
-    git(repo, "switch", "-q", "main")
-    memory.delete(saved.id)
-    git(repo, "merge", "-q", "--no-edit", "side")
-    assert titles(memory) == []
 
 
 def test_a_tombstone_that_comes_alone_hides_and_shows_again_when_it_goes(repo: Path, memory: Memory) -> None:
@@ -221,17 +175,6 @@ def test_nothing_is_restored_over_another_record(repo: Path, memory: Memory) -> 
     with pytest.raises(Conflict, match="there is another record"):
         memory.restore(saved.id)
     assert (repo / saved.path).read_text() == "# Something else\n"
-
-
-def test_a_record_comes_back_as_it_was_last(repo: Path, memory: Memory) -> None:
-    saved = decide(memory, "Use Redis")
-    memory.update(saved.id, outcome="failed", reason="slow")
-    git(repo, "mv", saved.path, "memory/decisions/redis.md")
-    git(repo, "commit", "-q", "-m", "Move")
-    memory.refresh(full=True)
-    memory.delete(saved.id)
-    assert memory.restore(saved.id).path == "memory/decisions/redis.md"
-    assert memory.get(saved.id)[0].record.outcome == "failed"
 
 
 def test_a_secret_is_taken_out_of_history_by_one_command_of_the_users(repo: Path, memory: Memory) -> None:

@@ -26,10 +26,6 @@ GOOD = "---\ntopic: caching\n---\n# Use an LRU cache\n\nOne process.\n"
 SECRET = "# Log in\n\ntoken: ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8\n"
 
 
-def codes(folder: Path, *arguments: str) -> list[str]:
-    return [problem["code"] for problem in cli(folder, "check", *arguments, "--json").json["problems"]]
-
-
 def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
     write(repo / "memory/decisions/good.md", GOOD)
     write(repo / "memory/decisions/bad.md", SECRET)
@@ -155,16 +151,6 @@ def test_the_whole_check_works_in_a_hook_of_git(repo: Path) -> None:
     assert git(repo, "log", "--format=%s", "-1") == "One"
 
 
-def test_a_conflict_in_one_record_leaves_the_others_unharmed(repo: Path) -> None:
-    write(repo / "memory/decisions/good.md", GOOD)
-    write(repo / "memory/decisions/torn.md", "# Torn\n\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n")
-    done = cli(repo, "check")
-    assert done.code == 1
-    assert "memory/decisions/torn.md:3: conflict " in done.out
-    assert ok(repo, "search", "LRU cache")["results"][0]["title"] == "Use an LRU cache"
-    assert "conflict" in codes(repo, "--lint", "memory/decisions/torn.md")
-
-
 def test_the_action_says_what_the_command_line_takes() -> None:
     """Each step of the action is a script that a shell can read, and its commands and options are ours."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -257,23 +243,6 @@ def test_the_action_comments_where_there_is_something_to_say(repo: Path, tmp_pat
     act(repo, tmp_path, "Memory diff", **given)
     act(repo, tmp_path, "Memory diff", COMMENT="12", **given)
     assert asked.read_text().split() == ["PATCH", "POST", "PATCH"]
-
-
-def test_nobody_is_told_to_install_a_name_that_is_not_ours() -> None:
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("filemem/**/*.py")):
-        assert not re.search(r"(?:pipx?|tool) install (?:-\S+ )*['\"]?filemem\b", path.read_text()), path
-
-
-def test_a_file_that_lint_cannot_read_is_one_problem_among_others(repo: Path) -> None:
-    write(repo / "memory/decisions/large.md", "x" * (2**20 + 1))
-    (repo / "memory/decisions/link.md").symlink_to("/etc/hostname")
-    write(repo / "memory/decisions/torn.md", "# Torn\n\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n")
-    names = ("large", "link", "torn")
-    done = cli(repo, "check", "--lint", *(f"memory/decisions/{name}.md" for name in names))
-    assert done.code == 1
-    assert "memory/decisions/large.md:1: unreadable " in done.out
-    assert "memory/decisions/link.md:1: unreadable " in done.out
-    assert "memory/decisions/torn.md:3: conflict " in done.out
 
 
 def test_no_annotation_steers_a_terminal(repo: Path) -> None:

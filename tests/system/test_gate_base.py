@@ -63,20 +63,6 @@ def test_a_fork_that_only_the_merge_makes_stops_it(feature: Path) -> None:
     assert found(feature) == []
 
 
-def test_a_fork_that_was_there_and_is_made_smaller_is_no_fault(feature: Path) -> None:
-    switch(feature, "main")
-    decision(feature, "rabbit", "queues", created=3)
-    decision(feature, "kafka", "queues", created=4)
-    commit(feature)
-    switch(feature, "feature", "main")
-    decision(feature, "pulsar", "queues", "rabbit", "kafka", created=5)
-    commit(feature)
-    assert found(feature) == []
-    decision(feature, "zero", "queues", created=6)
-    commit(feature)
-    assert [code for _, code in found(feature)] == ["forked-topic"], "wider again"
-
-
 def _remove(repo: Path, path: Path) -> None:
     git(repo, "rm", "-q", str(path))
 
@@ -146,51 +132,6 @@ def test_what_git_cannot_merge_is_told(repo: Path) -> None:
     assert found(repo) == torn
     git(repo, "merge", "-q", "main", ok=False)
     assert len(git(repo, "diff", "--name-only", "--diff-filter=U").splitlines()) == 2
-
-
-@pytest.mark.parametrize("mover", ["main", "feature"])
-def test_a_file_that_one_side_moved_and_the_other_changed_is_one_file(repo: Path, mover: str) -> None:
-    path = decision(repo, "x", "billing")
-    commit(repo)
-    switch(repo, "feature", "main")
-    for branch in ("main", "feature"):
-        switch(repo, branch)
-        if branch == mover:
-            git(repo, "mv", str(path), "memory/decisions/moved.md")
-        else:
-            reword(path, "topic: billing", "topic: payments")
-        commit(repo)
-    decision(repo, "w", "billing")
-    commit(repo)
-    assert found(repo) == []
-
-
-@pytest.mark.parametrize("edit", ["squash", "criss-cross"])
-def test_however_often_the_two_were_merged_before(repo: Path, edit: str) -> None:
-    decision(repo, "redis", "caching")
-    commit(repo)
-    switch(repo, "feature", "main")
-    decision(repo, "nats", "queues")
-    commit(repo)
-    switch(repo, "main")
-    if edit == "squash":
-        git(repo, "merge", "-q", "--squash", "feature")
-        commit(repo, "Squash")
-    else:
-        decision(repo, "text", "logs")
-        mains = commit(repo)
-        git(repo, "merge", "-q", "--no-ff", "--no-edit", "feature")
-        switch(repo, "feature")
-        git(repo, "merge", "-q", "--no-ff", "--no-edit", mains)
-    switch(repo, "feature")
-    assert found(repo) == []
-    decision(repo, "kafka", "queues", "nats", created=3)
-    commit(repo)
-    switch(repo, "main")
-    decision(repo, "rabbit", "queues", "nats", created=4)
-    commit(repo)
-    switch(repo, "feature")
-    assert found(repo) == [("decisions/kafka.md", "forked-topic")]
 
 
 def test_an_id_belongs_to_the_older_record(feature: Path) -> None:

@@ -141,62 +141,6 @@ def test_an_edge_across_topics_is_followed(memory: Memory) -> None:
     assert [(step.record.id, step.foreign) for step in told.chain] == [(old.id, False), (new.id, True)]
 
 
-MADR = """\
----
-status: {status}
-date: 2024-0{month}-10
-decision-makers: [Grace]
----
-# {title}
-
-## Context and Problem Statement
-
-How should we store events?
-
-## Decision Outcome
-
-Chosen option: "{title}".
-"""
-NYGARD = """\
-# {number}. {title}
-
-Date: 2024-0{number}-10
-
-## Status
-
-{status}
-
-## Context
-
-Teams need a way.
-
-## Decision
-
-We will {title}.
-"""
-
-
-def test_records_of_other_makers_supersede_from_the_old_side(repo: Path, memory: Memory) -> None:
-    folder = repo / "memory/decisions"
-    text = MADR.format(status="superseded by [0002](0002-use-eventstore.md)", month=1, title="Use Kafka for events")
-    write(folder / "0001-use-kafka.md", text)
-    write(folder / "0002-use-eventstore.md", MADR.format(status="accepted", month=2, title="Use EventStore for events"))
-    status = "Superseded by [4. use Go](0004-use-go.md)"
-    write(folder / "0003-use-perl.md", NYGARD.format(number=3, title="use Perl", status=status))
-    write(folder / "0004-use-go.md", NYGARD.format(number=4, title="use Go", status="Accepted"))
-    memory.refresh()
-    live = {hit.path.rpartition("/")[2] for hit in memory.search("", live=True).hits}
-    assert live == {"0002-use-eventstore.md", "0004-use-go.md"}
-    hits = {hit.path.rpartition("/")[2]: hit for hit in memory.search("Kafka events", mode="keyword").hits}
-    assert hits["0001-use-kafka.md"].superseded_by == (hits["0002-use-eventstore.md"].record.id,)
-    told = memory.history("memory/decisions/0001-use-kafka.md")
-    assert [step.record.title for step in told.chain] == ["Use Kafka for events", "Use EventStore for events"]
-    new = decide(memory, "Use Postgres for events", supersedes=["memory/decisions/0002-use-eventstore.md"])
-    assert {hit.record.id for hit in memory.search("events", live=True, mode="keyword").hits} == {new.id}
-    told = memory.history("memory/decisions/0002-use-eventstore.md")
-    assert told.heads == (new.id,)
-
-
 def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(repo: Path, memory: Memory) -> None:
     saved = decide(memory, "Use Redis")
     path = repo / saved.path
@@ -269,17 +213,6 @@ def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     assert sound(repo)
 
 
-def test_a_shallow_clone_names_nobody_and_says_why(repo: Path, memory: Memory, tmp_path: Path) -> None:
-    decide(memory, "Use Redis")
-    write(repo / "code.py", "2\n")
-    commit(repo, "Work", author="Grace")
-    git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), "shallow")
-    with Memory.open(tmp_path / "shallow") as shallow:
-        told = shallow.history("caching")
-        assert (told.chain[0].commit, told.chain[0].author) == ("", "")
-        assert "history is incomplete here" in told.notes[-1]
-
-
 def test_only_decisions_have_a_history(memory: Memory) -> None:
     note = memory.save(text="Just a note")
     with pytest.raises(BadInput, match="only decisions"):
@@ -325,23 +258,6 @@ def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Pat
     assert found[1] == "from branch main: there is none on side; saved by Grace"
 
 
-def test_the_history_of_then_knows_nothing_of_later(repo: Path, memory: Memory) -> None:
-    write(repo / "code.py", "1\n")
-    commit(repo, "Code")
-    first = decide(memory, "Use Redis", affects=["code.py"])
-    decide(memory, "Use an LRU cache", affects=["code.py"])
-    write(repo / "code.py", "2\n")
-    commit(repo, "Change")
-    path = repo / first.path
-    path.write_text(path.read_text().replace("Because", "Since"))
-    commit(repo, "Reword")
-    then = memory.at("HEAD~3")
-    (step,) = then.history("caching").chain
-    assert (step.record.id, step.holds, step.revisions, step.edited) == (first.id, True, (), False)
-    assert [str(hit.drift) for hit in then.get(first.id)] == ["fresh"]
-    assert [str(hit.drift) for hit in memory.get(first.id)] == ["changed (1 of 1 file)"]
-
-
 def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memory) -> None:
     by_hand(repo, "auth/strategy/20240101-use-sessions-aaaaaaaa", "Use sessions", "topic: auth strategy")
     commit(repo, "decision(auth strategy): Use sessions")
@@ -360,15 +276,3 @@ def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memo
     ]
     pattern = "memory/decisions/*/auth-strategy--*"
     assert set(git(repo, "log", "--format=", "--name-only", "--", pattern).split()) == {saved.path}
-
-
-def test_a_record_torn_by_a_merge_is_marked_where_it_is_found(repo: Path, memory: Memory) -> None:
-    saved = memory.save(topic="caching", decision="Use Redis for the cache", reasoning="Fast")
-    path = repo / memory.get(saved.id)[0].path
-    for branch, word in (("one", "Quick"), ("two", "Known")):
-        git(repo, "switch", "-q", "-c", branch, "main")
-        path.write_text(path.read_text().replace("Fast", word))
-        git(repo, "commit", "-qam", word)
-    git(repo, "merge", "one", ok=False)
-    memory.refresh(full=True)
-    assert [bool(hit.conflict) for hit in memory.search("redis cache").hits] == [True]

@@ -79,15 +79,6 @@ def test_a_link_to_a_file_of_the_project_is_followed_and_no_other(repo: Path, tm
     assert outside.read_text() == "# Mine\n"
 
 
-def test_what_init_writes_at_the_top_is_no_record(repo: Path) -> None:
-    ok(repo, "--store", ".", "init")
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", "A memory")
-    assert ok(repo, "topics")["count"] == sum(ok(repo, "status")["records"].values()) == 0
-    assert ok(repo, "search", "what did we decide about the search")["results"] == []
-    assert ok(repo, "check", "--lint", "AGENTS.md", "README.md")["checked"] == 0
-
-
 def test_private_records_are_ignored_before_there_are_any(repo: Path) -> None:
     planned = {step["path"]: step["action"] for step in ok(repo, "init", "--dry-run")["steps"]}
     assert planned["memory/private/.gitignore"] == "create"
@@ -118,19 +109,6 @@ def test_what_is_no_file_is_refused_and_not_waited_for(repo: Path, path: str, op
     assert (done.code, path in done.err) == (5 if path == "memory" and options else 2, True), done
     assert git(repo, "branch", "--list", "filemem") == "", "before anything was done"
     assert git(repo, "status", "--porcelain") == ""
-
-
-@pytest.mark.parametrize("settings", ['store = "docs/mem"\n', "'store'='docs/mem'\n[commit]\n"])
-def test_a_store_that_is_named_already_is_not_named_again(repo: Path, settings: str) -> None:
-    path = write(repo / ".filemem.toml", settings)
-    for options in ((), ("--dry-run",)):
-        refused = cli(repo, "--store", "other", "init", *options)
-        assert (refused.code, "names the store docs/mem" in refused.err) == (2, True), refused
-        assert "change it there first" in refused.err
-    assert git(repo, "status", "--porcelain", "-uall") == "?? .filemem.toml"
-    for store in (("--store", "docs/mem/"), ()):
-        ok(repo, *store, "init")
-        assert path.read_text() == settings
 
 
 def test_beside_decision_records_init_asks_which_of_the_two_is_wanted(repo: Path) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from filemem.memory import Memory
 from tests.support import git, make_repo
-from tests.system.tools import Answer, Talk, raw_tools_list, serving_http, talking, until
+from tests.system.tools import Answer, Talk, raw_tools_list, talking, until
 
 NAMES = {"save", "search", "get", "timeline", "update", "load_checkpoint", "delete"}
 
@@ -45,26 +44,6 @@ def test_the_list_of_tools_is_small_and_the_same_whatever_is_stored(place: Path,
     for tool in talk.tools():
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint is (tool.name in {"search", "get", "timeline", "load_checkpoint"})
-
-
-def test_a_legacy_client_gets_the_same_service(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo")
-    with talking(repo, "legacy") as client:
-        assert {tool.name for tool in client.tools()} == NAMES
-        saved = decide(client, "legacy", "Speak the old protocol too")
-        assert ids(client.call("search", query="old protocol")) == [saved["id"]]
-
-
-def test_service_over_http(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo")
-    with serving_http(repo) as address:
-        for mode in ("legacy", "auto"):
-            with talking(address, mode) as client:
-                assert {tool.name for tool in client.tools()} == NAMES
-                saved = decide(client, f"http_{mode}", f"Serve {mode} clients over HTTP")
-                assert saved["id"] in ids(client.call("search", query="clients over HTTP"))
-                assert client.refused("get", id="nothing")["kind"] == "not_found"
-    assert git(repo, "rev-list", "--count", "HEAD") == "3"
 
 
 @pytest.mark.parametrize(
@@ -118,13 +97,6 @@ def test_a_forked_topic_conflicts_until_somebody_chooses(talk: Talk) -> None:
     assert talk.call("timeline", topic="fork")["heads"] == [third["id"]]
 
 
-def test_a_synthesis_ends_a_fork_too(talk: Talk) -> None:
-    one = decide(talk, "merge", "Retry three times")
-    two = decide(talk, "merge", "Retry for ten seconds", supersedes=[])
-    both = decide(talk, "merge", "Retry three times within ten seconds", synthesizes=[one["id"], two["id"]])
-    assert talk.call("timeline", topic="merge")["heads"] == [both["id"]]
-
-
 def test_outcomes_in_any_case_and_every_reason_is_kept(talk: Talk, place: Path) -> None:
     saved = decide(talk, "outcomes", "Cache for an hour")
     talk.call("update", id=saved["id"], outcome="SUCCESS", reason="Latency halved")
@@ -146,22 +118,6 @@ def test_a_deleted_record_is_gone_from_answers_and_kept_by_git(talk: Talk, place
     assert "zymurgy" in git(place, "show", f"{answer['commit']}~1:{saved['path']}")
     assert "saved twice" in git(place, "log", "-1", "--format=%s", answer["commit"])
     assert talk.refused("get", id=saved["id"])["kind"] == "not_found"
-
-
-def test_deleting_what_was_never_committed_does_not_claim_that_git_keeps_it(talk: Talk, place: Path) -> None:
-    saved = talk.call("save", title="Batched ytterbium note", text="Waits for others")
-    answer = talk.call("delete", id=saved["id"])
-    kept = git(place, "log", "--all", "--format=%H", "--", saved["path"]) != ""
-    assert ("history keeps it" in answer["message"]) == kept
-    assert not (place / saved["path"]).exists()
-
-
-def test_get_says_what_was_probably_meant(talk: Talk) -> None:
-    saved = decide(talk, "meant", "Suggest the nearest title")
-    error = talk.refused("get", id="Suggest the nearest titel")
-    assert error["kind"] == "not_found"
-    assert f"Suggest the nearest title ({saved['id'][-8:]})" in error["hint"]
-    assert ids(talk.call("get", ids=[saved["id"], saved["path"]])) == [saved["id"]] * 2
 
 
 def test_the_checkpoint_of_this_branch_comes_first(talk: Talk, place: Path) -> None:
@@ -247,14 +203,3 @@ def test_what_was_rejected_is_found_and_named(talk: Talk) -> None:
     hits = talk.call("search", query="should we use RabbitMQ?")["results"]
     hit = next(hit for hit in hits if hit["id"] == saved["id"])
     assert hit["already_rejected"] == ["RabbitMQ: one more service to run"]
-
-
-def test_what_an_editor_writes_is_found(talk: Talk, place: Path) -> None:
-    path = place / "memory/decisions/handmade.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("# Choose the vicuna brush\n\nIt is soft.\n")
-    hits = until(lambda: talk.call("search", query="vicuna", mode="keyword")["results"])
-    assert hits[0]["path"] == "memory/decisions/handmade.md"
-    assert "not committed yet" in hits[0]["note"]
-    with Memory.open(place) as other:
-        assert [hit.record.title for hit in other.search("vicuna", mode="keyword").hits] == ["Choose the vicuna brush"]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import filemem
-from filemem.memory import Memory
-from tests.system.tools import cli, ok, process, serving_http, talking
+from tests.system.tools import cli, ok, process
 
 QUESTION = "which database do we use"
 MISSING = "the embedding model in {} cannot be read; put a model2vec model there, or remove the setting"
@@ -50,18 +49,6 @@ def test_a_missing_model_is_said_to_be_missing(told: Path, nowhere: str) -> None
     out = cli(told, "search", "postgres", "--mode", "vector").out
     assert out.splitlines()[0].endswith("; only words were searched")
     assert "note: no record is similar to the query\n" in cli(told, "search", "zzzqqq").out
-
-
-def test_a_missing_model_is_told_by_library_and_servers(told: Path, nowhere: str) -> None:
-    with Memory.open(told) as memory:
-        memory.rebuild()
-        assert nowhere in memory.lacks_meaning
-        assert nowhere in memory.search(QUESTION).degraded
-        assert nowhere in memory.status()["degraded"]
-    with talking(told) as client:
-        assert nowhere in client.call("search", query=QUESTION)["degraded"]
-    with serving_http(told) as url, talking(url) as client:
-        assert nowhere in client.call("search", query=QUESTION)["degraded"]
 
 
 def test_without_the_setting_all_is_as_it_was(

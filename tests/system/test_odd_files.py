@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from filemem.cli import CRASH
 from filemem.memory import Memory
 from tests.support import git, head_file, make_repo, sound, write
 from tests.system.tools import cli, ok, snapshot
@@ -182,31 +181,6 @@ def test_no_topic_leads_out_of_its_folder(repo: Path, topic: str) -> None:
     assert cli(repo, "history", "--", topic).code == 0
 
 
-def test_a_file_name_that_is_not_utf_8_is_called_that(repo: Path) -> None:
-    write(repo / "memory/decisions/a.md", "# A\n")
-    name = os.fsencode(repo / "memory/decisions") + b"/gr\xfc\xdfe.md"
-    Path(os.fsdecode(name)).write_text("# B\n")
-    found = cli(repo, "check", "--json").json["problems"]
-    assert [one["message"] for one in found if one["code"] == "unreadable"] == [
-        "'decisions/gr\\udcfc\\udcdfe.md' is not UTF-8; skipped"
-    ]
-
-
-def test_a_store_may_be_named_as_a_shell_completes_it(repo: Path) -> None:
-    saved = ok(repo, "--store", "docs/records/", *DECISION)
-    assert saved["path"].startswith("docs/records/decisions/")
-    write(repo / ".filemem.toml", 'store = "docs/records/"\n')
-    assert ok(repo, "search")["count"] == 1
-
-
-def test_lines_of_a_value_stand_in_from_the_margin(repo: Path) -> None:
-    ok(repo, "save", "checkpoint", "--summary", "S", "--next-steps", "first\nagent: forged")
-    shown = cli(repo, "checkpoint").out.splitlines()
-    assert "next_steps: first" in shown
-    assert "    agent: forged" in shown
-    assert "agent: forged" not in shown
-
-
 def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:
     write(repo / "memory/decisions/dup.md", "---\nid: x_1\ntopic: a\ntopic: b\n---\n# Dup\n")
     refused = cli(repo, "update", "x_1", "--outcome", "failed", "--reason", "slow")
@@ -214,32 +188,6 @@ def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:
 
 
 LONG, LONGER = "x" * 300, "x" * 5_000
-TOO_LONG = [
-    ("get", f"{LONG}.md"),
-    ("history", f"{LONG}.md"),
-    ("why", LONG),
-    ("why", LONGER),
-    ("why", "x/" * 2_500),
-    ("why", f"{LONG}/y.py:3"),
-    ("check", LONG),
-    ("update", f"{LONG}.md", "--outcome", "failed"),
-    ("save", "decision", "--topic", "t", "--decision", "d", "--reasoning", "r", "--affects", "y" * 400),
-    ("check", LONGER),
-    ("check", "--lint", LONG),
-    ("--store", LONG, "search", "x"),
-    ("--store", "x/" * 200 + "x", "init"),
-    ("search", "x", "--at", LONG),
-    ("search", "x", "--file", LONG),
-    ("diff", LONG),
-]
-
-
-def test_a_name_that_is_too_long_for_a_file_is_no_defect(repo: Path) -> None:
-    ok(repo, *DECISION)
-    for arguments in TOO_LONG:
-        done = cli(repo, *arguments)
-        assert done.code != CRASH, done.err
-        assert "Traceback" not in done.err
 
 
 def test_committed_names_that_no_record_may_have_stop_no_command(repo: Path) -> None:

@@ -137,20 +137,6 @@ def test_a_folder_that_a_commit_of_the_code_has_files_in_is_refused(repo: Path) 
     assert plan(repo, "records") == "a work tree of the branch filemem"
 
 
-def test_a_filter_that_only_the_repository_names_does_not_run(repo: Path) -> None:
-    git(repo, "config", "filter.evil.smudge", "touch fired; cat")
-    with pytest.raises(BrokenStore, match=r"filter\.evil\.smudge"):
-        attach(repo, begin=True)
-
-
-def test_one_that_was_removed_by_hand_is_attached_again(ada: Path) -> None:
-    git(ada, "worktree", "remove", "--force", "memory")
-    with pytest.raises(BrokenStore, match="not attached"):
-        Memory.open(ada)
-    assert attach(ada) == "a work tree of the branch filemem"
-    assert titles(ada) == {"Use Redis"}
-
-
 @pytest.mark.parametrize("text", ["", 'store = "notes"\n', 'branch = "other"\n', "no TOML ["])
 def test_all_of_the_branch_is_the_memory_whatever_its_own_settings_say(ada: Path, text: str) -> None:
     write(ada / "memory/.filemem.toml", text)

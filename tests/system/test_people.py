@@ -263,15 +263,3 @@ def test_a_hit_is_three_lines_and_the_far_tail_is_counted(repo: Path) -> None:
     assert done.returncode == 0
     assert b"\x1b[1mUse Redis\x1b[0m" in shown
     assert all(len(re.sub(r"\x1b\[\d+m", "", row)) <= 80 for row in shown.decode().splitlines() if "…" in row), shown
-
-
-def test_a_renamed_file_without_an_id_is_found_by_the_name_it_had(repo: Path) -> None:
-    write(repo / "memory/decisions/old.md", "# Use Redis\n")
-    git(repo, "add", ".")
-    git(repo, "commit", "-q", "-m", "by hand")
-    first = ok(repo, "get", "memory/decisions/old.md")["results"][0]["id"]
-    ok(repo, *DECISION, "--builds-on", first)
-    git(repo, "mv", "memory/decisions/old.md", "memory/decisions/new.md")
-    git(repo, "commit", "-q", "-m", "rename")
-    ok(repo, "adopt", "memory/decisions/new.md", "--was", "memory/decisions/old.md")
-    assert ok(repo, "get", first)["results"][0]["path"] == "memory/decisions/new.md"

@@ -66,45 +66,6 @@ def test_a_file_cannot_say_who_wrote_it(memory: Memory) -> None:
     assert (told.author, told.reviewers, told.co_authors) == ("Ada", (), ())
 
 
-def test_a_merge_that_takes_one_side_edits_nothing(memory: Memory) -> None:
-    repo = memory.work_tree
-    commit(memory, "Decide", TEXT)
-    git(repo, "checkout", "-q", "-b", "side")
-    side = commit(memory, "Edit on a branch", TEXT + "\nFrom the side.\n", **GRACE)
-    git(repo, "checkout", "-q", "main")
-    write(repo / "memory/decisions/other.md", "# Log as JSON\n")
-    commit(memory, "Decide something else")
-    git(repo, "merge", "-q", "--no-ff", "-m", "Merge side", "side")
-    memory.refresh()
-    assert [edit.id for edit in by(memory).edits] == [side]
-
-
-def test_a_record_that_was_restored_keeps_its_author(memory: Memory) -> None:
-    first = commit(memory, MESSAGE, TEXT)
-    one = memory.search("LRU").hits[0].id
-    memory.delete(one)
-    git(memory.work_tree, "config", "user.name", "Grace")
-    back = memory.restore(one)
-    told = by(memory)
-    assert (told.author, told.commit, told.reviewers) == ("Ada", first, ("Alan <alan@example.com>",))
-    assert (told.edits[-1].author, told.edits[-1].id) == ("Grace", back.commit)
-
-
-def test_a_hit_says_whether_the_default_branch_has_it(memory: Memory) -> None:
-    repo = memory.work_tree
-    git(repo, "checkout", "-q", "-b", "side")
-    commit(memory, "Decide", TEXT)
-    assert (by(memory).default, by(memory).merged, by(memory).landed) == ("main", False, None)
-    git(repo, "checkout", "-q", "main")
-    git(repo, "merge", "-q", "--no-ff", "-m", "Merge side", "side")
-    at = int(git(repo, "log", "-1", "--format=%ct")) * 1000
-    git(repo, "checkout", "-q", "side")
-    memory.refresh()
-    assert (by(memory).merged, by(memory).landed, by(memory).differs) == (True, at, False)
-    commit(memory, "Edit", TEXT + "\nMore.\n")
-    assert by(memory).differs
-
-
 def test_the_trailer_names_who_acts_and_not_who_saved(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One",
                "--agent", "claude")["id"]  # fmt: skip

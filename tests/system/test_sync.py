@@ -6,7 +6,6 @@ repository names runs.
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import threading
@@ -173,31 +172,6 @@ def test_forgetting_wins_over_what_the_other_side_changed(pair: Pair) -> None:
     assert not list((ada / "memory/decisions").rglob("caching--*.md"))
 
 
-def test_a_record_renamed_on_the_other_side_is_followed(pair: Pair) -> None:
-    ada, bob = pair
-    git(ada, "mv", str(shared(ada)), "memory/decisions/caching--renamed.md")
-    git(ada, "commit", "-q", "-m", "Rename")
-    git(ada, "push", "-q")
-    update(bob, shared(bob).stem[-8:], "success", "fast")
-    assert synced(bob).left == ""
-    found = shared(bob)
-    assert (found.name, "fast" in found.read_text(), "slow" in found.read_text()) == ("caching--renamed.md", True, True)
-
-
-def test_a_squash_on_the_other_side_breaks_nothing(hub: Path) -> None:
-    ada, bob = clone(hub, "ada"), clone(hub, "bob")
-    record, file = save(ada)
-    git(ada, "push", "-q", "origin", "main:topic")
-    git(bob, "fetch", "-q")
-    git(bob, "merge", "-q", "--squash", "origin/topic")
-    git(bob, "commit", "-q", "-m", "Squashed")
-    git(bob, "push", "-q")
-    update(ada, record, "success", "fast")
-    assert synced(ada).left == ""
-    assert file.read_text().count("success: fast") == 1
-    assert "fast" in git(hub, "show", f"main:{file.relative_to(ada).as_posix()}")
-
-
 def test_a_sync_names_the_topics_that_it_forks(hub: Path) -> None:
     ada, bob = clone(hub, "ada"), clone(hub, "bob")
     for repo, decision in ((ada, "Use Redis"), (bob, "Use an LRU cache")):
@@ -340,14 +314,6 @@ def test_what_was_taken_back_there_is_not_brought_there_again(hub: Path) -> None
     assert (state(bob), git(hub, "rev-parse", "main")) == (before, git(ada, "rev-parse", "HEAD"))
 
 
-def test_a_branch_that_was_removed_there_is_not_made_anew(pair: Pair) -> None:
-    hub = pair[1].parent / "hub.git"
-    git(hub, "update-ref", "-d", "refs/heads/main")
-    done = synced(pair[1])
-    assert "no longer exists there" in done.left
-    assert git(hub, "for-each-ref") == ""
-
-
 def test_where_there_is_no_other_side(hub: Path, tmp_path: Path) -> None:
     alone = make_repo(tmp_path / "alone")
     with pytest.raises(NotFound, match="main has no upstream"):
@@ -359,14 +325,6 @@ def test_where_there_is_no_other_side(hub: Path, tmp_path: Path) -> None:
     git(ada, "switch", "-q", "--detach")
     with pytest.raises(Conflict, match="detached"):
         synced(ada)
-
-
-def test_a_branch_that_follows_one_of_another_name_is_not_pushed_there(hub: Path) -> None:
-    ada = clone(hub, "ada")
-    git(ada, "switch", "-q", "-c", "feature", "--track", "origin/main")
-    save(ada)
-    done = synced(ada)
-    assert (done.sent, done.waiting, "feature follows origin/main" in done.left) == (0, 1, True)
 
 
 # the other side
@@ -431,13 +389,6 @@ def test_an_address_that_would_run_something_is_refused(hub: Path, url: str) -> 
     assert not (ada / "fired").exists()
 
 
-def test_an_address_that_is_a_relative_path_counts_from_the_project(hub: Path) -> None:
-    ada = clone(hub, "ada")
-    git(ada, "remote", "set-url", "origin", "../hub.git")
-    save(ada)
-    assert synced(ada).sent == 1
-
-
 def test_nothing_that_the_repository_names_runs(pair: Pair, tmp_path: Path) -> None:
     _, bob = pair
     canary = tmp_path / "canary"
@@ -465,14 +416,6 @@ def test_nothing_that_the_repository_names_runs(pair: Pair, tmp_path: Path) -> N
     write(bob / ".git/info/attributes", "* merge=evil\n")
     assert (synced(bob).left, canary.exists()) == ("", False)
     assert git(bob, "-c", "core.fsmonitor=false", "rev-parse", "HEAD") == git(Path(hub), "rev-parse", "main")
-
-
-def test_a_checkout_that_would_run_a_filter_of_the_repositorys_is_left_to_the_user(pair: Pair, tmp_path: Path) -> None:
-    _, bob = pair
-    git(bob, "config", "filter.evil.smudge", f"touch {tmp_path}/canary; cat")
-    write(bob / ".git/info/attributes", "* filter=evil\n")
-    assert "filter.evil.smudge" in synced(bob).left
-    assert not (tmp_path / "canary").exists()
 
 
 def test_the_users_own_ssh_command_is_used(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -510,12 +453,3 @@ def test_a_merge_is_signed_where_the_user_signs(pair: Pair, tmp_path: Path) -> N
     finally:
         (Path.home() / ".gitconfig").unlink()
     assert "BEGIN PGP SIGNATURE" in git(bob, "cat-file", "commit", "HEAD")
-
-
-def test_called_in_a_hook_it_works_on_its_own_repository(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    ada, bob = pair
-    monkeypatch.setenv("GIT_DIR", str(ada / ".git"))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(ada / ".git/index"))
-    before = state(ada)
-    assert (synced(bob).received, os.environ["GIT_DIR"]) == (1, str(ada / ".git"))
-    assert state(ada) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from filemem.errors import Conflict, FilememError
 from filemem.memory import Memory
 from filemem.watch import Watcher
-from tests.support import git, head_file, index_folder, sound, write
+from tests.support import git, head_file, sound, write
 from tests.system.tools import until
 
 
@@ -115,39 +114,6 @@ def test_private_records_enter_no_git_object(repo: Path) -> None:
     assert all("own." not in git(repo, "cat-file", "-p", one.split()[0]) for one in blobs.splitlines() if "blob" in one)
 
 
-def test_searches_during_many_checkouts(repo: Path) -> None:
-    for branch in ("one", "two"):
-        git(repo, "switch", "-q", "-c", branch, "main")
-        for number in range(50):
-            write(repo / f"memory/decisions/{branch}/{number}.md", f"# Record {number} of branch {branch}\n")
-        git(repo, "add", ".")
-        git(repo, "commit", "-q", "-m", branch)
-    wrong: list[BaseException] = []
-    ended = threading.Event()
-    with Memory.open(repo, serving=True) as memory, Watcher(memory):
-
-        def ask() -> None:
-            while not ended.is_set():
-                try:
-                    for hit in memory.search("record of branch", limit=50).hits:
-                        assert hit.path.startswith("memory/decisions/")
-                except BaseException as error:  # noqa: BLE001  whatever it is, the test reports it
-                    wrong.append(error)
-
-        clients = [threading.Thread(target=ask) for _ in range(2)]
-        for client in clients:
-            client.start()
-        for turn in range(10):
-            git(repo, "switch", "-q", ("one", "two")[turn % 2])
-        there = {str(path.relative_to(repo / "memory")) for path in (repo / "memory").rglob("*.md")}
-        assert len(there) == 50
-        ended.set()
-        for client in clients:
-            client.join()
-        assert wrong == []
-        until(lambda: {node.path for node in memory._store.index.nodes()} == there)
-
-
 @pytest.fixture
 def filled(repo: Path) -> Path:
     with Memory.open(repo) as memory:
@@ -155,27 +121,6 @@ def filled(repo: Path) -> Path:
             memory.save(topic=f"topic {number}", decision=f"Decide number {number}", reasoning="It works")
         memory.refresh(full=True)
     return repo
-
-
-def test_what_waited_to_be_folded_in_and_was_deleted_is_still_replaced(repo: Path) -> None:
-    with Memory.open(repo) as memory:
-        memory.refresh(full=True)
-        first = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
-        for file in (index_folder(repo) / "fresh").iterdir():
-            file.unlink()
-    with Memory.open(repo) as another:
-        assert another.save(topic="caching", decision="Use a dict", reasoning="One").superseded == (first.id,)
-
-
-def test_a_file_where_the_index_should_be_stops_no_save(filled: Path) -> None:
-    shutil.rmtree(index_folder(filled))
-    index_folder(filled).write_text("in the way")
-    with Memory.open(filled) as memory:
-        saved = memory.save(topic="topic 3", decision="Another", reasoning="r")
-        assert (len(saved.superseded), "not searchable yet" in saved.degraded) == (1, True)
-    index_folder(filled).unlink()
-    with Memory.open(filled) as memory:
-        assert memory.search("another").hits[0].id == saved.id
 
 
 def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
@@ -187,16 +132,6 @@ def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
         assert saved.commit
         until(lambda: len(memory.search("decide", limit=20, mode="keyword").hits) == 5, 20)
         until(lambda: memory.search("although the index is gone", mode="keyword").hits, 20)
-
-
-def test_a_mass_disappearance_is_undone_by_putting_the_files_back(filled: Path) -> None:
-    with Memory.open(filled, serving=True) as memory, Watcher(memory):
-        before = until(lambda: {node.id for node in memory._store.index.nodes()})
-        (filled / "memory").rename(filled / "aside")
-        until(lambda: not list(memory._store.index.nodes()))
-        (filled / "aside").rename(filled / "memory")
-        until(lambda: {node.id for node in memory._store.index.nodes()} == before)
-    assert git(filled, "status", "--porcelain") == ""
 
 
 def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,52 +89,6 @@ def test_new_nested_folders_with_files_at_once(watched: Memory, repo: Path) -> N
     until(lambda: count(watched) == 501, 30)
 
 
-def test_a_folder_that_is_moved_in_renamed_and_moved_out(watched: Memory, repo: Path) -> None:
-    for number in range(20):
-        decision(repo.parent / "elsewhere", f"moved/{number}", f"Moved {number}")
-    inside = repo / "memory/decisions/moved"
-    shutil.move(repo.parent / "elsewhere/memory/decisions/moved", inside)
-    until(lambda: count(watched) == 21, SOON)
-    inside.rename(inside.with_name("renamed"))
-    until(lambda: {node.path.split("/")[1] for node in watched._store.index.nodes()} == {"first.md", "renamed"}, SOON)
-    inside.with_name("renamed").rename(repo.parent / "out")
-    until(lambda: titles(watched) == {"Begin with this"}, SOON)
-
-
-def test_the_store_is_removed_and_made_again(watched: Memory, repo: Path) -> None:
-    shutil.rmtree(repo / "memory")
-    until(lambda: count(watched) == 0, SOON)
-    decision(repo, "second", "A new beginning")
-    until(lambda: titles(watched) == {"A new beginning"}, SOON)
-    decision(repo, "third", "The new folder is watched as well")
-    until(lambda: count(watched) == 2, SOON)
-
-
-def test_the_store_is_removed_before_it_is_watched(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decision(repo, "first", "Begin with this")
-    looked = Memory.refresh
-
-    def removed(memory: Memory, **arguments: Any) -> object:
-        told = looked(memory, **arguments)
-        shutil.rmtree(repo / "memory", ignore_errors=True)
-        return told
-
-    with Memory.open(repo, serving=True) as memory:
-        monkeypatch.setattr(Memory, "refresh", removed)
-        with Watcher(memory):
-            until(lambda: memory._store.index.exists and count(memory) == 0, SOON)
-
-
-def test_the_store_is_exchanged_by_renames(watched: Memory, repo: Path) -> None:
-    decision(repo.parent / "next", "other", "Another store")
-    (repo / "memory").rename(repo.parent / "old")
-    (repo.parent / "next/memory").rename(repo / "memory")
-    until(lambda: titles(watched) == {"Another store"}, SOON)
-    shutil.rmtree(repo / "memory")
-    (repo.parent / "old").rename(repo / "memory")
-    until(lambda: titles(watched) == {"Begin with this"}, SOON)
-
-
 def test_a_store_that_is_not_there_yet(repo: Path) -> None:
     with Memory.open(repo, serving=True) as memory, Watcher(memory):
         decision(repo, "first", "The folder came later")
@@ -174,9 +126,3 @@ def _checkout(repo: Path, number: int, deadline: float) -> None:
 
 def test_a_checkout_that_changes_many_files(tmp_path: Path) -> None:
     _checkout(tmp_path / "repo", 400, 60)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_a_checkout_that_changes_ten_thousand_files(tmp_path: Path) -> None:
-    _checkout(tmp_path / "repo", 10_000, 240)

@@ -13,7 +13,7 @@ import pytest
 from filemem.errors import BadInput, NotFound
 from filemem.memory import Memory
 from tests.support import git, write
-from tests.system.tools import ok, snapshot
+from tests.system.tools import snapshot
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
 LATER: dict[str, Any] = {"GIT_COMMITTER_DATE": "2099-01-01T00:00:00Z", "GIT_AUTHOR_DATE": "2099-01-01T00:00:00Z"}
@@ -175,17 +175,6 @@ def test_a_decision_lands_with_its_branch_however_it_is_merged(memory: Memory, h
     assert drift(memory, one) == "changed (1 of 1 file)"
 
 
-def test_an_edit_of_the_record_refreshes_nothing(memory: Memory) -> None:
-    commit(memory, "Code", code_py="1\n")
-    one = decide(memory, "code", "Keep it", "code.py")
-    commit(memory, "Rewrite", code_py="2\n")
-    memory.update(one, tags=["x"])
-    assert drift(memory, one) == "changed (1 of 1 file)"
-    memory.delete(one)
-    memory.restore(one)
-    assert drift(memory, one) == "changed (1 of 1 file)"
-
-
 def test_what_is_not_known_is_not_called_stale(repo: Path, memory: Memory, tmp_path: Path) -> None:
     commit(memory, "Code", code_py="1\n")
     abroad = decide(memory, "abroad", "Follow the other project", "../other/x.py")
@@ -215,17 +204,6 @@ def test_a_commit_that_carries_a_decision_out_is_no_drift(memory: Memory) -> Non
     assert drift(memory, one) == "", "nor is the merge that brought such a commit"
     commit(memory, f"Give up\n\nDecision: {one}\nOutcome: failed", code_py="4\n")
     assert drift(memory, one).startswith("changed"), "what says that it failed does not carry it out"
-
-
-def test_what_is_gone_and_what_changed_are_told_apart(memory: Memory) -> None:
-    commit(memory, "Code", src__a_py="1\n", src__b_py="1\n", docs__c_py="1\n")
-    one = decide(memory, "cache", "Cache it", "src", "docs/c.py")
-    commit(memory, "Remove", gone="docs/c.py")
-    commit(memory, "Change", src__a_py="2\n")
-    told = "missing (1 of 3 files, 1 changed)"
-    assert drift(memory, one) == told
-    (problem,) = [one for one in memory.check()[1] if one.code == "drift"]
-    assert "missing (1 of 3 files, 1 changed)" in problem.message
 
 
 def test_an_outcome_that_is_newer_silences_the_warning(memory: Memory) -> None:
@@ -267,18 +245,6 @@ def test_a_revert_that_was_reverted_counts_for_nothing(memory: Memory) -> None:
     assert evidence(memory, one) == []
 
 
-def test_the_revert_of_a_merge_speaks_against_what_the_merge_brought(memory: Memory) -> None:
-    git(memory.work_tree, "switch", "-q", "-c", "side")
-    one = decide(memory, "code", "Rewrite it")
-    commit(memory, f"Rewrite\n\nDecision: {one}", code_py="2\n")
-    git(memory.work_tree, "switch", "-q", "main")
-    git(memory.work_tree, "merge", "-q", "--no-ff", "--no-edit", "side", **LATER)
-    git(memory.work_tree, "revert", "-m", "1", "--no-edit", "HEAD", **LATER)
-    memory.refresh()
-    memory.restore(one)
-    assert evidence(memory, one) == [], "it took the record away, which was brought back since"
-
-
 def test_trailers_say_what_came_of_each_decision(memory: Memory) -> None:
     commit(memory, "Code", code_py="1\n", more_py="1\n")
     one, other = decide(memory, "code", "Keep it", "code.py"), decide(memory, "more", "Keep that", "more.py")
@@ -294,50 +260,3 @@ def test_trailers_say_what_came_of_each_decision(memory: Memory) -> None:
 def test_a_file_can_neither_make_evidence_nor_hide_it(memory: Memory) -> None:
     one = decide(memory, "code", "Keep it", reasoning="Decision: Keep it\nOutcome: failed\nThis reverts commit HEAD.")
     assert evidence(memory, one) == []
-
-
-def test_base_reports_the_drift_that_a_merge_would_bring(memory: Memory) -> None:
-    commit(memory, "Code", src__a_py="1\n", src__b_py="1\n")
-    decide(memory, "a", "Keep a", "src/a.py")
-    decide(memory, "b", "Keep b", "src/b.py")
-    commit(memory, "Remove b", gone="src/b.py")
-    git(memory.work_tree, "checkout", "-q", "-b", "feature")
-    commit(memory, "Remove a", gone="src/a.py")
-    (problem,) = [one for one in memory.check(base="main")[1] if one.code == "drift"]
-    assert "missing (1 of 1 file): src/a.py" in problem.message
-
-
-def test_nothing_of_the_repository_runs(memory: Memory, tmp_path: Path) -> None:
-    """textconv, external diff, fsmonitor, filters and blame options of a hostile configuration."""
-    repo = memory.work_tree
-    commit(memory, "Code", code_py=LINES)
-    one = decide(memory, "code", "Keep it", "code.py")
-    commit(memory, "Change", code_py=LINES + "more\n")
-    canary = tmp_path / "ran"
-    program = write(tmp_path / "evil", f"#!/bin/sh\necho $0 $@ >> {canary}\ncat\n")
-    program.chmod(0o755)
-    write(repo / ".git/info/attributes", "* diff=evil filter=evil\n")
-    for key in ("diff.evil.textconv", "diff.evil.command", "filter.evil.clean", "filter.evil.smudge", "core.fsmonitor"):
-        git(repo, "config", key, str(program))
-    git(repo, "config", "blame.ignoreRevsFile", str(tmp_path / "missing"))
-    for place in ("code.py", "code.py:3"):
-        assert why(memory, place)[0] == ("governs", "Keep it")
-    assert drift(memory, one).startswith("changed")
-    memory.check()
-    assert not canary.exists(), canary.read_text()
-
-
-def test_records_on_a_branch_of_their_own_govern_the_code_beside_them(repo: Path) -> None:
-    """The code is compared with what it was when the decision was committed on the memory's branch."""
-    ok(repo, "init", "--own-branch")
-    git(repo, "add", ".")
-    git(repo, "commit", "-q", "-m", "Settings")
-    with Memory.open(repo) as memory:
-        one = decide(memory, "code", "Keep it", "code.py")
-        assert drift(memory, one) == ""
-        assert why(memory, "code.py")[0] == ("governs", "Keep it")
-        write(repo / "code.py", "2\n")
-        said = f"Change\n\nDecision: {one}\nOutcome: failed"
-        git(repo, "commit", "-q", "-a", "-m", said, **LATER)
-        assert evidence(memory, one)[0].endswith("says so: Change")
-        assert drift(memory, one) == "changed (1 of 1 file)"

@@ -58,19 +58,6 @@ def test_both_styles_of_the_documents(server: Server) -> None:
         assert run(server, code)["result"] == value, code
 
 
-def test_a_body_without_a_value_says_what_to_write(server: Server) -> None:
-    assert "return" in run(server, "if (await 1) { 2 }")["note"]
-    assert "note" not in run(server, "await 1; return null")
-
-
-@pytest.mark.requirement("mama-http-code")
-def test_the_line_of_the_page(server: Server) -> None:
-    body = run(server, "const result = await Read('code.py'); return result;", timeout=30000)
-    assert body["result"]["content"] == "print('hello')\n"
-    absolute = str(server.folder / "code.py")
-    assert run(server, f"Read({absolute!r}).content")["result"] == "print('hello')\n"
-
-
 def test_the_memory_can_be_read(server: Server, decided: str) -> None:
     found = run(server, "search('cache', {limit: 1}).results[0]")["result"]
     assert found["id"] == decided
@@ -83,26 +70,6 @@ def test_the_memory_can_be_read(server: Server, decided: str) -> None:
     path = run(server, f"get('{decided}').results[0].path")["result"]
     assert "No server to run" in run(server, f"Read('{path}').content")["result"]
     assert run(server, "search('cache'); search('redis'); 1")["metrics"]["hostCallCount"] == 2
-
-
-FAILS = "get('decision_none_1_aaaaaaaa')"
-
-
-CAUGHT: list[tuple[str, Any]] = [
-    (f"try {{ await {FAILS}; }} catch (e) {{ return 'caught' }} finally {{ }}", "caught"),
-    (f"let r; try {{ r = {FAILS} }} catch (e) {{ r = 'at once' }} r", "at once"),
-    ("search('cache').catch(() => 0).then(r => r.count > 0)", True),
-]
-
-
-def test_failures_are_caught_in_either_style(server: Server) -> None:
-    for code, value in CAUGHT:
-        assert run(server, code)["result"] == value, code
-
-
-def test_logs_are_kept(server: Server) -> None:
-    body = run(server, "console.log('a', 1, {b: 2}); console.error(new TypeError('no')); 3")
-    assert (body["result"], body["logs"]) == (3, ['a 1 {"b":2}', "TypeError: no"])
 
 
 WRONG = [
@@ -216,20 +183,6 @@ def test_a_name_that_promises_secrets_is_enough(server: Server) -> None:
         body = run(server, f"Read('{name}').content")
         assert (body["result"] == "user: someone\n") == (name in plain), body
         assert name in plain or "may hold secrets" in body["error"]
-
-
-def test_what_a_script_does_to_json_is_its_own(server: Server) -> None:
-    for whose, json in (("Array", "'delete'"), ("Object", "null"), ("Array", "[[1]]"), ("Object", "'['")):
-        body = run(server, f"{whose}.prototype.toJSON = function () {{ return {json} }}; search('x', {{}}); 1")
-        assert body["success"] or body["error"]
-
-
-def test_what_is_nested_too_deeply_is_told(server: Server) -> None:
-    deep = "let a = []; for (let i = 0; i < 3000; i++) a = [a]; "
-    for code in (deep + "a", deep + "search({query: a})"):
-        body = run(server, code)
-        assert not body["success"]
-        assert "nested" in body["error"] or "stack" in body["error"]
 
 
 BOMBS = [

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from filemem.errors import BrokenStore, Conflict, FilememError, Locked
-from filemem.server.door import Door
 from filemem.web.site import Site
 
 Crash = tuple[str, str]
@@ -70,29 +69,3 @@ def test_a_defect_is_reported_and_not_told() -> None:
         assert [one[1] for one in crashes] == ["secret detail"]
     assert site.log[0].endswith("defect in GET /api/mama/search: ZeroDivisionError")
     assert "secret" not in str(site.log)
-
-
-def test_without_a_token_nothing_can_be_written() -> None:
-    reached: list[Any] = []
-
-    async def inside(scope: Any, _receive: Any, _send: Any) -> None:
-        reached.append(scope["path"])
-
-    async def ask(path: str, **more: Any) -> int:
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b"{}", "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        headers = [(b"host", b"127.0.0.1:1"), (b"content-type", b"application/json"), (b"authorization", b"Bearer ")]
-        scope = {"type": "http", "method": "POST", "path": path, "headers": headers, **more}
-        await Door(inside, frozenset({"127.0.0.1:1"}), frozenset(), "", Site())(scope, receive, send)
-        return int(sent[0]["status"]) if sent else 200
-
-    assert asyncio.run(ask("/api/save")) == 401
-    assert asyncio.run(ask("/api/save", query_string=b"token=")) == 401
-    assert asyncio.run(ask("/mcp")) == 200
-    assert reached == ["/mcp"]

@@ -112,15 +112,6 @@ def test_a_file_is_sent(connected: Server, slack: StandIn, words: tuple[str, str
     assert b"chart.png" in slack.heard[0][2]
 
 
-@pytest.mark.parametrize("name", ["README.md", "AGENTS.md"])
-def test_what_tells_of_the_memory_is_sent_though_it_is_no_record(connected: Server, slack: StandIn, name: str) -> None:
-    slack.heard.clear()
-    write(connected.folder / "memory" / name, "# Memory\n")
-    reply = connected.post("/api/slack/send", channel_id="C01234567", message="See", file_path=f"memory/{name}")
-    assert reply.status == 200, reply.text
-    assert b"# Memory" in slack.heard[1][2]
-
-
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -163,11 +154,3 @@ def test_without_a_bot_it_says_so(server: Server) -> None:
     reply = server.post("/api/slack/send", channel_id="C1", message="Hello")
     assert (reply.status, reply.body["code"]) == (503, "NOT_CONFIGURED")
     assert "SLACK_BOT_TOKEN" in reply.body["hint"]
-
-
-def test_slack_that_cannot_be_reached(tmp_path: Path) -> None:
-    pytest.importorskip("slack_sdk", reason="the extra `slack` is not installed")
-    folder = make_repo(tmp_path / "repo")
-    with serving(folder, {"SLACK_BOT_TOKEN": TOKEN, "FILEMEM_SLACK_URL": "http://127.0.0.1:9/api/"}) as running:
-        reply = running.post("/api/slack/send", channel_id="C1", message="Hello")
-        assert (reply.status, reply.body["message"]) == (502, "Slack cannot be reached")
