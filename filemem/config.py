@@ -1,8 +1,8 @@
-"""Settings, and who may decide them. This module is the only reader of the environment.
+"""Settings, and who may set them. This module is the only reader of the environment.
 
 A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work tree, a branch for
-the records and the commit policy per type, nothing else. What could run code, reach outside or load a model is the
-user's to decide, in the user's own configuration file, the environment or flags.
+the records and the commit policy per type, nothing else. Only the user, in their own configuration file, the
+environment or flags, may decide what runs code, reaches outside or loads a model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Config(NamedTuple):
 
 
 class Web(NamedTuple):
-    """What the environment says about serving HTTP."""
+    """The settings of the HTTP server in the environment."""
 
     token: str = ""  # MAMA_AUTH_TOKEN: what a request that writes must carry
     port: int | None = None  # MAMA_SERVER_PORT
@@ -66,7 +66,7 @@ def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Confi
 
 
 def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
-    """The user's folder for our files of a kind, `config`, `cache` or `data`: as XDG has it, on every system."""
+    """The user's `config`, `cache` or `data` folder for filemem, by XDG rules on every system."""
     stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
     usual = ".local/share" if kind == "data" else f".{kind}"
     return (stated if stated.is_absolute() else Path.home() / usual) / "filemem"
@@ -78,12 +78,12 @@ def personal_folder() -> Path:
 
 
 def own_store(work_tree: Path) -> str:
-    """The folder of records that a repository's settings name, whatever the user's say; "" if they name none."""
+    """The folder of records in a repository's settings, without the user's; "" if they name none."""
     return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
 
 
 def stated(data: bytes) -> Config:
-    """The store and branch that the bytes of a repository's settings file name; "" for what they do not, or cannot."""
+    """The store and branch in the bytes of a repository's settings file; "" if missing or invalid."""
     try:
         values = _parsed(data, REPOSITORY_FILE)
         return _apply(Config(store=""), {key: values[key] for key in ("store", "branch") if key in values}, "", _SHARED)
@@ -114,7 +114,7 @@ def store_path(text: object) -> str:
 
 
 def branch_name(text: object) -> str:
-    """Check the name of a branch, as Git has it and no command line mistakes it; `refs/heads/x` is `x`."""
+    """Check the name of a branch: valid for Git, and never mistaken for an option; `refs/heads/x` is `x`."""
     text = text.removeprefix("refs/heads/") if isinstance(text, str) else text
     if not isinstance(text, str) or not re.fullmatch(_BRANCH, text) or ".." in text or text.endswith((".", ".lock")):
         raise BadInput(f"not a branch name: {str(text)[:80]!r}", "for example filemem", field="branch")
@@ -219,7 +219,7 @@ def _unneeded(names: Iterable[str]) -> str:
 
 
 def environment_file(path: Path) -> str:
-    """Take the variables of a file that mean something here, where the environment has none; name the unneeded ones."""
+    """Read the variables of a file that filemem uses and the environment does not set; return the unneeded ones."""
     from dotenv import dotenv_values  # noqa: PLC0415 - only for users who name such a file
 
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong that a caller can act on.
+"""Failures that a caller can act on.
 
 One class per thing the caller can do about it. Every edge (command line, MCP, HTTP) maps these by one table;
 any other exception is a defect of filemem: a crash report is written, one file that a person can read and send.
@@ -23,7 +23,7 @@ class FilememError(Exception):
 
     @property
     def told(self) -> str:
-        """What happened and what to do, in one line, to stand beside an answer."""
+        """What happened and what to do, in one line."""
         return "; ".join(filter(None, (self.message, self.hint)))
 
     def __str__(self) -> str:
@@ -55,11 +55,11 @@ class Locked(FilememError):
 
 
 class BrokenStore(FilememError):
-    """Disk, repository or index cannot be used as they are: repair them first."""
+    """Disk, repository or index cannot be used: repair them first."""
 
 
 def crash_report(trace: str, arguments: list[str]) -> Path:
-    """Write a report into the temporary folder; of the command line three words: the rest may be private."""
+    """Write a crash report into the temporary folder, with three words of the command line: the rest may be private."""
     import platform  # noqa: PLC0415 - only who crashes pays for these
     import tempfile  # noqa: PLC0415
     from importlib.metadata import version  # noqa: PLC0415
@@ -79,7 +79,7 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:
-    """Name the one of `choices` that was probably meant by `word`, or list them all."""
+    """Return the choice that `word` probably means, or the list of all choices."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
 
     names = sorted(choices)

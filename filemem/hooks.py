@@ -1,10 +1,9 @@
-"""What coding agents call at their events: `filemem hook` reads one, and says what the memory has to say to it.
+"""Hooks of coding agents: `filemem hook` reads an event, and answers with what the memory knows about it.
 
-Rule: it stands in nobody's way. It ends well whatever comes, within a second, and says nothing where it is not sure. It
-is told, never decided: no answer blocks, allows or goes on. What a session has heard is not told it again, until its
-context was compacted or cleared: a file in the Git directory knows. Of two calls for one event, as by two clients'
-files, the first is answered. A repository's settings may switch hooks off, the user's may add to those that the
-client's files call.
+Rule: a hook never gets in the way. It always succeeds, within a second, and prints nothing if it is not sure. Its
+answers inform: none blocks or allows anything. A session gets each decision once, until its context is compacted or cleared; a
+file in the Git directory remembers. If an event calls twice, as from two clients' files, the first call is answered. A
+repository's settings may switch hooks off, the user's may add to those that the client's files call.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Event(NamedTuple):
 
 
 def read(data: bytes, hook: str, client: str, here: Path) -> Event | None:
-    """Read an input; `hook` and `client` are those of the command line, or "", `here` the folder that it works in."""
+    """Read an input; `hook` and `client`: from the command line, or ""; `here`: the current folder."""
     try:
         given = json.loads(data)
     except (ValueError, RecursionError):
@@ -95,7 +94,7 @@ def read(data: bytes, hook: str, client: str, here: Path) -> Event | None:
 
 
 def _client(given: Mapping[str, Any]) -> str:
-    """Who asks. Copilot runs the hooks of Claude Code's file too, and spells their input almost like Claude Code."""
+    """The client that asks. Copilot also runs the hooks of Claude Code's file, with input almost like Claude Code's."""
     if "conversation_id" in given or "cursor_version" in given:
         return "cursor"
     if "hookEventName" in given:
@@ -106,7 +105,7 @@ def _client(given: Mapping[str, Any]) -> str:
 
 
 def _files(given: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
-    """The files that a tool is to change, whole."""
+    """The absolute paths of the files that a tool is going to change."""
     asked = given.get("tool_input")
     if not isinstance(asked, dict) or not _EDITS.search(_text(given, "tool_name")):
         return ()
@@ -125,7 +124,7 @@ def _list(given: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def run(words: Sequence[str], here: Path) -> None:
-    """Answer what is on standard input; `words` are those of the command line: [EVENT] [--client NAME]."""
+    """Answer the event on standard input; `words`: the arguments of the command, [EVENT] [--client NAME]."""
     _end_after(LONGEST)
     rest = [*words]
     client = rest.pop(rest.index("--client") + 1) if "--client" in rest[:-1] else ""
@@ -146,7 +145,7 @@ def run(words: Sequence[str], here: Path) -> None:
 
 
 def _end_after(seconds: float) -> None:
-    """End the process by then, without a word; what it was saving is finished, or was never begun, as after a kill."""
+    """End the process silently after that time; a save is then finished or not started, as after a kill."""
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
@@ -156,7 +155,7 @@ def _end_after(seconds: float) -> None:
 
 
 def spelt(event: Event, text: str) -> str:
-    """The answer as the client reads it: three spellings, and a wrong one is ignored without a word."""
+    """The answer in the client's format: there are three, and clients silently ignore a wrong one."""
     if event.client == "cursor":
         value: dict[str, object] = {"followup_message" if event.moment == STOP else "additional_context": text}
     elif event.client == "copilot":
@@ -169,7 +168,7 @@ def spelt(event: Event, text: str) -> str:
 
 
 def said(event: Event, hook: str) -> str:
-    """What to say, "" for nothing; `hook` is the one that the command names, or "". Raises NotFound: no repository."""
+    """The text of the answer or ""; `hook`: the one that the command names, or "". Raises NotFound: no repository."""
     store = Store(event.folder)
     try:
         own, allowed = store.config.hooks.get("events", ()), store.config.allowed.get("events", HOOKS)
@@ -189,7 +188,7 @@ def said(event: Event, hook: str) -> str:
 
 @contextmanager
 def _session(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """What is known of a session, to be changed; nobody else changes it meanwhile."""
+    """The state of a session, locked while it is changed."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _mark(name)).open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -208,7 +207,7 @@ def _mark(*texts: str) -> str:
 
 
 def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
-    """The brief, and after a compaction a word about checkpoints."""
+    """The brief, and after a compaction a reminder to save a checkpoint."""
     for file in (store.code.private / "sessions").iterdir():
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > KEPT:
@@ -221,7 +220,7 @@ def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
 
 
 def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str:
-    """The decisions that a prompt is about, for the first prompt of a session or for each."""
+    """The decisions about a prompt, for the first prompt of a session or for each."""
     later, known["prompted"] = known.get("prompted", False), True
     if (later and hook == "prompt-first") or not store.index.sound:
         return ""
@@ -232,7 +231,7 @@ def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str
 
 
 def _edit(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
-    """The decisions that govern a file, when a session touches it first; not for Copilot, where a hook stops tools."""
+    """The decisions that govern a file that a session first touches; not for Copilot, whose hooks block tools."""
     paths = set()
     for file in event.files if event.client != "copilot" else ():
         with suppress(BadInput):  # outside the work tree
@@ -250,7 +249,7 @@ def _told(known: dict[str, Any], lines: Iterable[Line]) -> str:
 
 
 def _stop(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
-    """A question, once in a session: governed files were changed in it, and nothing was saved."""
+    """A reminder, once in a session, if governed files were changed and nothing was saved."""
     unsaved = "" if event.repeated or known.get("reminded") else _unsaved(brief.brief(store, brief.MOST).lines)
     known["reminded"] = known.get("reminded", False) or unsaved not in ("", known.get("unsaved"))
     return unsaved.replace("The last session", "This session", 1) if unsaved != known.get("unsaved") else ""
@@ -261,7 +260,7 @@ def _unsaved(lines: Iterable[Line]) -> str:
 
 
 def _end(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
-    """Nothing is said; the files that the session changed are kept as a private observation, without a model."""
+    """Save the names of the files that the session changed as a private observation; answers nothing."""
     began, known["began"] = known.get("began"), [time.time(), store.code.head() or ""]
     files = brief.changed(store, began[1], began[0], brief.dirty(store.code)) if began else ()
     paths = [path for path in files if store.repo is not store.code or not store.files.holds(path)]

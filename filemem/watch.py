@@ -1,9 +1,9 @@
-"""Keeps the index in step while a server runs. The only importer of watchfiles.
+"""Keeps the index up to date while a server runs. The only importer of watchfiles.
 
-The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So
-a hint is applied at once, folder times are compared every TICK, and everything is looked at again no more often than
-PACE times what such a look costs, and at once after a large batch or when HEAD moved. Calls come first: a look that no
-event asked for waits until a second has passed without one.
+The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So a
+hint is applied at once, and folder times are compared every TICK. A full look comes after a large batch or when HEAD
+moved, else no more often than PACE times its own duration. Calls come first: a look without an event waits until a
+second has passed without a call.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Watcher:
         self._last = time.monotonic()  # when the last look ended
 
     def start(self, after: float = 0) -> None:
-        """Begin to watch, and to look after so many seconds."""
+        """Start watching, with the first look after this many seconds."""
         self._after = after
         self._thread.start()
 
     def stop(self) -> None:
-        """End, waiting for a look that is under way."""
+        """Stop, after a look that is under way."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
@@ -75,7 +75,7 @@ class Watcher:
                 self._look(full=True)
 
     def _follow(self, root: Path, watched: tuple[int, int]) -> None:
-        """Apply hints until the root is no longer the folder that is watched."""
+        """Apply hints until the root is no longer the watched folder."""
         self._next_full = 0.0  # what was written before the watches stood is seen by the first look after: every file
         batches = watchfiles.watch(
             root,
@@ -113,7 +113,7 @@ class Watcher:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a folder: a folder removed and made again is watched by nobody."""
+    """Device and inode of a folder: one that was deleted and created again is no longer watched."""
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:

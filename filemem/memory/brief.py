@@ -1,12 +1,12 @@
 """What a session should know at its start: where the work stood, and what governs the files that its branch touches.
 
-Rule: it reads the rows that the last catch-up kept and the files that changed since; it writes and builds nothing. The
-same state gives the same text: no clock, no score. A pull request that is checked out must not speak: a record is
-quoted only where the default branch has or had it as it is, or where this clone brought it by a save or a commit of its
-own, as its reflogs tell; what is not committed is this clone's own. All others are counted and named by id.
+Rule: it reads the rows of the last catch-up and the files that changed since; it writes and builds nothing. The same
+state gives the same text: no clock, no score. A pull request that is checked out must not speak to the agent: a record
+is quoted only if the default branch has or had it in this form, or if this clone made it by a save or a commit, as its
+reflogs show, or has not committed it yet. All others are counted and named by id.
 
-The last session: what this clone committed by hand since HEAD moved in another way (a save, a switch, a pull), and the
-files of the work tree that were written after that.
+The last session is what was committed by hand in this clone since HEAD moved in another way (a save, a switch, a
+pull), and the files of the work tree that were written after that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=
 
 
 class Line(NamedTuple):
-    """One line of a brief: the part that it belongs to, its text, and the id of the record that it tells of or ""."""
+    """One line of a brief: its part, its text, and the id of its record or ""."""
 
     part: str  # title, checkpoint, fork, unsaved, strangers, meanwhile, governs, newest or closing
     text: str
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """What a session should know at its start; no lines where there is nothing to tell."""
+    """What a session should know at its start; no lines if there is nothing."""
 
     lines: tuple[Line, ...]
 
@@ -59,7 +59,7 @@ class Brief(NamedTuple):
 def brief(store: Store, budget: int, paths: Collection[str] = ()) -> Brief:
     """Return what a session should know at its start, in at most `budget` tokens.
 
-    `paths` are files that it will work on, besides those that its branch changed.
+    `paths`: files that the session will work on, besides those that its branch changed.
     """
     with _facts(store) as facts:
         teller = _Teller(store, facts)
@@ -78,7 +78,7 @@ def brief(store: Store, budget: int, paths: Collection[str] = ()) -> Brief:
 
 
 def some(store: Store, paths: Collection[str] = (), ids: Collection[str] = ()) -> list[Line]:
-    """Return a line for each decision that holds and governs one of some files, or is one of some; no stranger's."""
+    """Return a line for each live decision that governs one of `paths` or is one of `ids`; none by strangers."""
     with _facts(store) as facts:
         teller = _Teller(store, facts)
         teller.paths = {*paths}
@@ -88,7 +88,7 @@ def some(store: Store, paths: Collection[str] = (), ids: Collection[str] = ()) -
 
 
 def quoted(text: str, limit: int) -> str:
-    """Return a field as one line that is no markup: without characters that control or hide, cut."""
+    """Return a field as one line of at most `limit` characters, without markup, control or hidden characters."""
     flat = " ".join(text[: 20 * limit].translate(_HARMLESS).split())
     return cut("".join(one for one in flat if unicodedata.category(one)[0] != "C").strip(), limit)
 
@@ -104,9 +104,9 @@ def listed(names: Iterable[str], limit: int) -> str:
 
 
 class _Teller:
-    """What a brief is about, the branch that is checked out beside the default one, and the words for its parts.
+    """Collects the parts of a brief: it compares the current branch with the default one.
 
-    It asks Git four times, where references are files and origin is not ahead or behind.
+    It calls Git four times, if references are files and origin is neither ahead nor behind.
     """
 
     def __init__(self, store: Store, facts: Catalog) -> None:
@@ -133,14 +133,14 @@ class _Teller:
         self.paths = {path for path in (*mine, *self.dirty) if own or not store.files.holds(path)}
 
     def not_quoted(self) -> list[Line]:
-        """How many records are not quoted, and the first of them by id."""
+        """The line that counts the records that are not quoted, with the first ids."""
         ids = [short_id(row.written.id) for row in self.facts.rows("path", self.foreign) if row.shown]
         lacking = quoted(self.default, 60) or "the default branch"
         told = f"Not quoted, saved by others and not on {lacking}: {len(ids)} of the records here ({listed(ids, 20)})."
         return [Line("strangers", told)] if ids else []
 
     def checkpoint(self, budget: int) -> list[Line]:
-        """Where the work stood: the last checkpoint of this branch, else of the default one."""
+        """The last checkpoint of this branch, else of the default one."""
         for branch in filter(None, dict.fromkeys((self.branch, self.default))):
             rows = [row for row in self.facts.rows("branch", [branch]) if row.shown and row.written.type == CHECKPOINT]
             for row in sorted(rows, key=lambda row: row.written.age, reverse=True):
@@ -153,7 +153,7 @@ class _Teller:
         return []
 
     def governing(self) -> list[Row]:
-        """The decisions that hold and govern a file of the branch, what matters most first."""
+        """The live decisions that govern a file of the branch, the most important first."""
         reached = {one: count for one in self.facts.stated("affects") if (count := self._reached(one))}
 
         def rank(row: Row) -> tuple[bool, bool, int, int, str]:
@@ -170,24 +170,24 @@ class _Teller:
         return sorted((row for row in rows if row.written.path not in self.foreign), key=rank)
 
     def _reached(self, stated: str) -> int:
-        """To how many files of the branch a stated path or glob comes."""
+        """How many files of the branch a path or glob matches."""
         start = fixed(stated)  # which is quick to compare
         return sum(path.startswith(start) and affects_match(stated, path) for path in self.paths if within(stated))
 
     def decisions(self, part: str, rows: Iterable[Row], most: int) -> list[Line]:
-        """A line for each of the first of some decisions."""
+        """A line for each of the first `most` decisions."""
         records = map(self._record, rows)
         return [_line(part, one) for one in islice((one for one in records if one and one.status == "accepted"), most)]
 
     def _record(self, row: Row) -> Record | None:
-        """A record as its file says it now; None where it is not to be quoted."""
+        """A record as its file is now; None if it must not be quoted."""
         if row.written.path in self.foreign or is_private(row.written.path):
             return None
         record = self.store.read(row.written.path).record
         return None if record and record.visibility == "private" else record
 
     def forks(self, govern: Iterable[Row]) -> list[Line]:
-        """The topics of what governs on which several decisions hold."""
+        """The forked topics among the governing decisions."""
         keys = sorted({row.written.key for row in govern} - {""})
         rows = [*filter(_holds, self.facts.rows("key", keys))]
         heads = {key: [short_id(row.written.id) for row in rows if row.written.key == key] for key in keys}
@@ -204,7 +204,7 @@ class _Teller:
         return [Line("unsaved", told)] if files else []
 
     def meanwhile(self) -> list[Line]:
-        """What the default branch has decided on the same files, since this one left it."""
+        """What the default branch decided about the same files since this branch left it."""
         ahead = dict(islice(self.ahead.items(), MANY))
         read = zip(ahead, self.store.repo.blobs(ahead.values()), strict=True)
         found = [parse(data[:MAX_SIZE], path).record for path, (_, data) in read if data]
@@ -219,7 +219,7 @@ def _holds(row: Row) -> bool:
 
 
 def _line(part: str, record: Record) -> Line:
-    """A decision in a line: what was decided, what was ruled out, and that it did not work."""
+    """A decision in a line: what was decided, what was rejected, and whether it failed."""
     parts = [quoted(record.decision or record.title, 170).rstrip(".")]
     if ruled := "; ".join(quoted(one.partition(": ")[0], 60) for one in record.rejected[:3]):
         parts.append(f"Ruled out: {cut(ruled, 110)}")
@@ -231,7 +231,7 @@ def _line(part: str, record: Record) -> Line:
 
 
 def _fitted(lines: Iterable[Line], heads: Mapping[str, str], govern: int, room: int) -> Iterator[Line]:
-    """The lines that fit into so many characters, with headings; those that come first take their room first."""
+    """The lines that fit into this number of characters, with headings; earlier lines come first."""
     more, kept, parts = "- {} more govern: `search path:FILE is:live`", list[Line](), set[str]()
     room -= sum(len(one) + 1 for one in (TITLE, CLOSING, more))
     for line in lines:
@@ -266,19 +266,19 @@ def _facts(store: Store) -> Iterator[Catalog]:
 
 
 def _tips(repo: Repo, default: Branch) -> list[str]:
-    """Where the default branch is, here and on the other side: one of the two may be old."""
+    """The tips of the default branch, here and on the remote: one of the two may be old."""
     ref = f"refs/remotes/origin/{default.name}"
     there = tip_of(repo.git, ref) if (repo.common_dir / "refs/remotes/origin").is_dir() else ""
     return [*dict.fromkeys(filter(None, (default.tip, there)))]
 
 
 def _rows(repo: Repo, *words: str, data: bytes | None = None) -> list[str]:
-    """What Git answers with -z."""
+    """Git's output with -z, as fields."""
     return repo.git.run(*words, input=data).decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
 def _between(repo: Repo, one: str, other: str, *below: str) -> dict[str, str]:
-    """What `other` has changed since it parted from `one`: path -> blob id, "" for a file that is gone."""
+    """What `other` changed since it parted from `one`: path -> blob id, "" for a deleted file."""
     if one == other:
         return {}
     try:
@@ -290,7 +290,7 @@ def _between(repo: Repo, one: str, other: str, *below: str) -> dict[str, str]:
 
 
 def _foreign(store: Store, blobs: Mapping[str, str]) -> set[str]:
-    """The store paths of those of some records, blobs by path, that no commit brought which was made here."""
+    """The paths, among some records (blobs by path), that no commit made in this clone brought."""
     listed = {path: blob for path, blob in blobs.items() if blob and is_listed(path)}
     if not listed:
         return set()
@@ -303,7 +303,7 @@ def _foreign(store: Store, blobs: Mapping[str, str]) -> set[str]:
 
 
 def changed(store: Store, commit: str, at: float, unclean: Collection[str]) -> set[str]:
-    """What changed since a commit, and the files of the work tree, of some, that were written since a time."""
+    """What changed since a commit, and which of some files of the work tree were written since a time."""
     known = commit.strip("0")
     found = {*_rows(store.code, "diff", "--name-only", *_DIFF, commit, "HEAD", "--")} if known else set[str]()
     for path in unclean:
@@ -314,13 +314,13 @@ def changed(store: Store, commit: str, at: float, unclean: Collection[str]) -> s
 
 
 def dirty(repo: Repo) -> set[str]:
-    """The files of the work tree that differ from HEAD, or that Git does not know."""
+    """The files of the work tree that differ from HEAD or are untracked."""
     asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
     return {row[3:] for row in _rows(repo, *asked)}
 
 
 def _session(store: Store, unclean: Collection[str]) -> set[str]:
-    """What the last session changed; nothing where it saved a record."""
+    """What the last session changed; nothing if it saved a record."""
     start, at = "", 0
     for move in reversed(moves(store.code.git, "HEAD")):
         if not move.commits:

@@ -1,7 +1,7 @@
-"""What a route is: a row of a table; and how a request becomes its arguments. Values only, nothing of Starlette.
+"""Routes as rows of a table, and how a request becomes arguments. Plain values, without Starlette.
 
-A row's function runs on the memory (`remembered`), or beside it if it waits for something else. A query is text that
-the schema says how to read; a body is one JSON object.
+A row's function runs on the memory (`remembered`), or outside if it waits for something else. A query is text that is
+read by the schema; a body is one JSON object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 class Context(NamedTuple):
-    """What functions may use besides their arguments; `running` limits how many sandboxes there are at once."""
+    """What functions may use besides their arguments; `running` limits the number of sandboxes at once."""
 
     ask: Ask
     log: Sequence[str]
@@ -58,7 +58,7 @@ class Refused(FilememError):
 
 
 def how_to_install(extra: str) -> str:
-    """How to have what an extra of filemem brings."""
+    """How to install an extra of filemem."""
     return f"in a clone of filemem: uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
 
 
@@ -76,12 +76,12 @@ class Route(NamedTuple):
 
 
 def as_mama(failure: Refused) -> Answer:
-    """Word a failure as MAMA's routes do."""
+    """Format a failure as MAMA's routes do."""
     return {"error": True, "code": failure.code, "message": failure.message} | _more(failure)
 
 
 def plain(failure: Refused) -> Answer:
-    """Word a failure as mem-claude's routes do, and MCP's."""
+    """Format a failure as mem-claude's routes and MCP do."""
     return {"error": failure.message} | _more(failure)
 
 
@@ -129,7 +129,7 @@ def from_body(body: bytes) -> dict[str, object]:
 
 
 def _typed(text: str, kinds: set[str]) -> object:
-    """The value that a text stands for; a text that stands for none stays, and is refused by the schema."""
+    """The value of a text; an unreadable text stays as it is and is refused by the schema."""
     number = text.removeprefix("-")
     if kinds & {"integer", "number"} and number.isascii() and number.isdigit() and len(number) <= 20:
         return int(text)
