@@ -1,9 +1,9 @@
 """Hooks of coding agents: `filemem hook` reads an event, and answers with what the memory knows about it.
 
 Rule: a hook never gets in the way. It always succeeds, within a second, and prints nothing if it is not sure. Its
-answers inform: none blocks or allows anything. A session gets each decision once, until its context is compacted or cleared; a
-file in the Git directory remembers. If an event calls twice, as from two clients' files, the first call is answered. A
-repository's settings may switch hooks off, the user's may add to those that the client's files call.
+answers inform: none blocks or allows anything. A session gets each decision once, until its context is compacted or
+cleared; a file in the Git directory remembers. If an event calls twice, as from two clients' files, the first call is
+answered. A repository's settings may switch hooks off, the user's may add to those that the client's files call.
 """
 
 from __future__ import annotations
