@@ -22,7 +22,9 @@ def test_the_front_door_passes_the_token_on(server: Server) -> None:
 
 def test_a_wrong_token_is_called_wrong(server: Server) -> None:
     headers = {"Content-Type": "application/json"}
-    assert "required" in server.ask("POST", "/api/save", {}, headers).text
+    told = server.ask("POST", "/api/save", {}, headers).text
+    assert "required" in told
+    assert "FILEMEM_TOKEN" in told
     wrong = server.ask("POST", "/api/save", {}, {**headers, "Authorization": "Bearer nonsense"})
     assert (wrong.status, "not the one" in wrong.text) == (401, True)
     assert "not the one" in server.ask("POST", "/api/save?token=nonsense", {}, headers).text
