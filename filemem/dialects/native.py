@@ -172,7 +172,7 @@ def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
     memory, given, answer = _asked(memory, arguments)
     found = memory.topics(**given)
-    shown, more = [present.topic(one) for one in found.topics], found.count - given.get("offset", 0)
+    shown, more = [present.topic(one) for one in found.topics], found.total - given.get("offset", 0)
     left = {"more": more - len(shown)} if more > len(shown) else {}
     return {**answer, **present.lacking(memory), "count": len(shown), **left, "topics": shown}
 

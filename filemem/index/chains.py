@@ -12,7 +12,16 @@ from typing import NamedTuple
 from filemem import chain
 from filemem.chain import Node
 from filemem.index.generation import UNSTATED, Database, Row, bare
-from filemem.record import DECISION, adr_number, answering, names_of, readings, reference_index, resolve_reference, topic_key
+from filemem.record import (
+    DECISION,
+    adr_number,
+    answering,
+    names_of,
+    readings,
+    reference_index,
+    resolve_reference,
+    topic_key,
+)
 
 
 class Around(NamedTuple):

@@ -169,7 +169,8 @@ class Database:
         asked = words, json.dumps(list(self._covered))
         with _ours():
             found = self._con.execute(f"{_ROWS} {those} ORDER BY place LIMIT ?", (*asked, offset + most)).fetchall()
-            ((count,),) = self._con.execute(f"SELECT count(*) FROM nodes WHERE {those}", asked).fetchall()
+            counted = f"SELECT count(*) FROM nodes WHERE {those}"  # noqa: S608 - names only
+            ((count,),) = self._con.execute(counted, asked).fetchall()
         rows = sorted([*map(_row, found), *over], key=lambda row: row.place)
         return rows[offset : offset + most], count + len(over)
 
@@ -217,7 +218,7 @@ class Database:
             self._do("DELETE FROM links WHERE kind = ? AND value = ? AND row = ?", links)
             self._do("DELETE FROM nodes WHERE row = ?", [(row.number,)])
         kept = [row for row in rows.values() if row is not None]
-        self._do(f"INSERT INTO nodes VALUES (?{', ?' * 11})", map(_columns, kept))
+        self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
         links = ((kind, _bytes(value), row.number) for row in kept for kind, value in _links(row))
         self._do("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
 

@@ -21,7 +21,7 @@ class Topics(NamedTuple):
     """A page of the list of topics."""
 
     topics: tuple[Topic, ...]
-    count: int  # of all that the list has
+    total: int  # in all, without a limit
 
 
 class Topic(NamedTuple):

@@ -317,9 +317,9 @@ def test_topics_come_in_pages_whether_they_are_folded_in_or_wait(memory: Memory)
     decide(memory, "Use blue", topic="colours")
     pages = [memory.topics(limit=3), memory.topics(limit=3, offset=3)]
     assert [[one.topic for one in page.topics] for page in pages] == [["api", "auth", "caching"], ["colours", "logs"]]
-    assert [page.count for page in pages] == [5, 5]
+    assert [page.total for page in pages] == [5, 5]
     found = memory.topics("oauth")
-    assert ([(one.title, one.decisions) for one in found.topics], found.count) == ([("Use OAuth", 2)], 1)
+    assert ([(one.title, one.decisions) for one in found.topics], found.total) == ([("Use OAuth", 2)], 1)
 
 
 def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Path, memory: Memory) -> None:
