@@ -7,6 +7,7 @@ writer makes is visible to anyone until the database is committed; what a power 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -225,6 +226,18 @@ class Index(Search):
         finally:
             if not held:
                 self.stand_back()
+
+    def rest(self) -> None:
+        """Hold nothing in memory that the next question can open again."""
+        with self._lock:
+            if self._opened or self._vectors:
+                self._db.close()
+                self._forget()
+                self._vectors = None
+                with contextlib.suppress(AttributeError, OSError):  # the C library keeps what is freed, 10 MB here
+                    import ctypes
+
+                    ctypes.CDLL(None).malloc_trim(0)
 
     def close(self) -> None:
         """Let others write; forget what is open."""

@@ -132,6 +132,10 @@ class Memory:
             self._store.repo.objects.maintain()
         return look
 
+    def rest(self) -> None:
+        """Hold little in memory until the next question."""
+        self._store.index.rest()
+
     def rebuild(self) -> Look:
         """Build the index anew from the files; the old one serves until the switch."""
         return self.keeper.look(anew=True)
