@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TICK = 2.0  # seconds between two comparisons of folder times
 APPEARS = 0.2  # seconds between two looks for a store that is not there yet
 LARGE = 200  # events in one batch above which events are not trusted
+IDLE = 5.0  # seconds without a call after which little is held in memory
 QUIET, PATIENCE = 1.0, 10.0  # seconds without a call that a look waits for, and after which it waits no longer
 
 
@@ -90,10 +91,13 @@ class Watcher:
         )
         for batch in batches:
             now = time.monotonic()
-            quiet = now - self.memory.keeper.asked > QUIET or now - self._last > PATIENCE
+            idle = now - self.memory.keeper.asked
+            quiet = idle > QUIET or now - self._last > PATIENCE
             if batch or quiet:
                 full = len(batch) > LARGE or (quiet and now >= self._next_full)
                 self._look(full=full, hints=[path for _, path in batch])
+            if idle > IDLE:
+                self.memory.rest()
             if _identity(root) != watched:
                 return
 

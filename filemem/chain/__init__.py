@@ -1,7 +1,8 @@
 """Supersession: from what each decision says about itself to what holds today."""
 
 from filemem.chain.compare import Consequences, consequences, eased
-from filemem.chain.graph import DEMOTING, Chain, Flaw, Graph, Node
+from filemem.chain.graph import DEMOTING, Chain, Family, Flaw, Graph, Node
 from filemem.chain.resolve import resolve
 
-__all__ = ["DEMOTING", "Chain", "Consequences", "Flaw", "Graph", "Node", "consequences", "eased", "resolve"]
+__all__ = ["DEMOTING", "Chain", "Consequences", "Family", "Flaw", "Graph", "Node", "consequences", "eased"]
+__all__ += ["resolve"]

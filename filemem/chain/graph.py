@@ -121,6 +121,14 @@ class Chain(NamedTuple):
         return len(self.heads) > 1
 
 
+class Family(NamedTuple):
+    """The decisions that are one entry in a list of topics."""
+
+    key: str  # of the topic; "" where links alone join them
+    members: tuple[str, ...]  # those that state the topic last, oldest first
+    heads: tuple[str, ...]  # what holds, on this topic or on others that went on with it
+
+
 class Flaw(NamedTuple):
     """What is wrong with a decision's place; `code` and `level` as in `filemem.record.Problem`."""
 
@@ -190,6 +198,21 @@ class Graph(NamedTuple):
         """Return the decisions of its topic, oldest first; where it states none, those without one that links join."""
         topic = self.topic_of(node)
         return self.chain(topic).order if topic else self.linked([node], loose=True)
+
+    def families(self) -> tuple[Family, ...]:
+        """Return the topics, and what links join without one; where that leads to a topic it is counted there."""
+        found = [Family(key, chain.order, self.holding(key)) for key, chain in self.chains.items()]
+        places = {head: place for place, one in enumerate(found) for head in one.heads}
+        loose = {node: None for node in self.nodes if not self.topic_of(node)}
+        while loose:
+            members = tuple(one for one in self.family(next(iter(loose))) if loose.pop(one, True) is None)
+            heads = self.ends_of(members)
+            if heads and places.keys() >= set(heads):
+                topic = found[place := places[heads[-1]]]
+                found[place] = topic._replace(members=(*members, *topic.members))
+            else:
+                found.append(Family("", members, heads))
+        return tuple(found)
 
     def linked(self, start: Iterable[str], /, *, loose: bool = False) -> tuple[str, ...]:
         """Return the decisions that links join to some, those too, oldest first; `loose`: by those without a topic."""

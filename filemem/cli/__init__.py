@@ -9,9 +9,11 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from filemem import VERSION
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
@@ -20,6 +22,11 @@ EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Confli
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
 _COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: docs/cli.md
+_LIMIT = ("limit", "[1-9][0-9]{0,2}|1000")
+_OPTIONS = {  # of a search: the field, and the form of its value, if it takes one
+    **{f"--{name}": (name, "") for name in ("json", "live", "explain", "oneline")},
+    "-n": _LIMIT, "--limit": _LIMIT, "--mode": ("mode", "hybrid|keyword|vector"),
+}
 _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why brief hook",
@@ -126,19 +133,40 @@ def _run(words: Sequence[str]) -> int:
 
         hooks.run(words[1:], Path())
         return 0
-    plain = [word for word in words[1:] if word != "--json"]
-    if first in ("status", "topics", "search") and not any(word.startswith("-") or first != "search" for word in plain):
+    if first in ("status", "topics", "search") and (given := _plain(words)) is not None:
         from filemem.cli import project  # click takes two interpreters' time
 
-        here, as_json = project.Project.at(""), "--json" in words
+        here, as_json = project.Project.at(""), given.pop("json", False)
         if first == "search":
-            project.search(here, as_json, {"query": " ".join(plain)}, every=False)
-        else:
+            how = {name: given.pop(name, False) for name in ("explain", "oneline")}
+            project.search(here, as_json, given, every="limit" in given, **how)
+            return 0
+        if not given.pop("query") and not given:
             project.status(here, as_json) if first == "status" else project.perform("topics", here, as_json, {})
-        return 0
+            return 0
     from filemem.cli.options import run
 
     return run(words, COMMANDS, HELP)
+
+
+def _plain(words: Sequence[str]) -> dict[str, Any] | None:
+    """The most frequent options of a search, and its query, as click would read them; None for all else."""
+    given: dict[str, Any] = {}
+    query, rest = [], iter(words[1:])
+    for word in rest:
+        name, form = _OPTIONS.get(word, ("", ""))
+        if name and form:
+            value = next(rest, "")
+            if not re.fullmatch(form, value):
+                return None
+            given[name] = int(value) if name == "limit" else value
+        elif name:
+            given[name] = True
+        elif word.startswith("-"):
+            return None
+        else:
+            query.append(word)
+    return {**given, "query": " ".join(query)}
 
 
 def _fail(error: FilememError) -> None:

@@ -10,6 +10,8 @@ from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pa
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
 
+_PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50).")
+
 
 @click.command()
 @click.argument("query", nargs=-1)
@@ -89,7 +91,7 @@ def history(project: Project, as_json: bool, oneline: bool, topic: str | None, a
     perform("topics" if topic is None else "history", project, as_json, {"topic": topic, "at": at}, shape)
 
 
-@tool(click.argument("word", default=""), as_of, oneline)
+@tool(click.argument("word", default=""), _PAGE, as_of, oneline)
 def topics(word: str, **options: Any) -> Fields:
     """List the topics, each with its live decision. Decisions without a topic follow, by title.
 

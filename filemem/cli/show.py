@@ -180,6 +180,8 @@ def topics(answer: Answer) -> str:
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
         about = (number, name, more, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
         said.append("  ".join(filter(None, about)))
+    if answer.get("more"):
+        said.append(styled(f"{answer['more']:,} more: -n shows more, and a word only those that have it", "dim"))
     return rows_of(*said, "" if answer["topics"] else "no decisions yet")
 
 

@@ -171,8 +171,10 @@ def history(memory: Memory, arguments: Arguments) -> Answer:
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
     memory, given, answer = _asked(memory, arguments)
-    shown = [present.topic(one) for one in memory.topics(given.get("prefix", ""))]
-    return {**answer, **present.lacking(memory), "count": len(shown), "topics": shown}
+    found = memory.topics(**given)
+    shown, more = [present.topic(one) for one in found.topics], found.total - given.get("offset", 0)
+    left = {"more": more - len(shown)} if more > len(shown) else {}
+    return {**answer, **present.lacking(memory), "count": len(shown), **left, "topics": shown}
 
 
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:

@@ -7,6 +7,7 @@ until the database is committed; checksums show what a power cut lost.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -133,14 +134,22 @@ class Index(Search):
     @property
     def notes(self) -> Notes:
         """The notes kept by `note`."""
-        return Notes(**(read_file(self.root / "notes.json") or {}))
+        return Notes(**(self.kept("notes") or {}))
 
     def note(self, **news: Any) -> None:
         """Keep some fields of `Notes`; the others stay."""
         before = self.notes
         if (after := before._replace(**news)) != before:
-            with writing(self.root):
-                replace_file(self.root / "notes.json", after._asdict())
+            self.keep("notes", after._asdict())
+
+    def kept(self, name: str) -> Any:
+        """What a caller keeps here under a name; None where that is torn or gone: it must follow from the files."""
+        return read_file(self.root / f"{name}.json")
+
+    def keep(self, name: str, value: object) -> None:
+        """Keep a value, as JSON, until the index is deleted. Raises BrokenStore."""
+        with writing(self.root):
+            replace_file(self.root / f"{name}.json", value)
 
     def waiting(self) -> tuple[Item, ...]:
         """Return the saves that wait to be folded in, oldest first."""
@@ -217,6 +226,18 @@ class Index(Search):
         finally:
             if not held:
                 self.stand_back()
+
+    def rest(self) -> None:
+        """Hold nothing in memory that the next question can open again."""
+        with self._lock:
+            if self._opened or self._vectors:
+                self._db.close()
+                self._forget()
+                self._vectors = None
+                with contextlib.suppress(AttributeError, OSError):  # the C library keeps what is freed, 10 MB here
+                    import ctypes
+
+                    ctypes.CDLL(None).malloc_trim(0)
 
     def close(self) -> None:
         """Let another process write, and close everything."""

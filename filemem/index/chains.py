@@ -12,7 +12,16 @@ from typing import NamedTuple
 from filemem import chain
 from filemem.chain import Node
 from filemem.index.generation import UNSTATED, Database, Row, bare
-from filemem.record import DECISION, answering, names_of, readings, reference_index, resolve_reference, topic_key
+from filemem.record import (
+    DECISION,
+    adr_number,
+    answering,
+    names_of,
+    readings,
+    reference_index,
+    resolve_reference,
+    topic_key,
+)
 
 
 class Around(NamedTuple):
@@ -110,11 +119,23 @@ class Catalog(Database):
         found, _ = self._gather(row for row in rows.values() if row.shown)
         graph = chain.resolve(row.node for row in found.values())
         rows = _by_path(found.values()) | rows
-        lives = {
-            path: row._replace(live=row.shown and (row.written.type != DECISION or graph.is_head(row.written.id)))
-            for path, row in rows.items()
-        }
-        self.store({path: row for path, row in lives.items() if row != rows[path]})
+        listed = {one.members[-1]: _listing(graph, one) for one in graph.families()}
+        after = {}
+        for path, row in rows.items():
+            live = row.shown and (row.written.type != DECISION or graph.is_head(row.written.id))
+            place, names = listed.get(row.written.id, ("", "")) if row.shown else ("", "")
+            after[path] = row._replace(live=live, place=place, names=names)
+        self.store({path: row for path, row in after.items() if row != rows[path]})
+
+
+def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:
+    """Where a topic stands in the list of all, by number or else by name, and what finds it there."""
+    last = graph.nodes[family.members[-1]]
+    newest = max((graph.nodes[head] for head in family.heads), key=lambda node: node.age, default=None)
+    title, path = newest.title if newest else "", (newest or last).path
+    number = adr_number(path, (newest or last).id) or 0
+    file = "" if family.key else path.rpartition("/")[2]
+    return f"{number:09} {0 if family.key else 1} {family.key or last.path}", topic_key(f"{last.topic} {title} {file}")
 
 
 def _by_path(rows: Iterable[Row]) -> dict[str, Row]:

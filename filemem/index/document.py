@@ -25,6 +25,7 @@ from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run session project".split())  # noqa: SIM905
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
 GENERATION = re.compile(r"g\d{10}")
+_PART = 1 << 18  # bytes of a file that are read at a time
 _ENTRY = re.compile(r"[0-9]{20}-[0-9a-f]{8}\.json")
 _README = """\
 This folder is filemem's search index. Everything in it is derived from the records in the work tree and may be
@@ -201,10 +202,14 @@ def mark(path: Path) -> list[int]:
 
 def checksum(path: Path) -> int:
     """Return the CRC-32 of a file; -1 where it cannot be read."""
+    found = 0
     try:
-        return zlib.crc32(path.read_bytes())
+        with path.open("rb") as file:
+            while part := file.read(_PART):
+                found = zlib.crc32(part, found)
     except OSError:
         return -1
+    return found
 
 
 def compare(root: Path, seal: Seal, part: str = "", *, every: bool = False) -> None:

@@ -27,14 +27,15 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER,
-    shown INTEGER, blob TEXT, node TEXT, meant TEXT);
+    shown INTEGER, blob TEXT, node TEXT, meant TEXT, place, names);
 CREATE INDEX IF NOT EXISTS nodes_id ON nodes (id);
 CREATE INDEX IF NOT EXISTS nodes_key ON nodes (key);
 CREATE INDEX IF NOT EXISTS nodes_dead ON nodes (row) WHERE live = 0;
+CREATE INDEX IF NOT EXISTS nodes_place ON nodes (place, names) WHERE place IS NOT NULL;
 CREATE INDEX IF NOT EXISTS nodes_hidden ON nodes (row) WHERE shown = 0;
 CREATE TABLE IF NOT EXISTS links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
 """
-_ROWS = "SELECT row, live, shown, blob, node, meant FROM nodes WHERE"
+_ROWS = "SELECT row, live, shown, blob, node, meant, place, names FROM nodes WHERE"
 _NUMBERS = "IN (SELECT value FROM json_each(?))"
 _AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
 _LINKED = ("name", "refers", "target", "affects", "branch")  # kinds of links
@@ -51,6 +52,8 @@ class Row(NamedTuple):
     live: bool = True
     shown: bool = True
     meant: Mapping[str, str] = {}  # the ids of those that are no ids
+    place: str = ""  # of its topic in the list of all, if it is the last decision on it
+    names: str = ""  # what finds it there
 
     @property
     def node(self) -> Node:
@@ -159,6 +162,18 @@ class Database:
         found = [row for row in rows if row.written.path not in self._over]
         return sorted([*found, *(row for row in self._over.values() if row and row.shown)], key=newest_first)
 
+    def listed(self, words: str, most: int, offset: int) -> tuple[list[Row], int]:
+        """Return rows that stand for a topic, in order, of those with some words; and how many there are."""
+        over = [row for row in self._over.values() if row and row.place and words in row.names]
+        those = f"place IS NOT NULL AND instr(names, CAST(? AS BLOB)) AND NOT row {_NUMBERS}"
+        asked = words, json.dumps(list(self._covered))
+        with _ours():
+            found = self._con.execute(f"{_ROWS} {those} ORDER BY place LIMIT ?", (*asked, offset + most)).fetchall()
+            counted = f"SELECT count(*) FROM nodes WHERE {those}"  # noqa: S608 - names only
+            ((count,),) = self._con.execute(counted, asked).fetchall()
+        rows = sorted([*map(_row, found), *over], key=lambda row: row.place)
+        return rows[offset : offset + most], count + len(over)
+
     def stated(self, kind: str) -> set[str]:
         """Return all values of a kind of links, such as the paths that decisions govern."""
         found = self._ask(f"SELECT DISTINCT value FROM links WHERE kind = '{kind}'")  # noqa: S608 - names only
@@ -203,7 +218,7 @@ class Database:
             self._do("DELETE FROM links WHERE kind = ? AND value = ? AND row = ?", links)
             self._do("DELETE FROM nodes WHERE row = ?", [(row.number,)])
         kept = [row for row in rows.values() if row is not None]
-        self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
+        self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
         links = ((kind, _bytes(value), row.number) for row in kept for kind, value in _links(row))
         self._do("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
 
@@ -265,14 +280,16 @@ def _node(text: str) -> Node:
 
 
 def _row(columns: tuple[Any, ...]) -> Row:
-    number, live, shown, blob, node, meant = columns
-    return Row(number, blob, _node(node), bool(live), bool(shown), json.loads(meant) if meant else {})
+    number, live, shown, blob, node, meant, *listed = columns
+    place, names = ((text or b"").decode("utf-8", "surrogatepass") for text in listed)
+    return Row(number, blob, _node(node), bool(live), bool(shown), json.loads(meant) if meant else {}, place, names)
 
 
 def _columns(row: Row) -> tuple[Any, ...]:
     node, meant = row.written, json.dumps(row.meant) if row.meant else ""
     text, names = json.dumps(node, separators=(",", ":")), map(_bytes, (node.path, node.id, node.key))
-    return row.number, *names, node.created, row.live, row.shown, row.blob, text, meant
+    listed = (_bytes(one) if row.place else None for one in (row.place, row.names))
+    return row.number, *names, node.created, row.live, row.shown, row.blob, text, meant, *listed
 
 
 def _bytes(value: str) -> bytes:

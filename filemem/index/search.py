@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from filemem.index.vectors import Ranking, Vectors
 
 NO_MODEL = "no embedding model is configured"
-_LAYOUT = 16  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 17  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
@@ -274,6 +274,12 @@ class Search:
         """Return the nodes of all records, newest first."""
         with self._now():
             return [row.node for row in self._db.every()]
+
+    def topics(self, words: str, limit: int, offset: int) -> tuple[list[Node], int]:
+        """Return the last decisions of topics with some words in their names, in order; and how many there are."""
+        with self._now():
+            rows, count = self._db.listed(words, limit, offset)
+            return [row.node for row in rows], count
 
     def around(self, nodes: Iterable[Node]) -> Around:
         """Return the chains that some records belong to."""

@@ -7,14 +7,15 @@ only `embed` imports this module, at first need.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from filemem.index.document import VECTORS, Doc, IndexDamaged, Seal, compare, key
@@ -22,6 +23,7 @@ from filemem.record.lines import valid
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]  # of tokens, in as few bytes as the model needs
 
 MERGE_RATIO = 4  # a segment is merged into the one before it unless that is this much larger
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
@@ -46,7 +48,7 @@ class Table:
             if unknown is not None:
                 self._weights[unknown] = 0.0
 
-    def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Numbers, Integers]:
         """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
         out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         read: list[Integers] = [np.zeros(0, dtype=np.int64)]
@@ -101,9 +103,23 @@ class Table:
 
 def bundled(folder: Path) -> Table:
     """Return the model that ships with filemem, which model2vec reads too, but starts slower."""
-    found = load_file(folder / "model.safetensors")
+    rows, weights = _tensors(folder / "model.safetensors", "embeddings", "weights")
     tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return Table(found["embeddings"], found["weights"].astype(np.float32), tokenizer, _TELLING)
+    return Table(rows, weights.astype(np.float32), tokenizer, _TELLING)
+
+
+def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
+    """Return arrays of a safetensors file, of which only what is read comes into memory."""
+    kinds: dict[str, np.dtype[Any]] = {"I8": np.dtype(np.int8), "F16": np.dtype(np.float16)}
+    with path.open("rb") as file:
+        begin = 8 + int.from_bytes(file.read(8), "little")
+        about = json.loads(file.read(begin - 8))
+        found = (about[name] for name in names)
+        return [_part(file, kinds[one["dtype"]], begin + one["data_offsets"][0], tuple(one["shape"])) for one in found]
+
+
+def _part(file: BinaryIO, kind: np.dtype[Any], begin: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    return np.asarray(np.memmap(file, kind, "r", begin, shape))
 
 
 class Configured(Table):
@@ -122,7 +138,7 @@ class Configured(Table):
         rows = rows if mapping is None else rows[mapping]
         super().__init__(rows, np.ones(len(rows), np.float32) if weights is None else weights, self._model.tokenizer)
 
-    def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Numbers, Integers]:
         """See `Table`."""
         plain = [valid(text) for text in texts]
         rows = np.asarray(self._model.encode(plain, use_multiprocessing=False), dtype=np.float32)
@@ -138,7 +154,7 @@ class Rows(NamedTuple):
     token_starts: Integers  # row i has the tokens from token_starts[i] to token_starts[i + 1]
     scales: Floats
     title_scales: Floats
-    tokens: npt.NDArray[np.int32]  # of the rows, one after the other; hundreds a record
+    tokens: Numbers  # of the rows, one after the other; hundreds a record, of which a query reads those of its best
     rows: npt.NDArray[np.int8]  # passages; each times its scale is a vector of length 1
     titles: npt.NDArray[np.int8]  # the same for the one title of each document
 
@@ -151,7 +167,7 @@ def embed(docs: Iterable[Doc], table: Table) -> Rows:
     full, tokens, counts = table.encode([text for own in passages for text in own])
     (rows, scales), (titles, title_scales) = _small(full), _small(table.encode([doc.title for _, doc in items])[0])
     starts = _starts([len(own) for own in passages])
-    return Rows(keys, starts, _starts(counts), scales, title_scales, tokens.astype(np.int32), rows, titles)
+    return Rows(keys, starts, _starts(counts), scales, title_scales, tokens, rows, titles)
 
 
 def _small(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
@@ -221,9 +237,19 @@ def read(path: Path) -> Rows:
     """Read a segment; raises `IndexDamaged`."""
     try:
         with path.open("rb") as file:
-            return Rows(*(np.load(file) for _ in Rows._fields))
+            return Rows(*(_mapped(file) for _ in Rows._fields))
     except (OSError, ValueError, EOFError) as error:
         raise IndexDamaged(f"{path.name} cannot be read") from error
+
+
+def _mapped(file: BinaryIO) -> npt.NDArray[Any]:
+    """The next array of a file that `np.save` wrote, of which only what is read comes into memory."""
+    np.lib.format.read_magic(file)
+    shape, _, kind = np.lib.format.read_array_header_1_0(file)
+    begin, size = file.tell(), kind.itemsize * math.prod(shape)
+    found = _part(file, kind, begin, shape) if size else np.zeros(shape, kind)
+    file.seek(begin + size)
+    return found
 
 
 class Growth:

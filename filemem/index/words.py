@@ -35,6 +35,7 @@ FIELDS: dict[str, tuple[str, str, float]] = {
 PATH, ROW, KEY, CREATED = "path", "row", "key", "created"
 _CARD = "card"
 _LONGEST_TOKEN = 100  # bytes
+_REMEMBERED = 2_000  # terms; a query asks for each of its own several times
 _HEAP = 50_000_000  # bytes that are written at a time
 # Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
 UNSPACED_SCRIPTS = (
@@ -164,11 +165,17 @@ class Words:
             opened.reload()
             self._searcher, self._schema = opened.searcher(), opened.schema
         self.total: int = self._searcher.num_docs
+        self._having: dict[tuple[str, str], int] = {}  # of the terms asked for lately
 
     def having(self, field: str, term: str) -> int:
         """Return how many documents hold a term, removed ones that are not merged away included."""
-        with border():
-            return self._searcher.doc_freq(field, term)
+        found = self._having.get((field, term))
+        if found is None:
+            if len(self._having) > _REMEMBERED:
+                self._having.clear()
+            with border():
+                found = self._having[field, term] = self._searcher.doc_freq(field, term)
+        return found
 
     def one_of(self, field: str, values: Iterable[str | int]) -> Query:
         """Return a query for documents with any of the exact values, without any score."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
     from filemem.memory.sync import Synced
-    from filemem.memory.timeline import Topic
+    from filemem.memory.timeline import Topics
     from filemem.memory.why import Why
 else:
     verbs = sys.modules[__name__]  # by `__getattr__`
@@ -131,6 +131,10 @@ class Memory:
             self._store.repo.objects.maintain()
         return look
 
+    def rest(self) -> None:
+        """Hold little in memory until the next question."""
+        self._store.index.rest()
+
     def rebuild(self) -> Look:
         """Rebuild the index from the files; the old one answers until the switch."""
         return self.keeper.look(anew=True)
@@ -199,9 +203,11 @@ class Memory:
             named = [self._store.of_code(one) for one in fields.each("paths", paths, fields.path)]
             return verbs.brief.brief(self._store, most, named)
 
-    def topics(self, prefix: str = "") -> tuple[Topic, ...]:
-        """The topics with these words in their name or title, and the live decision of each."""
-        return self.keeper.read(lambda store: verbs.timeline.topics(store, fields.line("prefix", prefix)))
+    def topics(self, prefix: str = "", *, limit: int = 50, offset: int = 0) -> Topics:
+        """Topics that have these words in their name or title, what holds on each, and how many there are in all."""
+        words, most = fields.line("prefix", prefix), fields.whole("limit", limit, 1, MOST_HITS)
+        skip = fields.whole("offset", offset, 0, MOST_PASSED)
+        return self.keeper.read(lambda store: verbs.timeline.topics(store, words, limit=most, offset=skip))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""

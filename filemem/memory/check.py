@@ -10,23 +10,26 @@ import posixpath
 import shlex
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from itertools import accumulate
+from pathlib import Path
 from typing import NamedTuple
 
 from filemem import secrets
 from filemem.chain.compare import eased
-from filemem.errors import NotFound
+from filemem.changes import blob_id
+from filemem.errors import BrokenStore, NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import Store
-from filemem.record import Problem, adr_number, format_time
+from filemem.record import Parsed, Problem, adr_number, format_time, lines, lint, parse
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
-from filemem.record.lint import lint, lint_other
 from filemem.repo import settings
 
+_CLEAN = "clean"  # the name of what is kept
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 _SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the like of what is saved
 
@@ -44,6 +47,31 @@ class Finding(NamedTuple):
         return self.problem.code, self.problem.level, self.about, self.what or self.problem.message
 
 
+class Verdicts:
+    """Which contents were found clean, so that each is looked at once; kept beside the index until a rule changes."""
+
+    def __init__(self, store: Store) -> None:
+        rules = (Path(str(one.__file__)) for one in (secrets, lint, lines))
+        self._index, self._rules = store.index, blob_id(b"".join(one.read_bytes() for one in rules))
+        kept = self._index.kept(_CLEAN) or {}
+        self._known = frozenset(kept["blobs"] if kept.get("rules") == self._rules else ())
+        self._clean: set[str] = set()
+
+    def read(self, data: bytes, path: str) -> Parsed:
+        """Read a record and say all that is wrong with it alone."""
+        parsed, name = parse(data, path), blob_id(data)
+        found = () if name in self._known else tuple(lint.in_text(path, data, parsed.record))
+        if not found:
+            self._clean.add(name)
+        return parsed._replace(problems=(*parsed.problems, *found))
+
+    def keep(self) -> None:
+        """Remember what was found; where nothing can be written it is looked at again."""
+        if self._clean - self._known:
+            with suppress(BrokenStore):
+                self._index.keep(_CLEAN, {"rules": self._rules, "blobs": sorted(self._clean)})
+
+
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
     """Check every record; return how many files were read, and their problems, the worst first, then by path and line.
 
@@ -53,15 +81,16 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     Raises NotFound: a path that holds no record, or no such revision; Conflict: HEAD has no history in common with
     `base`; BrokenStore: versions of records are missing, or Git is too old to merge.
     """
-    against = moment(store, base, "base").id if base else ""
+    against, verdicts = moment(store, base, "base").id if base else "", Verdicts(store)
     if against:
-        reading = cache(lint)  # what both have is read once
+        reading = cache(verdicts.read)  # what both have is read once
         before, now = of_commit(store, against, reading), of_merge(store, against, reading=reading)
         found = brought(before, now)
     else:
-        now = of_work_tree(store, lint)
+        now = of_work_tree(store, verdicts.read)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
     found += _of_code(now, against)
+    verdicts.keep()
     wanted = [store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths]
     for path in wanted:
         if path and not any(one == path or one.startswith(f"{path}/") for one in now.files):
@@ -175,7 +204,7 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
             text = "is private, and Git has it: git rm --cached it, and purge it from history if it was pushed"
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
-            yield from (Finding(one, path) for one in lint_other(blob(oid) or b"", path))
+            yield from (Finding(one, path) for one in lint.lint_other(blob(oid) or b"", path))
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:

@@ -156,14 +156,19 @@ def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: s
 def _placed(
     store: Store, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
 ) -> tuple[tuple[Placed, ...], Around]:
-    """Put what was found in known order; return `limit` places, and the chains that they are of."""
-    around = store.index.around(known[one.id] for one in scored)
-    nodes = {one.id: known[one.id] for one in scored} | dict(around.nodes)
+    """Put what was found in known order; return `limit` places, and the chains that they are of.
+
+    The best of a chain gives all of it its place, so the chains of the first few are enough unless too little remains.
+    """
+    most = 2 * limit
+    around = store.index.around(known[one.id] for one in scored[:most])
+    near = [one for at, one in enumerate(scored) if at < most or one.id in around.nodes]
+    nodes = {one.id: known[one.id] for one in near} | dict(around.nodes)
     passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
-    live = {one.id for one in scored if not wanted.live or _holds(around, nodes[one.id])}
-    placed = query.arrange(
-        scored, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit
-    )
+    live = {one.id for one in near if not wanted.live or _holds(around, nodes[one.id])}
+    placed = query.arrange(near, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit)
+    if len(placed) < limit and most < len(scored):
+        return _placed(store, scored, known, wanted, len(scored))
     return placed, around._replace(nodes=nodes)
 
 

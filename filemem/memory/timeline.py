@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from filemem.chain import Family
 from filemem.errors import BadInput
 from filemem.index import Around, Node
 from filemem.memory import search
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
-from filemem.record import CHECKPOINT, DECISION, adr_number, parse_time, short_id, topic_key
+from filemem.record import CHECKPOINT, adr_number, parse_time, short_id, topic_key
 
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
+
+
+class Topics(NamedTuple):
+    """A page of the list of topics."""
+
+    topics: tuple[Topic, ...]
+    total: int  # in all, without a limit
 
 
 class Topic(NamedTuple):
@@ -82,33 +89,21 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
     return hit, "; ".join(notes)
 
 
-def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
-    """List the topics with a word in their name or live decision, by ADR number if files have one, else alphabetically.
+def topics(store: Store, prefix: str = "", *, limit: int, offset: int = 0) -> Topics:
+    """List topics with a word in their name or live decision, by ADR number if files have one, else alphabetically.
 
     Decisions without a topic come last, by path: one entry for all that links join. If links lead to a stated topic,
     they are counted there.
     """
-    key, around = topic_key(prefix), store.index.around(store.index.nodes())
-    found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]
-    places = {head: place for place, one in enumerate(found) for head in one.heads}
-    loose = dict.fromkeys(one.id for one in around.nodes.values() if one.type == DECISION and not one.key)
-    joined = []
-    while loose:
-        group = [one for one in around.graph.family(next(iter(loose))) if loose.pop(one, True) is None]
-        one = _topic(around, group)
-        if one.heads and places.keys() >= set(one.heads):
-            place = places[one.heads[-1]]
-            found[place] = found[place]._replace(decisions=found[place].decisions + one.decisions)
-        else:
-            joined.append(one._replace(path=store.shown(one.path)))
-    joined.sort(key=lambda one: one.path)
-    named = ((one, f"{one.topic} {one.title} {one.path.rpartition('/')[2]}") for one in (*found, *joined))
-    return tuple(sorted((one for one, names in named if key in topic_key(names)), key=lambda one: one.number or 0))
+    last, count = store.index.topics(topic_key(prefix), limit, offset)
+    around = store.index.around(last)
+    families = {one.members[-1]: one for one in around.graph.families()}
+    found = (_topic(store, around, families[node.id]) for node in last if node.id in families)
+    return Topics(tuple(found), count)
 
 
-def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
-    graph = around.graph
-    heads = graph.holding(key) if key else graph.ends_of(members)
+def _topic(store: Store, around: Around, family: Family) -> Topic:
+    graph, key, members, heads = around.graph, *family
     held = [around.nodes[head] for head in heads]
     newest = max(held, key=lambda node: node.age, default=None)
     last = around.nodes[members[-1]]
@@ -124,5 +119,5 @@ def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
         forked=len(held) > 1 and all(key and node.key == key for node in held),
         vacancy=vacancy(graph, around.nodes, last, heads),
         number=adr_number((newest or last).path, (newest or last).id),
-        path="" if key else named.path,
+        path="" if key else store.shown(named.path),
     )

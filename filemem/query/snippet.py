@@ -21,7 +21,6 @@ TITLE_IN_PASSAGE = 200  # characters
 Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
-_BEGINNING = re.compile(r"(?<!\w)\w+")
 _SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
@@ -103,20 +102,17 @@ class _Wanted(NamedTuple):
     """The words to point at: by their first letters, and parts of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
+    alike: re.Pattern[str]  # a word that begins as one of them does
     unspaced: tuple[str, ...]
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and the wanted word, in order, not overlapping."""
         lower = text.lower() if len(text.lower()) == len(text) else text  # one letter becomes two
         found = [(at.start(), -at.end(), one) for one in self.unspaced for at in re.finditer(re.escape(one), text)]
-        for stem, names in self.by_stem.items():
-            for begun in re.finditer("_*".join(map(re.escape, stem)), lower):
-                at = begun.start()
-                while at and text[at - 1] == "_":
-                    at -= 1
-                if match := _BEGINNING.match(text, at):
-                    word = _plain(match.group())
-                    found += [(at, -match.end(), name) for name in names if _alike(name, word)]
+        for at in self.alike.finditer(lower):
+            word = _plain(at.group())
+            names = self.by_stem.get(word[:_STEM], ())
+            found += [(at.start(), -at.end(), name) for name in names if _alike(name, word)]
         spans: list[tuple[int, int, str]] = []
         for start, minus_end, name in sorted(found):  # of those that begin together the longest first
             if not spans or start >= spans[-1][1]:
@@ -130,9 +126,11 @@ def _wanted(terms: Terms) -> _Wanted:
     telling = [part for part in parts if _plain(part) not in COMMON] or parts
     by_stem: dict[str, list[str]] = defaultdict(list)
     for part in filter(_plain, telling):
-        by_stem[part.replace("_", "").lower()[:_STEM]].append(_plain(part))
+        by_stem[_plain(part)[:_STEM]].append(_plain(part))
     unspaced = (part for part in parts if not part.isascii() and re.search(UNSPACED, part))
-    return _Wanted({stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()}, tuple(unspaced))
+    first = "".join(dict.fromkeys(re.escape(stem[0]) for stem in by_stem))
+    alike = re.compile(rf"(?<!\w)_*[{first}]\w*" if first else "(?!)")
+    return _Wanted({stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()}, alike, tuple(unspaced))
 
 
 def _plain(word: str) -> str:

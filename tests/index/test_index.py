@@ -35,6 +35,16 @@ def test_everything_applied_is_found(index: Index) -> None:
     assert index.verify() == []
 
 
+def test_what_rests_answers_as_before(index: Index) -> None:
+    Tree(make(number) for number in range(20)).apply(index, "head1")
+    index.push(doc("a.md", "Use Redis"))
+    asked = parse(f"redis {serial(7)}")[0]
+    before = index.candidates(asked)
+    index.rest()
+    index.rest()
+    assert index.candidates(asked) == before
+
+
 def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
     assert not index.exists
     assert index.candidates(parse("anything")[0]).degraded == "the search index is not built yet"

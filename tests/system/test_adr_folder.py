@@ -133,7 +133,8 @@ def test_topics_are_one_list_by_number(tmp_path: Path, form: str) -> None:
     with Memory.open(repo, store="docs/adr") as memory:
         decide(memory, "Use CockroachDB", "Use PostgreSQL")
         decide(memory, "Use GraphQL", "api", supersedes=["ADR-2"])
-        assert [(one.number, one.decisions) for one in memory.topics()] == [(1, 1), (3, 1), (4, 1), (6, 2), (7, 2)]
+        listed = [(one.number, one.decisions) for one in memory.topics().topics]
+        assert listed == [(1, 1), (3, 1), (4, 1), (6, 2), (7, 2)]
     rows = cli(repo, "--store", "docs/adr", "topics").out.splitlines()
     assert rows[0].startswith("ADR-1  Record architecture decisions  docs/adr/0001-")
     assert rows[-1] == "ADR-7  api  Use GraphQL  (2 decisions)"

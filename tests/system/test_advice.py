@@ -58,7 +58,7 @@ def test_a_decision_under_a_longer_topic_or_with_the_same_title_is_pointed_out(m
 def test_the_first_spelling_of_a_topic_stays(memory: Memory) -> None:
     saved = memory.save(topic="DATABASE", decision="Use SQLite", reasoning="No server to run")
     assert saved.message.startswith("Decision saved on database, replacing Use Postgres")
-    assert [topic.topic for topic in memory.topics()] == ["database"]
+    assert [topic.topic for topic in memory.topics().topics] == ["database"]
 
 
 def test_two_decisions_that_have_little_in_common_are_told_to_take_a_topic_each(memory: Memory) -> None:

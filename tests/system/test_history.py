@@ -231,7 +231,7 @@ def test_topics_are_listed_with_what_holds(memory: Memory) -> None:
     decide(memory, "Use Redis")
     head = decide(memory, "Use an LRU cache")
     decide(memory, "Log as JSON", topic="logging", status="deprecated")
-    caching, logging = memory.topics()
+    caching, logging = memory.topics().topics
     assert (caching.topic, caching.decisions, caching.heads, caching.title) == (
         "caching",
         2,
@@ -239,7 +239,20 @@ def test_topics_are_listed_with_what_holds(memory: Memory) -> None:
         "Use an LRU cache",
     )
     assert (logging.heads, logging.vacancy) == ((), "nothing holds")
-    assert [one.topic for one in memory.topics("lru")] == ["caching"]
+    assert [one.topic for one in memory.topics("lru").topics] == ["caching"]
+
+
+def test_topics_come_in_pages_whether_they_are_folded_in_or_wait(memory: Memory) -> None:
+    for topic in ("logs", "caching", "auth", "api"):
+        decide(memory, f"Decide on {topic}", topic=topic)
+    memory.refresh(full=True)
+    decide(memory, "Use OAuth", topic="auth")
+    decide(memory, "Use blue", topic="colours")
+    pages = [memory.topics(limit=3), memory.topics(limit=3, offset=3)]
+    assert [[one.topic for one in page.topics] for page in pages] == [["api", "auth", "caching"], ["colours", "logs"]]
+    assert [page.total for page in pages] == [5, 5]
+    found = memory.topics("oauth")
+    assert ([(one.title, one.decisions) for one in found.topics], found.total) == ([("Use OAuth", 2)], 1)
 
 
 def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Path, memory: Memory) -> None:

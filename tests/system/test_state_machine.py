@@ -64,7 +64,7 @@ class Synced(RuleBasedStateMachine):
                 topic=topic, decision=f"Use {word} number {self.step}", reasoning=f"{word} fits {topic}"
             )
         except Conflict:
-            assert any(len(head.heads) > 1 for head in self.memory.topics())
+            assert any(len(head.heads) > 1 for head in self.memory.topics().topics)
         else:
             self.ids.append(saved.id)
 
