@@ -18,6 +18,8 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from filemem.index.document import VECTORS, Doc, IndexDamaged, Seal, compare, key
+from filemem.query import Terms
+from filemem.query.terms import Alike
 from filemem.record.lines import valid
 
 Floats = npt.NDArray[np.float32]
@@ -27,6 +29,8 @@ MERGE_RATIO = 4  # a segment is merged into the one before it unless that is thi
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
 _SEGMENT = ".rows"
 _TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
+_TURN = 0.3  # how far what may be said instead turns the vector of a query, if it stands for every word
+_MET, _MET_BY_KIND = 0.9, 0.7  # how well a token is met by what may be said instead, at most
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _LARGE = 50_000  # rows from which on usearch is so much faster that its import, slow as that of numpy, pays
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
@@ -71,15 +75,47 @@ class Table:
             found[word] = min(1.0, length / self._telling) if length else 1.0
         return found
 
-    def weighed(self, words: Mapping[str, float]) -> tuple[Integers, Floats]:
-        """Return the tokens of some words with weights, and what each counts, by the heaviest; together 1."""
+    def asked(self, terms: Terms) -> Floats:
+        """Return the vector of a query, turned towards the mean of what may be said instead of its words."""
+        said = [phrase for each in terms.alike for phrase, _ in each.instead]
+        rows = self.encode([terms.text, *said])[0]
+        query, at = rows[0], 1
+        for each in terms.alike:
+            weights = np.array([weight for _, weight in each.instead], dtype=np.float32)
+            mean = weights @ rows[at : at + len(weights)]
+            at += len(weights)
+            share = _TURN * len(each.words) / len(terms.words)
+            query = query + mean * (share / max(float(np.sqrt(mean @ mean)), 1e-9))
+        turned: Floats = query / max(float(np.sqrt(query @ query)), 1e-9)
+        return turned
+
+    def weighed(
+        self, words: Mapping[str, float], said: Iterable[Alike] = ()
+    ) -> tuple[Integers, Floats, Integers, Floats]:
+        """Make some words with weights ready for `met`.
+
+        Returns tokens, behind each those of single words that may be said instead (`said`); how well each meets, at
+        most; where the own tokens stand among them; and what each of these counts, by the heaviest word, together 1.
+        """
         found: dict[int, float] = {}
         for word, weight in words.items():
             for token in self._ids(word).tolist():
                 found[token] = max(found.get(token, 0.0), weight * float(self._weights[token]))
         ids = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)[:_MOST_TOKENS]
+        others: dict[int, dict[int, float]] = {token: {token: 1.0} for token in ids}
+        for each in said if len(ids) else ():
+            for phrase, weight in each.instead if len(each.words) == 1 else ():
+                if len(tokens := self._ids(phrase)) == 1 and self._weights[tokens[0]] > 0:
+                    for token in self._ids(each.words[0]).tolist():
+                        others.get(token, {}).setdefault(int(tokens[0]), _MET if weight == 1 else _MET_BY_KIND)
         weights = np.array([found[token] for token in ids], dtype=np.float32)
-        return np.array(ids, dtype=np.int64), weights / (weights.sum() if ids else 1.0)
+        rows = [each for of in others.values() for each in of.items()]
+        return (
+            np.array([token for token, _ in rows], dtype=np.int64),
+            np.array([most for _, most in rows], dtype=np.float32),
+            _starts([len(of) for of in others.values()])[:-1],
+            weights / (weights.sum() if ids else 1.0),
+        )
 
     def directions(self, ids: Integers) -> Floats:
         """Return the vectors of some tokens, each of length 1."""
@@ -289,9 +325,9 @@ class Ranking:
             found.update(zip(part.keys[at].tolist(), zip(near[at].tolist(), titles.tolist(), strict=True), strict=True))
         return found
 
-    def wording(self, keys: Iterable[int], words: Mapping[str, float]) -> dict[int, float]:
-        """Return how well the words of a query, each with its weight, are met by each of the keys."""
-        wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words)
+    def wording(self, keys: Iterable[int], words: Mapping[str, float], said: Iterable[Alike] = ()) -> dict[int, float]:
+        """Return how well the words of a query, each with its weight, or others, are met by each of the keys."""
+        wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words, said)
         for part, _ in self._parts:
             at = places(part, wanted)
             found.update(zip(part.keys[at].tolist(), met(part, at, self.table, *asked).tolist(), strict=True))
@@ -316,19 +352,22 @@ def nearest(part: Rows, query: Floats) -> Floats:
     return best
 
 
-def met(part: Rows, at: Integers, table: Table, asked: Integers, weights: Floats) -> Floats:
-    """Return how well some weighed tokens are met, each by its nearest, in the best passage of some documents."""
+def met(
+    part: Rows, at: Integers, table: Table, asked: Integers, most: Floats, own: Integers, weights: Floats
+) -> Floats:
+    """Return how well some tokens (`Table.weighed`) are met, each by its nearest, in the best passage of documents."""
     counts = part.starts[at + 1] - part.starts[at]
-    own = _ranges(part.starts[at], counts)
-    lengths = part.token_starts[own + 1] - part.token_starts[own]
-    tokens = part.tokens[_ranges(part.token_starts[own], lengths)]
-    passages = np.zeros(len(own), dtype=np.float32)
+    rows = _ranges(part.starts[at], counts)
+    lengths = part.token_starts[rows + 1] - part.token_starts[rows]
+    tokens = part.tokens[_ranges(part.token_starts[rows], lengths)]
+    passages = np.zeros(len(rows), dtype=np.float32)
     if len(tokens) and len(asked):
         place = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
         place[tokens] = 1
         different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
-        near = (table.directions(different) @ table.directions(asked).T)[place[tokens]]
+        near = (table.directions(different) @ table.directions(asked).T) * most
+        near = np.maximum.reduceat(near, own, axis=1)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
         passages[lengths > 0] = np.maximum.reduceat(near, begins) @ weights
     best: Floats = np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages

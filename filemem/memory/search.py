@@ -8,7 +8,7 @@ from typing import Any
 
 from filemem import query
 from filemem.errors import BadInput, suggest
-from filemem.index import Around, Found, Node
+from filemem.index import Around, Found, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
@@ -95,6 +95,7 @@ def search(
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
+        terms = terms._replace(alike=said_instead(terms.words, store.synonyms) if mode != "vector" else ())
         looked_at = max(RANKED, 3 * (limit + offset))
         found = _found(store, terms, wanted, looked_at, mode)
         if loose := bool(terms.phrases and not found.candidates):

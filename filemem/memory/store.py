@@ -23,6 +23,7 @@ from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
 FORGOTTEN = ".forgotten"  # the folder of tombstones
+SYNONYMS = "synonyms.txt"  # a list of the project's own, in the form of `filemem/query/synonyms.txt`
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
 ADRS = (  # where other tools keep decision records
@@ -152,6 +153,14 @@ class Store:
                 return frozenset(one.name for one in found if one.is_file(follow_symlinks=False))
         except OSError:
             return frozenset()
+
+    @property
+    def synonyms(self) -> str:
+        """The project's own list of synonyms, as a text; "" for none, or one that cannot be read."""
+        try:
+            return self.files.read(SYNONYMS).decode(errors="replace")
+        except (NotFound, BadInput, BrokenStore):
+            return ""
 
     def read(self, path: str) -> Parsed:
         """Read one record; a file that is gone, or is no regular file any more, gives none and no error."""
