@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as
 _SEGMENT = ".rows"
 _TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
 _TURN = 0.3  # how far what may be said instead turns the vector of a query, if it stands for every word
-_MET, _MET_BY_KIND = 0.9, 0.7  # how well a token is met by what may be said instead, at most
+_MET, _MET_BY_KIND = 0.9, 0.72  # how well a token is met by what may be said instead, at most
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _LARGE = 50_000  # rows from which on usearch is so much faster that its import, slow as that of numpy, pays
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
@@ -44,6 +45,7 @@ class Table:
 
     def __init__(self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0) -> None:
         self._rows, self._weights, self._tokenizer, self._telling = rows, weights, tokenizer, telling
+        self._known = lru_cache(maxsize=4096)(self._look_up)  # what is said instead is the same words again and again
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
@@ -69,21 +71,14 @@ class Table:
         """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is."""
         found: dict[str, float] = {}
         for word in words if self._telling else ():
-            ids = self._ids(word)
-            lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
-            length = float((lengths * self._weights[ids]).max(initial=0.0))
-            found[word] = min(1.0, length / self._telling) if length else 1.0
+            found[word] = self._known(word)[1]
         return found
 
     def asked(self, terms: Terms) -> Floats:
         """Return the vector of a query, turned towards the mean of what may be said instead of its words."""
-        said = [phrase for each in terms.alike for phrase, _ in each.instead]
-        rows = self.encode([terms.text, *said])[0]
-        query, at = rows[0], 1
+        query: Floats = self.encode([terms.text])[0][0]
         for each in terms.alike:
-            weights = np.array([weight for _, weight in each.instead], dtype=np.float32)
-            mean = weights @ rows[at : at + len(weights)]
-            at += len(weights)
+            mean: Floats = np.sum([weight * self._known(phrase)[2] for phrase, weight in each.instead], axis=0)
             share = _TURN * len(each.words) / len(terms.words)
             query = query + mean * (share / max(float(np.sqrt(mean @ mean)), 1e-9))
         turned: Floats = query / max(float(np.sqrt(query @ query)), 1e-9)
@@ -132,7 +127,15 @@ class Table:
         return Growth(folder, self)
 
     def _ids(self, word: str) -> Integers:
-        return np.array(self._tokenizer.encode(valid(word), add_special_tokens=False).ids, dtype=np.int64)
+        return self._known(word)[0]
+
+    def _look_up(self, word: str) -> tuple[Integers, float, Floats]:
+        """Return the tokens of a word or phrase, how much it tells, and its vector."""
+        ids = np.array(self._tokenizer.encode(valid(word), add_special_tokens=False).ids, dtype=np.int64)
+        lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
+        length = float((lengths * self._weights[ids]).max(initial=0.0))
+        telling = min(1.0, length / self._telling) if length and self._telling else 1.0
+        return ids, telling, self.encode([word])[0][0]
 
 
 def bundled(folder: Path) -> Table:
@@ -366,8 +369,8 @@ def met(
         place[tokens] = 1
         different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
-        near = (table.directions(different) @ table.directions(asked).T) * most
-        near = np.maximum.reduceat(near, own, axis=1)[place[tokens]]
+        near = (table.directions(asked) @ table.directions(different).T) * most[:, None]
+        near = np.ascontiguousarray(np.maximum.reduceat(near, own).T)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
         passages[lengths > 0] = np.maximum.reduceat(near, begins) @ weights
     best: Floats = np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
