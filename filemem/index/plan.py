@@ -21,7 +21,6 @@ from filemem.index.words import (
     PATH,
     STEM,
     Clause,
-    Query,
     Restriction,
     Words,
     analyze,
@@ -30,7 +29,6 @@ from filemem.index.words import (
     runs,
     silent,
     stems,
-    sum_of,
 )
 from filemem.query import Terms, split_identifiers
 from filemem.query.terms import Alike, Synonyms, alike, synonyms
@@ -70,10 +68,6 @@ class Plan(NamedTuple):
                 found.append((own, others))
         return [*found, (tuple(left.values()), ())]
 
-    def query(self, known: Words) -> Query | None:
-        """Return the scoring query; None where no document can match."""
-        return sum_of(known.best_of(own, others) for own, others in self.scored)
-
     def demands(self, known: Words) -> Restriction:
         """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
         required = [(MUST, silent(known.any_of(group) or known.one_of(PATH, ()))) for group in self.required]
@@ -100,20 +94,26 @@ def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
 
 
 @lru_cache(maxsize=4)
-def _table(text: str) -> Synonyms:
-    return synonyms(text, stems)
-
-
-@lru_cache(maxsize=1)
-def _shipped() -> str:
-    return _LIST.read_text(encoding="utf-8")
+def _table(own: str | None = None) -> Synonyms:
+    return synonyms(_LIST.read_text(encoding="utf-8") if own is None else own, stems)
 
 
 def said_instead(words: Sequence[str], own: str = "") -> tuple[Alike, ...]:
     """Return what may be said instead of the words of a short query; `own`: a list of the project's, as a text."""
     if sum(bool(analyze(STEM, normal(word)) or runs(word)) for word in words) > SHORT:
         return ()
-    return alike(words, (_table(own), _table(_shipped())), stems)
+    return alike(words, (_table(own), _table()), stems)
+
+
+def said_in(text: str, said: Iterable[Alike]) -> dict[str, tuple[str, ...]]:
+    """Return for words of a query that a text does not have what it says instead."""
+    there, found = {*analyze(STEM, normal(text)), *analyze(EXACT, normal(text))}, dict[str, tuple[str, ...]]()
+    for each in said:
+        typed = " ".join(each.words)
+        others = tuple(phrase for phrase, _ in each.instead if there.issuperset(stems(phrase)))
+        if others and not there.issuperset(stems(typed)):
+            found[typed] = others
+    return found
 
 
 def _others(each: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:

@@ -38,8 +38,7 @@ from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
-from filemem.query import FIELDS, Candidate, Filter, Terms, governs, matches, promising
-from filemem.query.score import FEW
+from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class Search:
     ) -> Found:
         """Return the best `depth` records of so many by words and by meaning; `mode`: hybrid, keyword or vector."""
         with self._now():
-            near, degraded, terms = None, self._gap(mode), self._widened(terms, mode)
+            near, degraded, terms = None, self._gap(mode), self._meant(terms)
             if mode != "keyword" and terms.text.strip():
                 try:
                     near = self._ranking(terms)
@@ -197,16 +196,14 @@ class Search:
                 made = [one._replace(wording=met.get(key(one.blob))) for one in made]
             return Found(tuple(made), degraded, plan.whole(asked, self._words))
 
-    def _widened(self, terms: Terms, mode: str) -> Terms:
-        """A query with what may be said instead of its words; a word that a few records hold is meant as it is."""
-        if mode == "vector" or not terms.alike:
-            return terms._replace(alike=())
-        if terms.is_word:
-            own = plan.plan(terms._replace(alike=())).scored[0][0]
-            held = max((self._words.having(one.field, one.terms[0]) for one in own), default=0)
-            held += sum(any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values())
-            return terms._replace(alike=()) if 0 < held <= FEW else terms
-        return terms
+    def _meant(self, terms: Terms) -> Terms:
+        """A query without what may be said instead where it is one word that a few records hold: that is meant."""
+        if not (terms.alike and terms.is_word):
+            return terms
+        own = [one for _, clauses in plan.plan(terms).words for one in clauses]
+        held = max((self._words.having(one.field, one.terms[0]) for one in own), default=0)
+        held += sum(any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values())
+        return terms._replace(alike=()) if 0 < held <= FEW else terms
 
     def _ranking(self, terms: Terms) -> Ranking:
         """How near all records are to a query; raises `ModelUnavailable`."""
@@ -230,7 +227,7 @@ class Search:
         self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known, query = self._words, asked.query(self._words)
+        known, query = self._words, words.sum_of(self._words.best_of(*one) for one in asked.scored)
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tantivy
-from tantivy import Occur
-from tantivy import Query as Query
+from tantivy import Occur, Query
 
 from filemem.index.document import TERM_FIELDS, Doc, IndexDamaged, key, refused
 from filemem.record.lines import valid
@@ -235,7 +234,7 @@ class Words:
     def best_of(self, clauses: Iterable[Clause], others: Iterable[Iterable[Iterable[Clause]]]) -> Query | None:
         """Return the query of which one side counts, the best: any of the clauses, or one of each group of another."""
         sides = [[self.any_of(clauses)], *([self.any_of(group) for group in groups] for groups in others)]
-        found = [_every([query for query in side if query]) for side in sides if all(side)]
+        found = [Query.boolean_query([(MUST, query) for query in side if query]) for side in sides if all(side)]
         return Query.disjunction_max_query(found) if len(found) > 1 else found[0] if found else None
 
 
@@ -243,10 +242,6 @@ def sum_of(queries: Iterable[Query | None]) -> Query | None:
     """Return the query to whose score each of some queries adds; None where no document can match."""
     found = [(Occur.Should, query) for query in queries if query]
     return Query.boolean_query(found) if found else None
-
-
-def _every(queries: list[Query]) -> Query:
-    return Query.boolean_query([(Occur.Must, query) for query in queries]) if len(queries) > 1 else queries[0]
 
 
 @cache

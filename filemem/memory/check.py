@@ -20,7 +20,7 @@ from filemem.errors import NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
-from filemem.memory.store import Store
+from filemem.memory.store import SYNONYMS, Store, malformed
 from filemem.record import Problem, adr_number, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
@@ -176,6 +176,8 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
             yield from (Finding(one, path) for one in lint_other(blob(oid) or b"", path))
+        for line, text, said in malformed(blob(oid) or b"") if path == SYNONYMS else ():
+            yield Finding(Problem(path, line, "synonyms", "warning", text), path, said)
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from filemem.files import Files, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
+from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import Parsed, Record, adr_number, parse, short_id, topic_key
 from filemem.repo.history import History
 
@@ -37,6 +38,15 @@ def mark_of(record_id: str) -> str:
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()
+
+
+def malformed(data: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield what is not read of a list of synonyms: the line, what is wrong, and what it says."""
+    rows = data.decode(errors="replace").splitlines()
+    for number in groups(data[:MOST_TEXT].decode(errors="replace"))[1]:
+        yield number, "is no group of synonyms: write it like `auth | sign in > oauth, saml`", rows[number - 1]
+    if len(rows) > MOST_LINES or len(data) > MOST_TEXT:
+        yield min(len(rows), MOST_LINES), f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} bytes", ""
 
 
 def numbered_files(folder: Path) -> list[str]:
@@ -158,7 +168,7 @@ class Store:
     def synonyms(self) -> str:
         """The project's own list of synonyms, as a text; "" for none, or one that cannot be read."""
         try:
-            return self.files.read(SYNONYMS).decode(errors="replace")
+            return self.files.read(SYNONYMS)[:MOST_TEXT].decode(errors="replace")
         except (NotFound, BadInput, BrokenStore):
             return ""
 

@@ -7,7 +7,7 @@ the user meant something by it.
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -175,13 +175,13 @@ _TOKEN = re.compile(
 
 # -- what is said instead of a word: lists with a group on each line, `auth | sign in > oauth, saml` --------------
 
-MOST_LINES, MOST_TEXT = 500, 64_000  # of a list: lines, bytes; what is beyond them is not read
+MOST_LINES, MOST_TEXT = 500, 65_536  # of a list: lines, bytes; what is beyond them is not read
 MOST_NAMED, MOST_ALIKE = 16, 12  # phrases of a line, and those that stand for one
 KIND = 0.5  # weight of a kind of the thing, and of the thing for a kind of it
 _LOOKED_UP = 3  # words of a phrase of a query, at most
 _PHRASE = re.compile(r"(?=.{0,59}\w)[^|>,\s]+( [^|>,\s]+){0,3}")
 
-Key = Callable[[str], tuple[str, ...]]  # a phrase -> what all forms of it share
+Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
 Synonyms = Mapping[tuple[str, ...], tuple[tuple[str, float], ...]]
 
 
@@ -192,10 +192,9 @@ def groups(text: str) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         head, mark, tail = line.partition(">")
-        same = [one.strip() for one in head.split("|")]
-        kinds = [one.strip() for one in tail.split(",")] if mark else []
-        every = [*same, *kinds]
-        if 1 < len(every) <= MOST_NAMED and all(_PHRASE.fullmatch(one) for one in every):
+        same, kinds = ([one.strip() for one in part.split(by)] for part, by in ((head, "|"), (tail, ",")))
+        kinds = kinds if mark else []
+        if 1 < len(same + kinds) <= MOST_NAMED and all(map(_PHRASE.fullmatch, same + kinds)):
             found.append((same, kinds))
         else:
             wrong.append(number)
@@ -213,15 +212,13 @@ def synonyms(text: str, key: Key) -> Synonyms:
             if keys[one] != keys[other]:
                 others = table[keys[one]]
                 others[other] = max(weight, others.get(other, 0.0))
-    return {
-        known: tuple(sorted(others.items(), key=lambda each: -each[1])[:MOST_ALIKE]) for known, others in table.items()
-    }
+    return {known: tuple(sorted(of.items(), key=lambda one: -one[1])[:MOST_ALIKE]) for known, of in table.items()}
 
 
-def alike(words: Sequence[str], lists: Iterable[Synonyms], key: Key) -> tuple[Alike, ...]:
+def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Alike, ...]:
     """Return what may be said instead of the words of a query, the longest phrases of it looked up first."""
     read = [(part, word) for word in words for part in key(word)]
-    lists, found, at = tuple(lists), list[Alike](), 0
+    found, at = list[Alike](), 0
     while at < len(read):
         for size in range(min(_LOOKED_UP, len(read) - at), 0, -1):
             phrase = tuple(part for part, _ in read[at : at + size])
