@@ -176,8 +176,10 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
             yield from (Finding(one, path) for one in lint_other(blob(oid) or b"", path))
-        for line, text, said in malformed(blob(oid) or b"") if path == SYNONYMS else ():
-            yield Finding(Problem(path, line, "synonyms", "warning", text), path, said)
+    committed = not snapshot.on_disk and blob(snapshot.files.get(SYNONYMS, ""))
+    words = snapshot.store.synonyms if snapshot.on_disk else (committed or b"").decode(errors="replace")
+    for line, text, said in malformed(words) if words else ():
+        yield Finding(Problem(SYNONYMS, line, "synonyms", "warning", text), SYNONYMS, said)
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:

@@ -40,13 +40,13 @@ def mark_of(record_id: str) -> str:
     return hashlib.sha256(record_id.encode()).hexdigest()
 
 
-def malformed(data: bytes) -> Iterator[tuple[int, str, str]]:
+def malformed(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield what is not read of a list of synonyms: the line, what is wrong, and what it says."""
-    rows = data.decode(errors="replace").splitlines()
-    for number in groups(data[:MOST_TEXT].decode(errors="replace"))[1]:
+    rows = text.splitlines()
+    for number in groups(text)[1]:
         yield number, "is no group of synonyms: write it like `auth | sign in > oauth, saml`", rows[number - 1]
-    if len(rows) > MOST_LINES or len(data) > MOST_TEXT:
-        yield min(len(rows), MOST_LINES), f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} bytes", ""
+    if len(rows) > MOST_LINES or len(text) > MOST_TEXT:
+        yield min(len(rows), MOST_LINES), f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters", ""
 
 
 def numbered_files(folder: Path) -> list[str]:
@@ -168,7 +168,7 @@ class Store:
     def synonyms(self) -> str:
         """The project's own list of synonyms, as a text; "" for none, or one that cannot be read."""
         try:
-            return self.files.read(SYNONYMS)[:MOST_TEXT].decode(errors="replace")
+            return self.files.read(SYNONYMS).decode(errors="replace")
         except (NotFound, BadInput, BrokenStore):
             return ""
 

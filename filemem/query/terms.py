@@ -203,16 +203,15 @@ def groups(text: str) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
 
 def synonyms(text: str, key: Key) -> Synonyms:
     """Return what a list says may stand for each of its phrases, by `key`: what means the same first, then kinds."""
-    table: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    table: dict[tuple[str, ...], dict[tuple[str, ...], tuple[str, float]]] = defaultdict(dict)
     for same, kinds in groups(text)[0]:
         keys = {one: key(one) for one in (*same, *kinds)}
         pairs = [(one, other, 1.0) for one in same for other in same]
         pairs += [pair for one in same for kind in kinds for pair in ((one, kind, KIND), (kind, one, KIND))]
         for one, other, weight in pairs:
-            if keys[one] != keys[other]:
-                others = table[keys[one]]
-                others[other] = max(weight, others.get(other, 0.0))
-    return {known: tuple(sorted(of.items(), key=lambda one: -one[1])[:MOST_ALIKE]) for known, of in table.items()}
+            if keys[one] != keys[other] and weight > table[keys[one]].get(keys[other], ("", 0.0))[1]:
+                table[keys[one]][keys[other]] = other, weight
+    return {known: tuple(sorted(of.values(), key=lambda one: -one[1])[:MOST_ALIKE]) for known, of in table.items()}
 
 
 def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Alike, ...]:
