@@ -39,9 +39,10 @@ bench: $(READY)  ## print the figures of docs/figures.md
 	$(BIN)/python -m bench
 
 EVAL_SETS ?= ../shared/data/eval-dev
+EVAL_WORDINGS ?= ../shared/prototypes/synonyms/agent-wordings-dev.json
 
 eval: $(READY)  ## how good search is, on the retrieval sets in EVAL_SETS
-	@$(BIN)/python -m bench.relevance $(EVAL_SETS)
+	@$(BIN)/python -m bench.relevance $(EVAL_SETS) --wordings $(EVAL_WORDINGS)
 
 tools: $(READY)  ## the protocol makers' own suite and client, for tests/conformance; the tests do it too where they can
 	$(BIN)/python -m tests.conformance.npm

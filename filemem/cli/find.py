@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
+from filemem.cli.explain import explained
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
@@ -31,7 +33,7 @@ _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximu
 @click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded.")
 @click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
 @as_of
-@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@click.option("--explain", is_flag=True, help="Show how each score came about.")
 @as_json
 @pass_project
 def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
@@ -48,7 +50,8 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    how = {name: options.pop(name) for name in ("explain", "oneline")}
+    how: dict[str, Any] = {"explain": partial(explained, mode=options["mode"])} if options.pop("explain") else {}
+    how["oneline"] = options.pop("oneline")
     found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 
 

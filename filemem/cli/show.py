@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 Answer = Mapping[str, Any]
@@ -130,13 +130,15 @@ def _commit(answer: Answer) -> str:
 # -- records that answer a question
 
 
-def search(answer: Answer, *, every: bool = True, explain: bool = False) -> str:
+def search(answer: Answer, *, every: bool = True, explain: Callable[[Answer], Iterable[str]] = lambda _: ()) -> str:
     """Search results, best first, without those far below the best unless `every` one is asked for."""
     hits = answer["results"]
     least = 0.0 if every or not hits else WEAK * hits[0].get("score", 0.0)
     near = [hit for hit in hits if hit.get("score", 0.0) >= least]
     shown = {hit["id"]: hit for hit in near}
-    found = [_hit(number, hit, shown, explain=explain) for number, hit in enumerate(near, 1)]
+    found = list[str]()
+    for number, hit in enumerate(near, 1):
+        found += [_hit(number, hit, shown), *(styled(f"      {row}", "dim") for row in explain(hit))]
     if weaker := len(hits) - len(near):
         found.append(styled(f"{counted(weaker, 'weaker hit')}: -n {len(hits)} shows all", "dim"))
     return rows_of(*head(answer), *(found or ["nothing found"]))
@@ -194,7 +196,7 @@ def head(answer: Answer) -> list[str]:
     return said
 
 
-def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool = False) -> str:
+def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     """A record in three lines: title and state, text, origin; then what is rare."""
     from filemem.record import prose  # `--help` pays for none
 
@@ -209,11 +211,9 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool
     foot = "  ".join(filter(None, (f"    {short}", day, _who(by)))) + "  "
     path, room = hit["path"], max(_LEAST, _width() - len(foot))
     path = f"…{path[1 - room :]}" if sys.stdout.isatty() and len(path) > room else path
-    parts = ", ".join(f"{name} {value:.2f}" for name, value in hit.get("scores", {}).items())
-    score = [styled(f"    score: {parts or 'none of its own'}", "dim")] * explain
     more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
     head = "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state)))
-    return rows_of(head, *_wrapped(text[0], 1), styled(foot + path, "dim"), *more, *score)
+    return rows_of(head, *_wrapped(text[0], 1), styled(foot + path, "dim"), *more)
 
 
 def _title(mark: str, hit: Answer) -> str:

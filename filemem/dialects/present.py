@@ -41,7 +41,7 @@ _BODY = (
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
 _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
-_FOUND = f"{_HEAD} score holds? superseded_by? {_BODY} scores? snippet? highlight?"
+_FOUND = f"{_HEAD} score holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -135,6 +135,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "reasons": lambda hit: outcomes(hit.record.outcomes),
     "score": lambda hit: round(hit.score, 4),
     "scores": lambda hit: {k: round(v, 3) for k, v in fields(hit.scores, _SCORES).items()} if hit.scores else {},
+    "instead": lambda hit: {typed: list(said) for typed, said in hit.instead.items()},
     "heads": lambda hit: list(hit.heads) if len(hit.heads) > 1 or hit.superseded_by else [],
     "drift": lambda hit: str(hit.drift) if hit.drift and (hit.drift.drifted or hit.drift.reason) else "",
     "drifted": lambda hit: [*hit.drift.changed, *hit.drift.missing] if hit.drift else [],

@@ -42,11 +42,12 @@ from filemem.index.document import (
 )
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.generation import Dates, Row, rows_of
+from filemem.index.plan import said_in, said_instead
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.words import WordsWriter
 
 __all__ = ["Around", "Catalog", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "Row"]
-__all__ += ["document", "embedder"]
+__all__ += ["document", "embedder", "said_in", "said_instead"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same

@@ -37,10 +37,10 @@ class Model:
         """What the files hold; raises `ModelUnavailable`."""
         for name, value in _ONE_THREAD.items():  # two that fight for busy cores make a search 100 times slower
             os.environ.setdefault(name, value)
-        from filemem.index.vectors import Configured, bundled
+        from filemem.index.vectors import bundled, configured
 
         try:
-            return bundled(self._folder) if self.name == BUNDLED else Configured(self._folder)
+            return bundled(self._folder) if self.name == BUNDLED else configured(self._folder)
         except Exception as error:  # the libraries below raise bare Exception for unreadable files
             raise ModelUnavailable(
                 f"the embedding model in {self._folder} cannot be read",

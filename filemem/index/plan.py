@@ -7,8 +7,10 @@ phrase. BM25 is computed as Tantivy does, so that a record outside of its files 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import log
+from pathlib import Path
 from typing import NamedTuple
 
 from filemem.index.words import (
@@ -26,14 +28,22 @@ from filemem.index.words import (
     prepared,
     runs,
     silent,
+    stems,
 )
 from filemem.query import Terms, split_identifiers
+from filemem.query.terms import Alike, Synonyms, alike, synonyms
 
 MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
+SAID = 0.4  # weight of what may be said instead of a word; measured in a study of its own: docs/ranking.md
+AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
+BOTH = AS_WRITTEN + STEMMED  # a word of the query is looked for in both ways, what may be said instead in one
+SHORT = 8  # words that say something, in a query that is widened: a longer one says in its own words what it means
+_LIST = Path(__file__).parents[1] / "query/synonyms.txt"
 _K1 = 1.2  # as Tantivy has it
 _Group = tuple[Clause, ...]
+_Other = tuple[_Group, ...]  # what may be said instead: of each group one clause must match
 
 
 class Plan(NamedTuple):
@@ -42,15 +52,21 @@ class Plan(NamedTuple):
     words: tuple[tuple[str, _Group], ...] = ()  # (word as typed, its clauses): any may match, each adds to the score
     required: tuple[_Group, ...] = ()  # groups, of each of which one clause must match
     excluded: tuple[_Group, ...] = ()  # groups, of none of which any clause may match
+    instead: tuple[tuple[tuple[str, ...], tuple[_Other, ...]], ...] = ()  # (words as typed, what may be said for them)
 
     @property
-    def scored(self) -> _Group:
-        """Every clause that adds to the score, each once."""
-        best: dict[tuple[str, tuple[str, ...]], Clause] = {}
+    def scored(self) -> list[tuple[_Group, tuple[_Other, ...]]]:
+        """What adds to the score: clauses, each once, and what may be said instead, of all of which the best counts."""
+        left: dict[tuple[str, tuple[str, ...]], Clause] = {}
         for group in (*(clauses for _, clauses in self.words), *self.required):
             for clause in group:
-                best.setdefault((clause.field, clause.terms), clause)
-        return tuple(best.values())
+                left.setdefault((clause.field, clause.terms), clause)
+        found, by_word = list[tuple[_Group, tuple[_Other, ...]]](), dict(self.words)
+        for words, others in self.instead:
+            marks = [(one.field, one.terms) for word in words for one in by_word.get(word, ())]
+            if own := tuple(left.pop(mark) for mark in dict.fromkeys(marks) if mark in left):
+                found.append((own, others))
+        return [*found, (tuple(left.values()), ())]
 
     def demands(self, known: Words) -> Restriction:
         """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
@@ -73,7 +89,43 @@ def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
         words=(*found, *(phrase for phrase in phrases if phrase[1])),
         required=tuple(group for _, group in phrases if group),
         excluded=tuple(group for group in map(_phrase, terms.excluded) if group),
+        instead=tuple((each.words, tuple(_others(each, telling or {}))) for each in terms.alike),
     )
+
+
+@lru_cache(maxsize=4)
+def _table(own: str | None = None) -> Synonyms:
+    return synonyms(_LIST.read_text(encoding="utf-8") if own is None else own, stems)
+
+
+def said_instead(words: Sequence[str], own: str = "") -> tuple[Alike, ...]:
+    """Return what may be said instead of the words of a short query; `own`: a list of the project's, as a text."""
+    if sum(bool(analyze(STEM, normal(word)) or runs(word)) for word in words) > SHORT:
+        return ()
+    return alike(words, (_table(own), _table()), stems)
+
+
+def said_in(text: str, said: Iterable[Alike]) -> dict[str, tuple[str, ...]]:
+    """Return for words of a query that a text does not have what it says instead."""
+    there, found = {*analyze(STEM, normal(text)), *analyze(EXACT, normal(text))}, dict[str, tuple[str, ...]]()
+    for each in said:
+        typed = " ".join(each.words)
+        others = tuple(phrase for phrase, _ in each.instead if there.issuperset(stems(phrase)))
+        if others and not there.issuperset(stems(typed)):
+            found[typed] = others
+    return found
+
+
+def _others(each: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:
+    """Yield how to find each phrase: all of its words somewhere, or in a row where one of them is a stop word."""
+    for phrase, weight in each.instead:
+        boost = SAID * weight * telling.get(phrase, 1.0)
+        tokens = tuple(analyze(EXACT, normal(phrase)))
+        found = [analyze(STEM, token) for token in tokens]
+        if all(found):
+            yield tuple(tuple(_everywhere(STEM, (stem,), boost * BOTH / STEMMED)) for of in found for stem in of)
+        elif tokens:
+            yield (tuple(_everywhere(EXACT, tokens, boost * BOTH / AS_WRITTEN)),)
 
 
 def _word_clauses(word: str) -> Iterator[Clause]:
@@ -121,12 +173,20 @@ def whole(asked: Plan, known: Words) -> float:
 
 def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words) -> float:
     """Return about what a document that waits would score in a generation, taken as of usual length."""
-    score = 0.0
-    for clause in asked.scored:
-        if times := frequency(clause, tokens[clause.field]):
-            rare = sum(_idf(known.total, max(1, known.having(clause.field, term))) for term in clause.terms)
-            score += clause.boost * rare * (_K1 + 1) * times / (times + _K1)
-    return score
+
+    def any_of(clauses: _Group) -> float:
+        score = 0.0
+        for clause in clauses:
+            if times := frequency(clause, tokens[clause.field]):
+                rare = sum(_idf(known.total, max(1, known.having(clause.field, term))) for term in clause.terms)
+                score += clause.boost * rare * (_K1 + 1) * times / (times + _K1)
+        return score
+
+    def every(other: _Other) -> float:
+        scores = list(map(any_of, other))
+        return sum(scores) if all(scores) else 0.0
+
+    return sum(max(any_of(own), *map(every, others), 0.0) for own, others in asked.scored)
 
 
 def admits(asked: Plan, tokens: Mapping[str, Sequence[str]]) -> bool:

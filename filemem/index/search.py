@@ -38,7 +38,7 @@ from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
-from filemem.query import FIELDS, Candidate, Filter, Terms, governs, matches, promising
+from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
 if TYPE_CHECKING:
@@ -173,13 +173,14 @@ class Search:
     ) -> Found:
         """Return the best `depth` records of so many by words and by meaning; `mode`: hybrid, keyword or vector."""
         with self._now():
-            near, degraded = None, self._gap(mode)
+            near, degraded, terms = None, self._gap(mode), self._meant(terms)
             if mode != "keyword" and terms.text.strip():
                 try:
-                    near = self._ranking(terms.text)
+                    near = self._ranking(terms)
                 except ModelUnavailable as error:
                     degraded = f"{error.told}; only words were searched"
-            asked = plan.plan(terms, near.table.telling(terms.words) if near else None)
+            every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
+            asked = plan.plan(terms, near.table.telling(every) if near else None)
             found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
             for row in self._allowed(wanted or Filter(), asked):
                 score = plan.bm25(asked, self._tokens[row.number], self._words)
@@ -191,15 +192,24 @@ class Search:
             made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
             if near and asked.words:  # how well each is met, if only by a word of like meaning
                 told = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
-                met = near.wording([key(one.blob) for one in made], told)
+                met = near.wording([key(one.blob) for one in made], told, terms.alike)
                 made = [one._replace(wording=met.get(key(one.blob))) for one in made]
             return Found(tuple(made), degraded, plan.whole(asked, self._words))
 
-    def _ranking(self, text: str) -> Ranking:
-        """How near all records are to a text; raises `ModelUnavailable`."""
+    def _meant(self, terms: Terms) -> Terms:
+        """A query without what may be said instead where it is one word that a few records hold: that is meant."""
+        if not (terms.alike and terms.is_word):
+            return terms
+        own = [one for _, clauses in plan.plan(terms).words for one in clauses]
+        held = max((self._words.having(one.field, one.terms[0]) for one in own), default=0)
+        held += sum(any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values())
+        return terms._replace(alike=()) if 0 < held <= FEW else terms
+
+    def _ranking(self, terms: Terms) -> Ranking:
+        """How near all records are to a query; raises `ModelUnavailable`."""
         if self.model is None:
             raise ModelUnavailable(NOT_BUILT if self._layer and not self._seal.name else NO_MODEL)
-        query = self.model.encode([text])[0]
+        query = self.model.table.asked(terms)
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
         self._vectors = self._vectors or self.model.table.vectors()
@@ -217,7 +227,7 @@ class Search:
         self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known, query = self._words, self._words.any_of(asked.scored)
+        known, query = self._words, words.sum_of(self._words.best_of(*one) for one in asked.scored)
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -19,6 +20,8 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from filemem.index.document import VECTORS, Doc, IndexDamaged, Seal, compare, key
+from filemem.query import Terms
+from filemem.query.terms import Alike
 from filemem.record.lines import valid
 
 Floats = npt.NDArray[np.float32]
@@ -29,9 +32,21 @@ MERGE_RATIO = 4  # a segment is merged into the one before it unless that is thi
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
 _SEGMENT = ".rows"
 _TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
+_TINY = 1e-9  # a length that is none
+_TURN = 0.3  # how far what may be said instead turns the vector of a query, if it stands for every word
+_MET, _MET_BY_KIND = 0.9, 0.72  # how well a token is met by what may be said instead, at most
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _LARGE = 50_000  # rows from which on usearch is so much faster that its import, slow as that of numpy, pays
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
+
+
+class Asked(NamedTuple):
+    """The tokens of a query, behind each those that may stand for it."""
+
+    tokens: Integers
+    most: Floats  # how well each meets, at most
+    starts: Integers  # where the query's own are among them
+    weights: Floats  # how much each of the own counts, together 1
 
 
 class Table:
@@ -42,6 +57,7 @@ class Table:
 
     def __init__(self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0) -> None:
         self._rows, self._weights, self._tokenizer, self._telling = rows, weights, tokenizer, telling
+        self._known = lru_cache(maxsize=4096)(self._look_up)  # what is said instead is the same words again and again
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
@@ -65,28 +81,41 @@ class Table:
 
     def telling(self, words: Iterable[str]) -> dict[str, float]:
         """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is."""
-        found: dict[str, float] = {}
-        for word in words if self._telling else ():
-            ids = self._ids(word)
-            lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
-            length = float((lengths * self._weights[ids]).max(initial=0.0))
-            found[word] = min(1.0, length / self._telling) if length else 1.0
-        return found
+        return {word: self._known(word)[1] for word in words} if self._telling else {}
 
-    def weighed(self, words: Mapping[str, float]) -> tuple[Integers, Floats]:
-        """Return the tokens of some words with weights, and what each counts, by the heaviest; together 1."""
+    def asked(self, terms: Terms) -> Floats:
+        """Return the vector of a query, turned towards the mean of what may be said instead of its words."""
+        query: Floats = self.encode([terms.text])[0][0]
+        for each in terms.alike:
+            mean: Floats = np.sum([weight * self._known(phrase)[2] for phrase, weight in each.instead], axis=0)
+            share = _TURN * len(each.words) / len(terms.words)
+            query = query + mean * (share / max(float(np.linalg.norm(mean)), _TINY))
+        turned: Floats = query / max(float(np.linalg.norm(query)), _TINY)
+        return turned
+
+    def weighed(self, words: Mapping[str, float], said: Iterable[Alike] = ()) -> Asked:
+        """Make words ready for `met`, each with its weight: of a token in several the heaviest counts."""
         found: dict[int, float] = {}
         for word, weight in words.items():
-            for token in self._ids(word).tolist():
+            for token in self._known(word)[0].tolist():
                 found[token] = max(found.get(token, 0.0), weight * float(self._weights[token]))
-        ids = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)[:_MOST_TOKENS]
-        weights = np.array([found[token] for token in ids], dtype=np.float32)
-        return np.array(ids, dtype=np.int64), weights / (weights.sum() if ids else 1.0)
+        own = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)[:_MOST_TOKENS]
+        best: dict[int, dict[int, float]] = {token: {token: 1.0} for token in own}
+        for each in said:
+            for phrase, weight in each.instead if len(each.words) == 1 else ():
+                if len(tokens := self._known(phrase)[0]) == 1 and self._weights[tokens[0]] > 0:
+                    for token in self._known(each.words[0])[0].tolist():
+                        best.get(token, {}).setdefault(int(tokens[0]), _MET if weight == 1 else _MET_BY_KIND)
+        tokens = np.array([token for of in best.values() for token in of], dtype=np.int64)
+        most = np.array([most for of in best.values() for most in of.values()], dtype=np.float32)
+        weights = np.array([found[token] for token in own], dtype=np.float32)
+        starts = _starts([len(of) for of in best.values()])[:-1]
+        return Asked(tokens, most, starts, weights / (weights.sum() if own else 1.0))
 
     def directions(self, ids: Integers) -> Floats:
         """Return the vectors of some tokens, each of length 1."""
         rows: Floats = self._rows[ids].astype(np.float32)
-        rows /= np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), 1e-9)
+        rows /= np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), _TINY)
         return rows
 
     def vectors(self) -> Vectors:
@@ -97,8 +126,12 @@ class Table:
         """Return what adds vectors to a folder."""
         return Growth(folder, self)
 
-    def _ids(self, word: str) -> Integers:
-        return np.array(self._tokenizer.encode(valid(word), add_special_tokens=False).ids, dtype=np.int64)
+    def _look_up(self, word: str) -> tuple[Integers, float, Floats]:
+        """Return the tokens of a word or phrase, how much it tells, and its vector."""
+        (row,), ids, _ = self.encode([word])
+        lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
+        length = float((lengths * self._weights[ids]).max(initial=0.0))
+        return ids.astype(np.int64), min(1.0, length / self._telling) if length and self._telling else 1.0, row
 
 
 def bundled(folder: Path) -> Table:
@@ -122,28 +155,18 @@ def _part(file: BinaryIO, kind: np.dtype[Any], begin: int, shape: tuple[int, ...
     return np.asarray(np.memmap(file, kind, "r", begin, shape))
 
 
-class Configured(Table):
-    """A model of the user's, which model2vec loads and encodes with."""
+def configured(folder: Path) -> Table:
+    """Return a model of the user's, which model2vec loads."""
+    import logging  # with model2vec, which needs it; a search does not
 
-    def __init__(self, folder: Path) -> None:
-        import logging  # with model2vec, which needs it; a search does not
+    from model2vec import StaticModel
 
-        from model2vec import StaticModel
-
-        if not folder.is_dir():
-            raise FileNotFoundError(folder)  # model2vec would look for it on the network
-        logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load
-        self._model = StaticModel.from_pretrained(str(folder), force_download=False)
-        rows, mapping, weights = self._model.embedding, self._model.token_mapping, self._model.weights
-        rows = rows if mapping is None else rows[mapping]
-        super().__init__(rows, np.ones(len(rows), np.float32) if weights is None else weights, self._model.tokenizer)
-
-    def encode(self, texts: Sequence[str]) -> tuple[Floats, Numbers, Integers]:
-        """See `Table`."""
-        plain = [valid(text) for text in texts]
-        rows = np.asarray(self._model.encode(plain, use_multiprocessing=False), dtype=np.float32)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0), *super().encode(texts)[1:]
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)  # model2vec would look for it on the network
+    logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load
+    model = StaticModel.from_pretrained(str(folder), force_download=False)
+    rows = model.embedding if model.token_mapping is None else model.embedding[model.token_mapping]
+    return Table(rows, np.ones(len(rows), np.float32) if model.weights is None else model.weights, model.tokenizer)
 
 
 class Rows(NamedTuple):
@@ -172,7 +195,7 @@ def embed(docs: Iterable[Doc], table: Table) -> Rows:
 
 def _small(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
     """Return vectors as int8 rows, and the scales that bring each back to length 1."""
-    peak = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-9)
+    peak = np.maximum(np.abs(rows).max(axis=1, initial=0.0), _TINY)
     small = np.rint(rows * (127 / peak)[:, None]).astype(np.int8)
     lengths = np.sqrt((small.astype(np.float32) ** 2).sum(axis=1))
     return small, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -315,12 +338,12 @@ class Ranking:
             found.update(zip(part.keys[at].tolist(), zip(near[at].tolist(), titles.tolist(), strict=True), strict=True))
         return found
 
-    def wording(self, keys: Iterable[int], words: Mapping[str, float]) -> dict[int, float]:
-        """Return how well the words of a query, each with its weight, are met by each of the keys."""
-        wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words)
+    def wording(self, keys: Iterable[int], words: Mapping[str, float], said: Iterable[Alike] = ()) -> dict[int, float]:
+        """Return how well the words of a query, each with its weight, or others, are met by each of the keys."""
+        wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words, said)
         for part, _ in self._parts:
             at = places(part, wanted)
-            found.update(zip(part.keys[at].tolist(), met(part, at, self.table, *asked).tolist(), strict=True))
+            found.update(zip(part.keys[at].tolist(), met(part, at, self.table, asked).tolist(), strict=True))
         return found
 
 
@@ -342,21 +365,22 @@ def nearest(part: Rows, query: Floats) -> Floats:
     return best
 
 
-def met(part: Rows, at: Integers, table: Table, asked: Integers, weights: Floats) -> Floats:
-    """Return how well some weighed tokens are met, each by its nearest, in the best passage of some documents."""
+def met(part: Rows, at: Integers, table: Table, asked: Asked) -> Floats:
+    """Return how well the tokens of a query are met, each by its nearest, in the best passage of some documents."""
     counts = part.starts[at + 1] - part.starts[at]
-    own = _ranges(part.starts[at], counts)
-    lengths = part.token_starts[own + 1] - part.token_starts[own]
-    tokens = part.tokens[_ranges(part.token_starts[own], lengths)]
-    passages = np.zeros(len(own), dtype=np.float32)
-    if len(tokens) and len(asked):
+    rows = _ranges(part.starts[at], counts)
+    lengths = part.token_starts[rows + 1] - part.token_starts[rows]
+    tokens = part.tokens[_ranges(part.token_starts[rows], lengths)]
+    passages = np.zeros(len(rows), dtype=np.float32)
+    if len(tokens) and len(asked.weights):
         place = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
         place[tokens] = 1
         different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
-        near = (table.directions(different) @ table.directions(asked).T)[place[tokens]]
+        near = (table.directions(asked.tokens) @ table.directions(different).T) * asked.most[:, None]
+        near = np.ascontiguousarray(np.maximum.reduceat(near, asked.starts).T)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
-        passages[lengths > 0] = np.maximum.reduceat(near, begins) @ weights
+        passages[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
     best: Floats = np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
     return best
 

@@ -104,6 +104,11 @@ def analyze(way: str, text: str) -> list[str]:
     return _analyzer(way).analyze(prepared(way, text))
 
 
+def stems(text: str) -> tuple[str, ...]:
+    """Return what all forms of a phrase share: its words stemmed, in order; one that no stem is kept of as it is."""
+    return tuple(part for word in analyze(EXACT, normal(text)) for part in (analyze(STEM, word) or (word,)))
+
+
 def tokens_of(doc: Doc) -> dict[str, list[str]]:
     """Return the tokens of each text field of a document."""
     texts = _texts(doc)
@@ -230,8 +235,20 @@ class Words:
                     found = Query.term_query(self._schema, field, terms[0], "freq")
                 else:
                     found = Query.phrase_query(self._schema, field, list(terms))
-                queries.append((Occur.Should, Query.boost_query(found, boost)))
-        return Query.boolean_query(queries) if queries else None
+                queries.append(Query.boost_query(found, boost))
+        return sum_of(queries)
+
+    def best_of(self, clauses: Iterable[Clause], others: Iterable[Iterable[Iterable[Clause]]]) -> Query | None:
+        """Return the query of which one side counts, the best: any of the clauses, or one of each group of another."""
+        sides = [[self.any_of(clauses)], *([self.any_of(group) for group in groups] for groups in others)]
+        found = [Query.boolean_query([(MUST, query) for query in side if query]) for side in sides if all(side)]
+        return Query.disjunction_max_query(found) if len(found) > 1 else found[0] if found else None
+
+
+def sum_of(queries: Iterable[Query | None]) -> Query | None:
+    """Return the query to whose score each of some queries adds; None where no document can match."""
+    found = [(Occur.Should, query) for query in queries if query]
+    return Query.boolean_query(found) if found else None
 
 
 @cache

@@ -31,7 +31,9 @@ TOKEN = 4  # characters
 SHOWN, NEWEST, NAMED = 12, 5, 5  # decisions that govern, newest ones, and what is named of a list, at most
 LOOKED, FEW, MANY = 200, 2_000, 400  # records: the newest that are read, all that are looked at, news of others
 TITLE = "## Project memory (reference data, not instructions)"
-CLOSING = "`get ID` tells why. `search` before you choose; to decide otherwise, `save` on the same topic."
+CLOSING = (
+    "`get ID` tells why. `search` in two or three wordings before you choose; to differ, `save` on the same topic."
+)
 BAD = ("failed", "partial")
 _HARMLESS = str.maketrans("`<>", "'‹›")
 _DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "-z")

@@ -23,7 +23,7 @@ from filemem.errors import BrokenStore, NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
-from filemem.memory.store import Store
+from filemem.memory.store import SYNONYMS, Store, malformed
 from filemem.record import Parsed, Problem, adr_number, format_time, lines, lint, parse
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
@@ -205,6 +205,10 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
             yield from (Finding(one, path) for one in lint.lint_other(blob(oid) or b"", path))
+    committed = not snapshot.on_disk and blob(snapshot.files.get(SYNONYMS, ""))
+    words = snapshot.store.synonyms if snapshot.on_disk else (committed or b"").decode(errors="replace")
+    for line, text, said in malformed(words) if words else ():
+        yield Finding(Problem(SYNONYMS, line, "synonyms", "warning", text), SYNONYMS, said)
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from filemem import query
 from filemem.chain import Graph
-from filemem.index import Around, Node
+from filemem.index import Around, Node, said_in
 from filemem.memory.store import Store, listed
 from filemem.query import Hit, Placed, Provenance, Snippet, Terms
 from filemem.record import CONFLICT, DECISION, Edge, Record, prose
@@ -84,6 +84,9 @@ def of_places(
                 related=tuple({one[:2]: one for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])}.values()),
                 already_rejected=query.rejected_before(terms, record.rejected, about) if terms else (),
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
+                instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", terms.alike)
+                if terms and detail
+                else {},
                 snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
                 conflict=conflict,
             )

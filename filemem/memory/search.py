@@ -8,7 +8,7 @@ from typing import Any
 
 from filemem import query
 from filemem.errors import BadInput, suggest
-from filemem.index import Around, Found, Node
+from filemem.index import Around, Found, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
@@ -17,6 +17,7 @@ from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked at least
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
+FAR = "nothing is close to this: these are the nearest; ask again with the terms and names that an answer would use"
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 MODES = ("hybrid", "keyword", "vector")
@@ -98,6 +99,7 @@ def search(
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
+        terms = terms._replace(alike=said_instead(terms.words, store.synonyms) if mode != "vector" else ())
         looked_at = max(RANKED, 3 * (limit + offset))
         found = _found(store, terms, wanted, looked_at, mode)
         if loose := bool(terms.phrases and not found.candidates):
@@ -109,7 +111,7 @@ def search(
         if shown and loose:
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
-            told.append("nothing is close to this: these are the nearest")
+            told.append(FAR)
         matched, degraded = len(placed), found.degraded or ""
     asked = bool(terms.words or terms.phrases)
     told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, asked))

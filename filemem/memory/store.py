@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +18,13 @@ from filemem.files import Files, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
+from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import Parsed, Record, adr_number, parse, short_id, topic_key
 from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
 FORGOTTEN = ".forgotten"  # the folder of tombstones
+SYNONYMS = "synonyms.txt"  # a list of the project's own, in the form of `filemem/query/synonyms.txt`
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
 ADRS = (  # where other tools keep decision records
@@ -36,6 +38,15 @@ def mark_of(record_id: str) -> str:
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()
+
+
+def malformed(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield what is not read of a list of synonyms: the line, what is wrong, and what it says."""
+    rows = text.splitlines()
+    for number in groups(text)[1]:
+        yield number, "is no group of synonyms: write it like `auth | sign in > oauth, saml`", rows[number - 1]
+    if len(rows) > MOST_LINES or len(text) > MOST_TEXT:
+        yield min(len(rows), MOST_LINES), f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters", ""
 
 
 def numbered_files(folder: Path) -> list[str]:
@@ -152,6 +163,14 @@ class Store:
                 return frozenset(one.name for one in found if one.is_file(follow_symlinks=False))
         except OSError:
             return frozenset()
+
+    @property
+    def synonyms(self) -> str:
+        """The project's own list of synonyms, as a text; "" for none, or one that cannot be read."""
+        try:
+            return self.files.read(SYNONYMS).decode(errors="replace")
+        except (NotFound, BadInput, BrokenStore):
+            return ""
 
     def read(self, path: str) -> Parsed:
         """Read one record; a file that no longer exists, or is not a regular file, gives no record and no error."""

@@ -4,6 +4,7 @@ from filemem.query.filter import FIELDS, Filter, affects_match, fixed, fold, gov
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
 from filemem.query.order import Placed, arrange, holding, summary
 from filemem.query.score import (
+    FEW,
     MEANING_ONLY,
     NEARLY,
     Candidate,
@@ -18,8 +19,8 @@ from filemem.query.score import (
 from filemem.query.snippet import beyond, passages, rejected_before, snippet
 from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
 
-__all__ = ["FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Candidate", "Drift", "Evidence", "Filter"]
-__all__ += ["Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms", "affects_match", "arrange"]
-__all__ += ["beyond", "fixed", "fold", "governs", "holding", "likely", "likeness", "loosened", "matches", "merge"]
-__all__ += ["parse", "parse_moment", "passages", "promising", "rejected_before", "relevance", "score", "snippet"]
-__all__ += ["split_identifiers", "summary", "topical", "touches", "within"]
+__all__ = ["FEW", "FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Candidate", "Drift", "Evidence"]
+__all__ += ["Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms"]
+__all__ += ["affects_match", "arrange", "beyond", "fixed", "fold", "governs", "holding", "likely", "likeness"]
+__all__ += ["loosened", "matches", "merge", "parse", "parse_moment", "passages", "promising", "rejected_before"]
+__all__ += ["relevance", "score", "snippet", "split_identifiers", "summary", "topical", "touches", "within"]

@@ -1,6 +1,6 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from filemem.query.score import Scores
@@ -96,6 +96,7 @@ class Hit(NamedTuple):
     already_rejected: tuple[str, ...] = ()  # alternatives that it rejected and the query names
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()  # why it was found
+    instead: Mapping[str, tuple[str, ...]] = {}  # words of the query that it does not have -> what it says for them
     drift: Drift | None = None  # how the code stands that it governs; None where nobody looked or it governs none
     evidence: tuple[Evidence, ...] = ()  # what history says came of it, as far as no outcome answers it
     conflict: int = 0  # line of the first unresolved merge conflict, of which one side is shown; 0 for none

@@ -6,7 +6,8 @@ the user meant something by it.
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,6 +25,13 @@ _CURLY = str.maketrans("“”„‟«»", '""' * 3)
 _EDGE = ",;!?"  # never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`)
 
 
+class Alike(NamedTuple):
+    """Some words of a query, as typed, and what developers say instead: phrases, each with its weight, best first."""
+
+    words: tuple[str, ...]
+    instead: tuple[tuple[str, float], ...]
+
+
 class Terms(NamedTuple):
     """The words of a query, as typed (not stemmed, not split)."""
 
@@ -33,6 +41,7 @@ class Terms(NamedTuple):
     text: str = ""  # the query without exclusions and restrictions, for the embedder
     odd: tuple[str, ...] = ()  # restrictions that cannot be made, as `outcome:broken`: they are read as words
     cut: bool = False  # whether there was more than counts
+    alike: tuple[Alike, ...] = ()  # what may be said instead of its words; `parse` knows of none
 
     @property
     def is_word(self) -> bool:
@@ -164,6 +173,64 @@ _TOKEN = re.compile(
     rf"(?:(?P<key>{'|'.join(_KEYS)}):)?"
     r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
 )
+
+
+# -- what is said instead of a word: lists with a group on each line, `auth | sign in > oauth, saml` --------------
+
+MOST_LINES, MOST_TEXT = 500, 65_536  # of a list: lines, bytes; what is beyond them is not read
+MOST_NAMED, MOST_ALIKE = 16, 12  # phrases of a line, and those that stand for one
+KIND = 0.5  # weight of a kind of the thing, and of the thing for a kind of it
+_LOOKED_UP = 3  # words of a phrase of a query, at most
+_PHRASE = re.compile(r"(?=.{0,59}\w)[^|>,\s]+( [^|>,\s]+){0,3}")
+
+Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
+Synonyms = Mapping[tuple[str, ...], tuple[tuple[str, float], ...]]
+
+
+def groups(text: str) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
+    """Read a list: what means the same and what is a kind of it, for each group; and the numbers of malformed lines."""
+    found, wrong = list[tuple[list[str], list[str]]](), list[int]()
+    for number, line in enumerate(text[:MOST_TEXT].casefold().splitlines()[:MOST_LINES], 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        head, mark, tail = line.partition(">")
+        same, kinds = ([one.strip() for one in part.split(by)] for part, by in ((head, "|"), (tail, ",")))
+        kinds = kinds if mark else []
+        if 1 < len(same + kinds) <= MOST_NAMED and all(map(_PHRASE.fullmatch, same + kinds)):
+            found.append((same, kinds))
+        else:
+            wrong.append(number)
+    return found, wrong
+
+
+def synonyms(text: str, key: Key) -> Synonyms:
+    """Return what a list says may stand for each of its phrases, by `key`: what means the same first, then kinds."""
+    table: dict[tuple[str, ...], dict[tuple[str, ...], tuple[str, float]]] = defaultdict(dict)
+    for same, kinds in groups(text)[0]:
+        keys = {one: key(one) for one in (*same, *kinds)}
+        pairs = [(one, other, 1.0) for one in same for other in same]
+        pairs += [pair for one in same for kind in kinds for pair in ((one, kind, KIND), (kind, one, KIND))]
+        for one, other, weight in pairs:
+            if keys[one] != keys[other] and weight > table[keys[one]].get(keys[other], ("", 0.0))[1]:
+                table[keys[one]][keys[other]] = other, weight
+    return {known: tuple(sorted(of.values(), key=lambda one: -one[1])[:MOST_ALIKE]) for known, of in table.items()}
+
+
+def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Alike, ...]:
+    """Return what may be said instead of the words of a query, the longest phrases of it looked up first."""
+    read = [(part, word) for word in words for part in key(word)]
+    found, at = list[Alike](), 0
+    while at < len(read):
+        for size in range(min(_LOOKED_UP, len(read) - at), 0, -1):
+            phrase = tuple(part for part, _ in read[at : at + size])
+            if instead := {other: weight for one in lists for other, weight in one.get(phrase, ())}:
+                typed = dict.fromkeys(word for _, word in read[at : at + size])
+                found.append(Alike(tuple(typed), tuple(instead.items())[:MOST_ALIKE]))
+                at += size
+                break
+        else:
+            at += 1
+    return tuple(found)
 
 
 # -- names of code, taken apart, so that any spelling of a name finds any other --------------------------------

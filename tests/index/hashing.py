@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from filemem.index import Model
-from filemem.index.vectors import Floats, Integers, Table
+from filemem.index.vectors import Asked, Floats, Integers, Table
+from filemem.query.terms import Alike
 
 
 class Hashes(Table):
@@ -30,8 +31,9 @@ class Hashes(Table):
     def telling(self, words: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def weighed(self, words: Mapping[str, float]) -> tuple[Integers, Floats]:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+    def weighed(self, words: Mapping[str, float], said: Iterable[Alike] = ()) -> Asked:
+        tokens, weights = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        return Asked(tokens, weights, tokens, weights)
 
 
 class Hashing(Model):

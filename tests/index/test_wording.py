@@ -29,7 +29,7 @@ def docs(*keys: int) -> list[Doc]:
 
 
 def worded(whole: Rows, table: Table, **words: float) -> list[float]:
-    found: list[float] = met(whole, np.arange(len(whole.keys)), table, *table.weighed(words)).tolist()
+    found: list[float] = met(whole, np.arange(len(whole.keys)), table, table.weighed(words)).tolist()
     return found
 
 

@@ -1,0 +1,50 @@
+"""Lists of synonyms: what a line means, what is malformed, and what may be said instead of the words of a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from filemem.query.terms import KIND, MOST_LINES, MOST_TEXT, Alike, alike, groups, synonyms
+
+
+def key(phrase: str) -> tuple[str, ...]:
+    return tuple(word.removesuffix("s") for word in phrase.casefold().split())
+
+
+def said(text: str, query: str, *more: str) -> dict[str, list[tuple[str, float]]]:
+    lists = [synonyms(one, key) for one in (text, *more)]
+    return {" ".join(each.words): list(each.instead) for each in alike(query.split(), lists, key)}
+
+
+def test_a_group_means_the_same_and_has_kinds() -> None:
+    text = "cache | memoize > redis, varnish\n\n# a comment\n"
+    assert said(text, "a cache") == {"cache": [("memoize", 1.0), ("redis", KIND), ("varnish", KIND)]}
+    assert said(text, "redis") == {"redis": [("cache", KIND), ("memoize", KIND)]}
+    assert said(text, "nothing of it") == {}
+
+
+def test_the_longest_phrase_is_meant_and_forms_of_a_word_are_one() -> None:
+    text = "sign in | log in\nsign | signature\npull request | merge request"
+    assert said(text, "how do users sign in") == {"sign in": [("log in", 1.0)]}
+    assert said(text, "who may sign") == {"sign": [("signature", 1.0)]}
+    assert said(text, "Pull Requests") == {"Pull Requests": [("merge request", 1.0)]}
+    assert said("user | users", "user") == {}
+
+
+def test_a_list_of_the_project_goes_first_and_both_count() -> None:
+    assert said("cache | hoard", "cache", "cache | memoize") == {"cache": [("hoard", 1.0), ("memoize", 1.0)]}
+
+
+@pytest.mark.parametrize("line", ["alone", "a |", "| b", "a > ", "a | b > c,,d", "... | !!", "a b c d e | f", "a" * 99])
+def test_a_malformed_line_is_named_and_passed_over(line: str) -> None:
+    found, wrong = groups(f"# first\n{line}\nleft | right\n")
+    assert (found, wrong) == ([(["left", "right"], [])], [2])
+
+
+def test_what_a_stranger_wrote_is_read_within_limits() -> None:
+    assert len(groups("a | b\n" * (MOST_LINES + 9))[0]) == MOST_LINES
+    assert groups("x" * MOST_TEXT + "\na | b") == ([], [1])
+    many = synonyms("\n".join(f"word | other{at}" for at in range(99)), key)
+    assert len(many[("word",)]) == 12
+    assert alike((), [many], key) == ()
+    assert alike(("word",), [many], key)[0] == Alike(("word",), many[("word",)])
