@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,8 @@ class Watcher:
             if batch or quiet:
                 full = len(batch) > LARGE or (quiet and now >= self._next_full)
                 self._look(full=full, hints=[path for _, path in batch])
+            with suppress(FilememError, OSError):  # the next question says what is wrong
+                self.memory.keeper.announce()
             if _identity(root) != watched:
                 return
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
+    from filemem.memory.overview import Detail, Overview
     from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
     from filemem.memory.sync import Synced
@@ -203,6 +204,15 @@ class Memory:
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """The topics that have these words in their name or title, and what holds on each."""
         return self.keeper.read(lambda store: verbs.timeline.topics(store, fields.line("prefix", prefix)))
+
+    def overview(self) -> Overview:
+        """A row for each record that is meant for all who have the repository, oldest first."""
+        return self.keeper.read(verbs.overview.overview)
+
+    def detail(self, id: str) -> Detail:  # noqa: A002
+        """All that is known of one record. Raises NotFound."""
+        (hit,) = self.get(id)
+        return self.keeper.ask(lambda store: verbs.overview.detail(store, hit))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""

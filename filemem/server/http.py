@@ -80,11 +80,24 @@ def serve(
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
     sys.stderr.flush()
     on_start(port)
-    server = uvicorn.Server(config)
+    server = _Server(config, site or Nothing())
     for number in deadly_signals():
         if number not in HANDLED_SIGNALS:  # that the terminal hung up
             signal.signal(number, server.handle_exit)
     server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server whose open event streams end with it."""
+
+    def __init__(self, config: uvicorn.Config, site: Site) -> None:
+        super().__init__(config)
+        self._site = site
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what listens, then everything."""
+        self._site.end()
+        await super().shutdown(sockets)
 
 
 def application(
@@ -107,7 +120,7 @@ def application(
     routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
     strict = not (address.lenient and is_loopback(address.host))
-    return Door(inner, hosts, origins, address.token, site, strict=strict)
+    return Door(inner, hosts, origins, address.token, site, strict=strict, cookie=f"filemem_{port}")
 
 
 def listen(address: Address) -> socket.socket:

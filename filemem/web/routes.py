@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any
-from urllib.parse import urlencode
 
 from filemem.dialects import mem_claude as claude_tools
 from filemem.dialects import present
 from filemem.dialects.tool import arguments
 from filemem.web import code, graph, mama, slack, viewer
 from filemem.web.route import (
-    TOKEN,
     Answer,
     Arguments,
     Context,
@@ -26,12 +27,47 @@ from filemem.web.route import (
 )
 
 LINES, MOST_LINES = 100, 1_000
+HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
 _TOOLS = {tool.name: tool.input_schema for tool in claude_tools.TOOLS}
 
 
-async def _home(_: Context, arguments: Arguments) -> Told:
-    token = arguments.get(TOKEN)
-    return Told("", 307, "text/plain", {"Location": f"/viewer?{urlencode({TOKEN: token})}" if token else "/viewer"})
+async def _home(*_: object) -> Told:
+    return Told("", 303, "text/plain", {"Location": "/viewer"})
+
+
+async def _page(*_: object) -> Told:
+    return await asyncio.to_thread(viewer.page)
+
+
+async def _asset(_: Context, arguments: Arguments) -> Told:
+    return await asyncio.to_thread(viewer.asset, None, arguments)
+
+
+async def _events(context: Context, _: Arguments) -> Told:
+    """Tell a page of every change, for as long as it listens."""
+    loop, page = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+    keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
+
+    def changed(state: str) -> None:  # called in the watcher's thread
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(page.put_nowait, state)
+
+    async def told() -> AsyncIterator[str]:
+        context.pages.add(page)
+        keeper.listeners.append(changed)
+        try:
+            state: str | None = keeper.state
+            while state is not None:
+                yield f"event: change\ndata: {json.dumps({'version': state})}\n\n" if state else ": still here\n\n"
+                try:
+                    state = await asyncio.wait_for(page.get(), HEARTBEAT)
+                except TimeoutError:
+                    state = ""
+        finally:
+            keeper.listeners.remove(changed)
+            context.pages.discard(page)
+
+    return Told(told(), media="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 async def _logs(context: Context, arguments: Arguments) -> Answer:
@@ -89,7 +125,39 @@ GET /api/daemon/logs /api/logs/daemon LOGS_FAILED
     lines tail: 1..
     offset: 0..1000000000
 GET /viewer plain
-    q topic id: text
+GET /viewer/assets/{name:path} plain
+    name!: text
+GET /viewer/data plain
+GET /viewer/record plain
+    id!: said
+GET /viewer/search plain
+    q!: said
+    type: decision|checkpoint|observation
+    limit: 1..
+GET /viewer/at plain
+    when!: said
+GET /viewer/compare plain
+    branch: text
+GET /viewer/brief plain
+    paths: text
+GET /viewer/near plain
+    topic decision: text
+GET /viewer/events plain
+POST /viewer/save plain
+    topic! decision! reasoning!: said
+    rejected: texts
+    affects supersedes builds_on debates synthesizes tags: words
+    status: proposed|accepted|rejected|deprecated
+    confidence: fraction
+    allow_secret: flag
+POST /viewer/update plain
+    id! version!: said
+    outcome reason: text
+    status: proposed|accepted|rejected|deprecated
+    allow_secret: flag
+POST /viewer/forget plain
+    id! version!: said
+    reason: text
 GET / plain
 """
 _WORK: Mapping[str, Any] = {
@@ -109,7 +177,11 @@ _WORK: Mapping[str, Any] = {
     "/api/code-act": code.act,
     "/api/slack/send": slack.send,
     "/api/daemon/logs": _logs,
-    "/viewer": viewer.page,
+    "/viewer": _page,
+    "/viewer/assets/{name:path}": _asset,
+    "/viewer/events": _events,
+    **{f"/viewer/{one}": getattr(viewer, one) for one in "data record search at compare brief near".split()},  # noqa: SIM905
+    **{f"/viewer/{one}": getattr(viewer, one) for one in ("save", "update", "forget")},
     "/": _home,
 }
 _SHAPES: Mapping[str, Mapping[str, Any]] = {

@@ -6,12 +6,14 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPMethod, HTTPStatus
 from typing import Any
 
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as Served
 from starlette.routing import compile_path
 
@@ -19,7 +21,7 @@ from filemem.config import Web
 from filemem.dialects.call import checked
 from filemem.dialects.tool import Tool, sentence
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
-from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Told, from_body, from_query, plain
+from filemem.web.route import JSON, TRUSTED, Ask, Context, Refused, Route, Told, from_body, from_query, plain
 from filemem.web.routes import ROUTES, meant
 
 SANDBOXES = 2  # at once
@@ -32,7 +34,7 @@ _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     BrokenStore: (500, ""),  # "": the route's own code
 }
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
-_PAGES = ("/", "/viewer")
+_SMALLER = [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)]  # of what a page asks for
 _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real programs write them
 
 
@@ -41,6 +43,7 @@ class Site:
 
     def __init__(self, web: Web | None = None) -> None:
         self.log, self._web = deque[str](maxlen=LOGGED), web or Web()
+        self._pages = set[asyncio.Queue[str | None]]()
         self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -51,6 +54,15 @@ class Site:
     def writes(self, method: str, path: str) -> bool:
         """Whether a request changes or runs something."""
         return any(route.writes and route.method == method for route in self._at(path))
+
+    def is_page(self, path: str) -> bool:
+        """Whether people open this: a token in its address becomes a cookie."""
+        return path in ("/", "/viewer")
+
+    def end(self) -> None:
+        """Let the pages that listen know that this is all."""
+        for page in self._pages:
+            page.put_nowait(None)
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Word a refusal as callers of this path expect it."""
@@ -64,13 +76,21 @@ class Site:
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it."""
-        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES))
+        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES), self._pages)
 
         def told(where: str, error: BaseException) -> None:
             self.note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
-        return [Served(route.path, _endpoint(route, context, told), methods=[route.method]) for route in ROUTES]
+        return [
+            Served(
+                route.path,
+                _endpoint(route, context, told),
+                methods=[route.method],
+                middleware=_SMALLER if route.path.startswith("/viewer") else None,
+            )
+            for route in ROUTES
+        ]
 
     def _at(self, path: str) -> list[Route]:
         return [route for pattern, route in self._table if pattern.match(path)]
@@ -93,15 +113,18 @@ def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseExcep
                 given = {_SLACK.get(name, name): value for name, value in given.items()}
             row = meant(route, given)
             arguments = checked(Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given)
-            if route.path in _PAGES and request.query_params.get(TOKEN):
-                arguments[TOKEN] = request.query_params[TOKEN]  # the page's own links go on with it
+            if route.path == "/viewer/data":
+                arguments[TRUSTED] = request.scope.get(TRUSTED, False)  # the door says so
             result = await row.work(context, arguments)
         except FilememError as error:
             return _failed(row, given, error)
         except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
             on_crash(f"{row.method} {row.path}", error)
             return _failed(row, given, FilememError("internal error, logged", "a defect of filemem: please report it"))
-        return _response(result if isinstance(result, Told) else Told(result))
+        told = result if isinstance(result, Told) else Told(result)
+        if "ETag" in told.headers and told.headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers={**_ALWAYS, **told.headers})
+        return _response(told)
 
     return answer
 
@@ -122,7 +145,10 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
 
 
 def _response(told: Told) -> Response:
-    body = told.body
-    if told.media == JSON:
+    body, headers = told.body, {**_ALWAYS, **told.headers}
+    if isinstance(body, AsyncIterator):
+        return StreamingResponse(body, told.status, headers, told.media)
+    if told.media == JSON and not isinstance(body, bytes):
         body = json.dumps(body, ensure_ascii=False, allow_nan=False)
-    return Response(str(body).encode("utf-8", "replace"), told.status, {**_ALWAYS, **told.headers}, told.media)
+    data = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
+    return Response(data, told.status, headers, told.media)
