@@ -209,10 +209,10 @@ class Memory:
         """A row for each record that is meant for all who have the repository, oldest first."""
         return self.keeper.read(verbs.overview.overview)
 
-    def detail(self, id: str) -> Detail:  # noqa: A002
-        """All that is known of one record. Raises NotFound."""
-        (hit,) = self.get(id)
-        return self.keeper.ask(lambda store: verbs.overview.detail(store, hit))
+    def details(self, *ids: str) -> tuple[Detail, ...]:
+        """All that is known of some records, for pages about them. Raises NotFound, also for what is not for all."""
+        hits = self.get(*ids)
+        return self.keeper.ask(lambda store: tuple(verbs.overview.detail(store, hit) for hit in hits))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""

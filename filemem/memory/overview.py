@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from filemem import chain
+from filemem.errors import NotFound
 from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory.store import Store
@@ -78,20 +79,23 @@ def overview(store: Store) -> Overview:
 
 
 def detail(store: Store, hit: Hit) -> Detail:
-    """Return all that is known of a record that was read whole."""
+    """Return all that is known of a record that was read whole. Raises NotFound: it is not meant for everybody."""
     node = store.find(hit.id)
-    around = store.index.around([node])
+    if not is_open(node):
+        raise NotFound(f"no record {hit.id!r}", "search lists what there is")
+    around = store.index.around([node]).nodes.values()
+    seen = {one.id: one for one in around if is_open(one)}
+    graph = chain.resolve(seen.values())
     named = store.files.named(node.path)
     touches = store.history.touches([named], store.seen_from)[named] if store.repo.head() else ()
-    row = _row(store, around.graph, node, touches[-1].commit.author if touches else "")
-    family = around.graph.linked(around.graph.family(node.id)) if node.type == DECISION else ()
-    known = (around.nodes[one] for one in family if one in around.nodes)
+    row = _row(store, graph, node, touches[-1].commit.author if touches else "")
+    family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
     targets = {*row.superseded_by, *row.supersedes, *(edge.target for edge in hit.related)}
     return Detail(
-        hit,
+        hit if len(seen) == len(around) else hit._replace(vacancy="", heads=()),  # which may name what is private
         row,
         store.repo.blob_id(store.files.read(node.path)),
-        tuple(one for one in known if is_open(one)),
+        tuple(seen[one] for one in family),
         tuple(_governed(store, one, hit.drift, at < COUNTED) for at, one in enumerate(hit.record.affects)),
         tuple(dict.fromkeys(one.commit for one in touches)),
         {one.id: one.title for one in store.index.lookup("id", targets) if is_open(one)},

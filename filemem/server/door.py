@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 DRAINED = 64 * 1024 * 1024  # bytes of the body of a refused request that are taken and dropped
 MCP = "/mcp"
+PAGES = ("/", "/viewer")  # what people open: there a token in the address becomes a cookie
 TRUSTED = "can_write"  # in the scope of a request: whether it showed the token
 _JSON = "application/json"
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -51,13 +52,6 @@ class Site(Protocol):
     def writes(self, method: str, path: str) -> bool:  # noqa: ARG002
         """Whether a request changes or runs something, so that it needs the token in any case."""
         return False
-
-    def is_page(self, path: str) -> bool:  # noqa: ARG002
-        """Whether people open this path: a token in its address becomes a cookie."""
-        return False
-
-    def end(self) -> None:
-        """Let go of who still listens: the server ends."""
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:  # noqa: ARG002
         """Word a refusal as callers of this path expect it."""
@@ -143,7 +137,7 @@ class Door:
             return self._no(scope, 403, "other sites may not ask here")
         # Without a token nothing of a site can be written at all.
         writes, named = self._site.writes(scope["method"], scope["path"]), _tokens(scope, headers)
-        page = named and self._site.is_page(scope["path"]) and self._token
+        page = named and scope["path"] in PAGES and self._token
         scope[TRUSTED] = self._knows_token(named) if named else self._knows_cookie(scope, headers, writes)
         if ((self._strict and self._token) or writes or page) and not scope[TRUSTED]:
             return self._no(scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"})
@@ -167,7 +161,7 @@ class Door:
         The cookie is not the token: whoever reads it in the browser's files cannot ask with it from elsewhere.
         """
         asked = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
-        if not (scope[TRUSTED] and self._site.is_page(scope["path"]) and "token" in dict(asked)):
+        if not (scope[TRUSTED] and scope["path"] in PAGES and "token" in dict(asked)):
             return None
         rest = urlencode([one for one in asked if one[0] != "token"])
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"

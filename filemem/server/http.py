@@ -7,8 +7,10 @@ import ipaddress
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -22,10 +24,12 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
-from filemem.server.door import MCP, Door, Nothing, Site
+from filemem.server.door import MCP, Ask, Door, Nothing, Site
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
 from filemem.server.wire import deadly_signals
 
+NEXT = 100  # ports that are tried where one is taken
+OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
 
@@ -34,7 +38,8 @@ class Address:
     """Where to listen, and who may connect there besides the programs of this machine, under which further `names`.
 
     `remote` allows an address off loopback, where every request must carry the token, as bearer token or as `?token=`.
-    With `lenient` only what writes needs it on loopback, and MCP does not.
+    With `lenient` only what writes needs it on loopback, and MCP does not; with `alone` no name of this machine will do
+    in place of the address.
     """
 
     host: str = "127.0.0.1"
@@ -43,10 +48,12 @@ class Address:
     token: str = ""
     names: tuple[str, ...] = ()
     lenient: bool = False
+    alone: bool = False
 
     def hosts(self, port: int) -> frozenset[str]:
         """The Host headers that are meant for us, when we listen on `port`."""
-        names = {"127.0.0.1", "localhost", "[::1]", _bracketed(self.host), *map(str.lower, self.names)}
+        local = () if self.alone else ("127.0.0.1", "localhost", "[::1]")
+        names = {*local, _bracketed(self.host), *map(str.lower, self.names)}
         return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
 
@@ -57,15 +64,42 @@ def serve(
     address: Address | None = None,
     on_crash: OnCrash | None = None,
     site: Site | None = None,
-    on_start: Callable[[int], None] = lambda _: None,
+    on_start: OnStart = lambda *_: None,
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
     address = address or Address()
     listening = listen(address)
-    port = listening.getsockname()[1]
     calls = Calls(offer.dialect, open_memory, on_crash or log_crash)
+    server = _made(offer, calls, version, address, listening, site)
+    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
+    sys.stderr.flush()
+    on_start(listening.getsockname()[1], calls.ask)
+    for number in deadly_signals():
+        if number not in HANDLED_SIGNALS:  # that the terminal hung up
+            signal.signal(number, server.handle_exit)
+    server.run(sockets=[listening])
+
+
+def serve_beside(
+    offer: Advertised, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
+) -> None:
+    """Serve the same, and the same memory, in a thread beside another transport: on this port or the next free one."""
+    listening = None
+    for port in range(address.port, min(address.port + NEXT, 65536)):
+        with suppress(Locked):
+            listening = listen(replace(address, port=port))
+            break
+    listening = listening or listen(replace(address, port=0))
+    server = _made(offer, calls, version, address, listening, site)
+    threading.Thread(target=server.run, args=([listening],), name="filemem-page", daemon=True).start()
+    on_start(listening.getsockname()[1], calls.ask)
+
+
+def _made(
+    offer: Advertised, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site | None
+) -> uvicorn.Server:
     config = uvicorn.Config(
-        application(offer, calls, version, address, port, site),
+        application(offer, calls, version, address, listening.getsockname()[1], site),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -77,27 +111,7 @@ def serve(
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )
-    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
-    sys.stderr.flush()
-    on_start(port)
-    server = _Server(config, site or Nothing())
-    for number in deadly_signals():
-        if number not in HANDLED_SIGNALS:  # that the terminal hung up
-            signal.signal(number, server.handle_exit)
-    server.run(sockets=[listening])
-
-
-class _Server(uvicorn.Server):
-    """A server whose open event streams end with it."""
-
-    def __init__(self, config: uvicorn.Config, site: Site) -> None:
-        super().__init__(config)
-        self._site = site
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what listens, then everything."""
-        self._site.end()
-        await super().shutdown(sockets)
+    return uvicorn.Server(config)
 
 
 def application(

@@ -17,7 +17,7 @@ _SAFE = ("http://", "https://")
 @cache
 def _renderer() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    made.validateLink = _is_web  # type: ignore[method-assign]
+    made.validateLink = _is_web  # type: ignore[method-assign, assignment]
     return made
 
 
@@ -28,4 +28,4 @@ def _is_web(address: str) -> bool:
 
 def html(text: str) -> str:
     """Render a text. It is HTML for a page whose policy allows no script and no other origin."""
-    return _renderer().render(text[:LARGEST])
+    return str(_renderer().render(text[:LARGEST]))

@@ -29,20 +29,16 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 class Context(NamedTuple):
-    """What functions may use besides their arguments; `running` limits how many sandboxes there are at once.
-
-    `pages` are the open event streams of pages: what is put into one is sent, None ends it.
-    """
+    """What functions may use besides their arguments; `running` limits how many sandboxes there are at once."""
 
     ask: Ask
     log: Sequence[str]
     web: Web
     running: asyncio.Semaphore
-    pages: set[asyncio.Queue[str | None]]
 
 
 class Told(NamedTuple):
-    """An answer that is not simply an object with status 200: bytes, text, or text that comes bit by bit."""
+    """An answer that is not simply an object with status 200: bytes, text, or events as they come."""
 
     body: object
     status: int = 200

@@ -27,7 +27,6 @@ from filemem.web.route import (
 )
 
 LINES, MOST_LINES = 100, 1_000
-HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
 _TOOLS = {tool.name: tool.input_schema for tool in claude_tools.TOOLS}
 
 
@@ -35,39 +34,30 @@ async def _home(*_: object) -> Told:
     return Told("", 303, "text/plain", {"Location": "/viewer"})
 
 
-async def _page(*_: object) -> Told:
-    return await asyncio.to_thread(viewer.page)
-
-
 async def _asset(_: Context, arguments: Arguments) -> Told:
-    return await asyncio.to_thread(viewer.asset, None, arguments)
+    return await asyncio.to_thread(viewer.asset, arguments.get("name", "viewer.html"))
 
 
 async def _events(context: Context, _: Arguments) -> Told:
     """Tell a page of every change, for as long as it listens."""
-    loop, page = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+    loop, states = asyncio.get_running_loop(), asyncio.Queue[str]()
     keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
 
     def changed(state: str) -> None:  # called in the watcher's thread
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(page.put_nowait, state)
+            loop.call_soon_threadsafe(states.put_nowait, state)
 
-    async def told() -> AsyncIterator[str]:
-        context.pages.add(page)
+    async def events() -> AsyncIterator[Answer]:
         keeper.listeners.append(changed)
         try:
-            state: str | None = keeper.state
-            while state is not None:
-                yield f"event: change\ndata: {json.dumps({'version': state})}\n\n" if state else ": still here\n\n"
-                try:
-                    state = await asyncio.wait_for(page.get(), HEARTBEAT)
-                except TimeoutError:
-                    state = ""
+            state = keeper.state
+            while True:
+                yield {"event": "change", "data": json.dumps({"version": state})}
+                state = await states.get()
         finally:
             keeper.listeners.remove(changed)
-            context.pages.discard(page)
 
-    return Told(told(), media="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return Told(events())
 
 
 async def _logs(context: Context, arguments: Arguments) -> Answer:
@@ -147,13 +137,12 @@ POST /viewer/save plain
     topic! decision! reasoning!: said
     rejected: texts
     affects supersedes builds_on debates synthesizes tags: words
-    status: proposed|accepted|rejected|deprecated
+    status: text
     confidence: fraction
     allow_secret: flag
 POST /viewer/update plain
     id! version!: said
-    outcome reason: text
-    status: proposed|accepted|rejected|deprecated
+    outcome reason status: text
     allow_secret: flag
 POST /viewer/forget plain
     id! version!: said
@@ -177,11 +166,10 @@ _WORK: Mapping[str, Any] = {
     "/api/code-act": code.act,
     "/api/slack/send": slack.send,
     "/api/daemon/logs": _logs,
-    "/viewer": _page,
+    "/viewer": _asset,
     "/viewer/assets/{name:path}": _asset,
     "/viewer/events": _events,
-    **{f"/viewer/{one}": getattr(viewer, one) for one in "data record search at compare brief near".split()},  # noqa: SIM905
-    **{f"/viewer/{one}": getattr(viewer, one) for one in ("save", "update", "forget")},
+    **{f"/viewer/{one.__name__}": one for one in viewer.ANSWERS},
     "/": _home,
 }
 _SHAPES: Mapping[str, Mapping[str, Any]] = {

@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPMethod, HTTPStatus
 from typing import Any
 
+from sse_starlette import EventSourceResponse
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route as Served
 from starlette.routing import compile_path
 
@@ -43,7 +44,6 @@ class Site:
 
     def __init__(self, web: Web | None = None) -> None:
         self.log, self._web = deque[str](maxlen=LOGGED), web or Web()
-        self._pages = set[asyncio.Queue[str | None]]()
         self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -54,15 +54,6 @@ class Site:
     def writes(self, method: str, path: str) -> bool:
         """Whether a request changes or runs something."""
         return any(route.writes and route.method == method for route in self._at(path))
-
-    def is_page(self, path: str) -> bool:
-        """Whether people open this: a token in its address becomes a cookie."""
-        return path in ("/", "/viewer")
-
-    def end(self) -> None:
-        """Let the pages that listen know that this is all."""
-        for page in self._pages:
-            page.put_nowait(None)
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Word a refusal as callers of this path expect it."""
@@ -76,20 +67,16 @@ class Site:
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it."""
-        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES), self._pages)
+        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES))
 
         def told(where: str, error: BaseException) -> None:
             self.note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
+        pages = {route: _SMALLER for route in ROUTES if route.path.startswith("/viewer")}
         return [
-            Served(
-                route.path,
-                _endpoint(route, context, told),
-                methods=[route.method],
-                middleware=_SMALLER if route.path.startswith("/viewer") else None,
-            )
-            for route in ROUTES
+            Served(one.path, _endpoint(one, context, told), methods=[one.method], middleware=pages.get(one))
+            for one in ROUTES
         ]
 
     def _at(self, path: str) -> list[Route]:
@@ -147,7 +134,7 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
 def _response(told: Told) -> Response:
     body, headers = told.body, {**_ALWAYS, **told.headers}
     if isinstance(body, AsyncIterator):
-        return StreamingResponse(body, told.status, headers, told.media)
+        return EventSourceResponse(body, told.status, headers)  # it says that it is there, and ends with the server
     if told.media == JSON and not isinstance(body, bytes):
         body = json.dumps(body, ensure_ascii=False, allow_nan=False)
     data = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from filemem.dialects import present
-from filemem.dialects.public import public
-from filemem.dialects.reader import Reader
 from filemem.dialects.reader import search as look
 from filemem.errors import Conflict, NotFound
+from filemem.index import Node
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
 from filemem.memory.hits import INVERSE
-from filemem.record import CHECKPOINT, DECISION
+from filemem.memory.overview import is_open
+from filemem.record import CHECKPOINT, DECISION, Record
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Row
-    from filemem.query import Hit, Snippet
+    from filemem.query import Snippet
 
 ASSETS = Path(__file__).parent / "assets"
 FOUND, NEAR, SIMILAR, LIKE = 100, 6, 5, 0.4  # hits of a search, near decisions, similar ones, and from which value on
@@ -42,19 +42,13 @@ _FOLDERS = re.compile(r"(?:^|/)(?:decisions|checkpoints|observations|\d{2,4})(?=
 _ROWS: WeakKeyDictionary[Memory, tuple[str, Answer, bytes]] = WeakKeyDictionary()  # the last overview of each memory
 
 
-def page(*_: object) -> Told:
-    """The page itself: the same bytes for everybody."""
-    return asset(None, {"name": "viewer.html"})
-
-
-def asset(_: object, arguments: Arguments) -> Told:
-    """A file of the page."""
-    name = arguments["name"]
+def asset(name: str) -> Told:
+    """A file of the page, which is the same for everybody."""
     if not (found := assets().get(name)):
         raise NotFound(f"there is no file {name[:100]!r} of the page", "the page is at /viewer")
-    data, kind = found.read_bytes(), name.rpartition(".")[2]
-    headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY", **revisit(hashlib.sha256(data).hexdigest())}
-    return Told(data, media=f"{_MEDIA.get(kind, 'text/plain')}; charset=utf-8", headers=headers)
+    data, kind = found.read_bytes(), _MEDIA.get(name.rpartition(".")[2], "text/plain")
+    headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
+    return Told(data, media=f"{kind}; charset=utf-8", headers=headers | revisit(hashlib.sha256(data).hexdigest()))
 
 
 def assets() -> dict[str, Path]:
@@ -122,15 +116,7 @@ def area(path: str, tags: Iterable[str], topic: str) -> str:
 
 def record(memory: Memory, arguments: Arguments) -> Answer:
     """One record whole."""
-    return whole(memory, _open(memory, arguments["id"]))
-
-
-def _open(memory: Memory, reference: str) -> Detail:
-    """A record that everybody may see. Raises NotFound."""
-    found = memory.detail(reference)
-    if not (public(found.hit.record) and Reader("").may_see(found.hit.record)):
-        raise NotFound(f"no record {reference[:100]!r}", "search lists what there is")
-    return found
+    return whole(memory, *memory.details(arguments["id"]))
 
 
 def whole(memory: Memory, found: Detail) -> Answer:
@@ -155,7 +141,7 @@ def whole(memory: Memory, found: Detail) -> Answer:
         "similar": [
             {"id": other.id, "title": other.title, "score": round(score, 2)}
             for other, score in likely
-            if public(other.record)
+            if _everybody(other.record)
         ],
         "governed": [made._asdict() for made in found.governed],
         "commits": [
@@ -181,8 +167,8 @@ def _related(found: Detail) -> Iterable[Answer]:
 _STATED = ("builds_on", "debates", "synthesizes")
 
 
-def _everybody(one: Any) -> bool:
-    return public(one) and Reader("").may_see(one)
+def _everybody(one: Record) -> bool:
+    return is_open(Node.of_record(one))
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
@@ -212,42 +198,23 @@ def at(memory: Memory, arguments: Arguments) -> Answer:
 def compare(memory: Memory, arguments: Arguments) -> Answer:
     """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
     branch = arguments.get("branch", "")
-    found = memory.diff(f"...{branch}" if branch else "")
-    kinds: dict[str, list[str]] = {}
-    for effect in found.effects:
-        kinds.setdefault(effect.kind, []).append(effect.id or effect.topic)
-    told = present.comparison(found)
-    here = {one.node.id for one in memory.overview().rows}
-    lacking = [one for one in kinds.get("new", ()) if one not in here]
-    hits = memory.at(found.head.id).get(*lacking) if lacking else ()
-    return {
-        "base": told["base"],
-        "head": told["head"],
-        "added": kinds.get("new", []),
-        "replaced": kinds.get("superseded", []),
-        "changed": [one for kind in ("accepted", "outcome", "revised") for one in kinds.get(kind, ())],
-        "forked": kinds.get("forked", []),
-        "gone": kinds.get("removed", []),
-        "effects": told["effects"],
-        "records": [_row_of(hit) for hit in hits if _everybody(hit.record)],
-    }
+    told = present.comparison(memory.diff(f"...{branch}" if branch else ""))
+    ids: dict[str, list[str]] = {part: [] for part in _PARTS}
+    for effect in told["effects"]:
+        part = next((name for name, kinds in _PARTS.items() if effect["kind"] in kinds), "")
+        ids.get(part, []).append(effect.get("id") or effect["topic"])
+    lacking = {*ids["added"]} - {one.node.id for one in memory.overview().rows}
+    there = memory.at(told["head"]["commit"]).overview().rows if lacking else ()
+    return {**told, **ids, "records": [row(one) for one in there if one.node.id in lacking]}
 
 
-def _row_of(hit: Hit) -> Answer:
-    """A row for a record that the work tree does not have."""
-    told = {
-        **present.fields(hit.record, "id type title affects? tags? agent?"),
-        "topic": hit.record.topic if hit.record.topic_stated else "",
-        "created": hit.created,
-        "superseded_by": list(hit.superseded_by),
-        "supersedes": list(hit.record.supersedes or ()),
-        "area": area(hit.record.path, hit.record.tags, hit.record.topic),
-        "who": hit.provenance.author,
-        "path": hit.path,
-    }
-    if hit.record.type == DECISION:
-        told |= {"status": hit.record.status, "outcome": hit.record.outcome, "forked": len(hit.heads) > 1}
-    return {name: value for name, value in told.items() if value} | {"live": hit.id in hit.heads or not hit.heads}
+_PARTS = {  # what the page calls it -> kinds of effects
+    "added": ("new",),
+    "replaced": ("superseded",),
+    "changed": ("accepted", "outcome", "revised"),
+    "forked": ("forked",),
+    "gone": ("removed",),
+}
 
 
 def brief(memory: Memory, arguments: Arguments) -> Answer:
@@ -258,21 +225,16 @@ def brief(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def near(memory: Memory, arguments: Arguments) -> Answer:
-    """What holds near a text that is being written: on its topic first, then by words and meaning."""
-    topic, text = arguments.get("topic", ""), arguments.get("decision", "")
-    words = re.sub(r"[^\w]+", " ", f"{topic} {text}").strip()
-    if not words:
-        return {"near": []}
-    found = look(memory, words, _everybody, NEAR, type=DECISION, live=True, detail=False).hits
-    own = look(memory, "", _everybody, NEAR, type=DECISION, live=True, topic=topic).hits if topic else ()
-    hits = {hit.id: hit for hit in (*own, *found)}
-    same = {hit.id for hit in own}
-    shown = [
-        {**present.fields(hit.record, "id topic title outcome"), "score": round(hit.score, 3), "same_topic": hit.id in same}
-        | ({"ruled_out": list(hit.already_rejected)} if hit.already_rejected else {})
-        for hit in hits.values()
-    ]
-    return {"near": shown[: NEAR + len(same)]}
+    """What holds near a text that is being written, what is on its topic first."""
+    topic, decision = arguments.get("topic", ""), arguments.get("decision", "")
+    words = re.sub(r"[^\w]+", " ", f"{topic} {decision}").strip()  # no word of it restricts
+    how: Any = {"type": DECISION, "live": True}
+    own = look(memory, "", _everybody, NEAR, topic=topic, **how).hits if topic else ()
+    found = look(memory, words, _everybody, NEAR, **how).hits if words else ()
+    hits, same = {hit.id: hit for hit in (*own, *found)}, {hit.id for hit in own}
+    names = "id topic title outcome score ruled_out=already_rejected?"
+    told = [{**present.fields(hit, names), "same_topic": hit.id in same} for hit in hits.values()]
+    return {"near": sorted(told, key=lambda one: (not one["same_topic"], -one["score"]))}
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
@@ -282,19 +244,21 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision, or change its status."""
-    given = _fresh(memory, arguments)
-    return present.saved(memory.update(**given))
+    return present.saved(memory.update(**_fresh(memory, arguments)))
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
     """Remove a record by a commit."""
-    given = _fresh(memory, arguments)
-    return present.saved(memory.delete(**given))
+    return present.saved(memory.delete(**_fresh(memory, arguments)))
 
 
 def _fresh(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     """The arguments without the version that the page showed. Raises Conflict: the record is another one by now."""
     given = dict(arguments)
-    if _open(memory, given["id"]).version != given.pop("version"):
+    (found,) = memory.details(given["id"])
+    if found.version != given.pop("version"):
         raise Conflict("this record was changed since the page showed it", "look at it again, and then decide")
     return given
+
+
+ANSWERS = (data, record, search, at, compare, brief, near, save, update, forget)  # by the names of their routes

@@ -1,0 +1,266 @@
+"""Commands that serve the memory: MCP over stdio, HTTP with a page for people, and the page as static files."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from filemem.cli.options import as_json, many, pass_project
+from filemem.cli.project import Project, emit
+from filemem.errors import BadInput
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+PATIENCE = 1.0  # seconds that the first call waits for the first look at the files, which goes on beside
+PORT = 3847
+NO_ENCRYPTION = (
+    "there is no encryption: who is in this network can read along, and then do what the phone may do. "
+    "Use it at home or at work, not in a café; Ctrl-C ends it"
+)
+
+_profile = click.option(
+    "--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md."
+)
+_prefix = click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
+
+
+@click.command()
+@_profile
+@_prefix
+@click.option("--web", "page", is_flag=True, help="Serve the page for people too, on port 3847 or the next free one.")
+@click.option("--config", type=click.Path(path_type=Path), help="A settings file of powermem; its user_id is taken.")
+@click.option("--env", type=click.Path(path_type=Path), help="A file of variables; what FILEMEM_... it sets is taken.")
+@pass_project
+def serve(project: Project, profile: str, prefix: str, page: bool, config: Path | None, env: Path | None) -> None:
+    """Serve this project's memory over MCP on standard input and output. `filemem web` serves it over HTTP.
+
+    With --web people can look at it beside that in a browser; `filemem status` shows the address.
+
+    Outside a Git repository it serves your personal memory, a repository in your data folder made at the first save.
+    `filemem --personal serve` serves that one anywhere; `filemem -C DIR serve` serves the memory of DIR or none.
+
+    \b
+    Examples:
+      filemem serve
+      filemem serve --web
+      filemem serve --profile powermem
+    """
+    from filemem import VERSION, server
+    from filemem import config as settings
+    from filemem.cli import personal
+    from filemem.dialects.tool import profile as offered
+
+    told = [settings.environment_file(env)] if env else []
+    user, further = settings.powermem_file(config) if config else ("", "")
+    told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
+    for line in filter(None, (*told, settings.web().unneeded)):
+        click.echo(f"filemem: {line}", err=True)
+    if sys.stdin.isatty():
+        waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
+        click.echo(f"filemem: {waits}", err=True)
+    opener, offer = personal.opener(project, _opener(project), user), offered(profile, prefix)
+    beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
+    server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
+
+
+def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any) -> None:
+    """Serve the page beside MCP, and say where; MCP goes on where that cannot be done."""
+    from filemem.errors import FilememError
+    from filemem.server import http
+    from filemem.web.site import Site
+
+    site = Site(stated)
+    strict, token = _token(project, stated, "")
+    port = PORT if stated.port is None else stated.port
+    address = http.Address(port=port, token=token, lenient=not strict)
+    try:
+        http.serve_beside(offer, calls, version, address, site, partial(_tell, site, address, True))
+    except FilememError as error:
+        click.echo(f"filemem: no page is served: {error.told}", err=True)
+
+
+def _token(project: Project, stated: Any, given: str) -> tuple[str, str]:
+    """The token that every request needs, or "", and the one that writing needs: it is made where none is given."""
+    from filemem import config
+
+    strict = given or config.load(project.folder).token
+    return strict, strict or stated.token or secrets.token_urlsafe(24)
+
+
+def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
+    """Say where the page is, here and for `status`. A token is shown only where it was made here."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    page = f"http://{host}:{port}/viewer"
+    whole = f"{page}?token={address.token}"
+    click.echo(f"filemem: a page for people: {whole if shown else page}", err=True)
+    site.note(f"started on port {port}")
+    ask(lambda memory: _PUBLISHED.append(_publish(memory, whole if shown else page)))
+
+
+def _publish(memory: Memory, address: str) -> IO[str]:
+    from filemem.repo import served
+
+    return served.publish(memory.keeper.store.repo.private, address)
+
+
+_PUBLISHED: list[IO[str]] = []  # open for as long as this process serves
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; off loopback a token is needed."
+)
+@click.option("--port", type=int, help="TCP port; 0 takes a free one.  [default: MAMA_SERVER_PORT, or 3847]")
+@click.option("--token", default="", help="What every request must carry; other users see it here: see FILEMEM_TOKEN.")
+@many("--name", "names", help="A further host name by which clients call this machine.")
+@click.option("--phone", is_flag=True, help="For a phone in this network: shows a QR code to open the page by.")
+@_profile
+@_prefix
+@pass_project
+def web(
+    project: Project,
+    host: str,
+    port: int | None,
+    token: str,
+    names: tuple[str, ...],
+    phone: bool,
+    profile: str,
+    prefix: str,
+) -> None:
+    """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
+
+    Only programs of this machine may ask, and requests that write need the token in the address printed at the start:
+    the page takes it out of the address and keeps a cookie. An address that other machines reach needs a token of
+    yours; there is no encryption, so put a proxy or a tunnel in front.
+
+    With --phone the page is served to the local network, by this machine's address there and with a token of its own,
+    without encryption.
+
+    \b
+    Examples:
+      filemem web
+      filemem web --port 8080
+      filemem web --phone
+      FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
+    """
+    from filemem import VERSION, config
+    from filemem.dialects.tool import profile as offered
+    from filemem.repo import Repo
+    from filemem.server import http
+    from filemem.web.site import Site
+
+    Repo.discover(project.folder).close()  # without one it does not start
+    offer, stated = offered(profile, prefix), config.web()
+    if phone and (token or names):
+        raise BadInput("--phone has an address and a token of its own", "leave out --token and --name", field="phone")
+    site, chosen = Site(stated), next((one for one in (port, stated.port) if one is not None), PORT)
+    if phone:
+        host = local_address() if host == "127.0.0.1" else host
+        address = http.Address(host, chosen, remote=True, token=secrets.token_urlsafe(24), alone=True)
+    else:
+        strict, known = _token(project, stated, token)
+        given = bool(strict or stated.token)
+        address = http.Address(host, chosen, remote=given, token=known, names=names, lenient=not strict)
+
+    def tell(port: int, ask: Any) -> None:
+        _tell(site, address, phone or not given, port, ask)
+        for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
+            click.echo(f"filemem: {line}", err=True)
+        if phone:
+            _draw(f"http://{address.host}:{port}/viewer?token={address.token}")
+
+    http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
+
+
+def local_address() -> str:
+    """This machine's address in the local network. Raises BadInput: it has none, or the whole Internet reaches it."""
+    import ipaddress
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # says by which address it would go there; nothing is sent
+            found = probe.getsockname()[0]
+        except OSError:
+            found = "127.0.0.1"
+    if ipaddress.ip_address(found).is_loopback:
+        raise BadInput("this machine is in no network", "join the one that the phone is in, or name --host", "phone")
+    if ipaddress.ip_address(found).is_global:
+        raise BadInput(f"{found} is reached from the Internet", "--phone is for a local network", field="phone")
+    return str(found)
+
+
+def _draw(address: str) -> None:
+    """Draw an address as a QR code."""
+    import segno
+
+    segno.make(address, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+    sys.stderr.flush()
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--base", default="", metavar="URL", help="Its address: adds sitemap.xml and feed.xml.")
+@as_json
+@pass_project
+def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
+    """Write the memory as a web site of static files: the page, and one for each record that needs no script.
+
+    It opens by a double click, and any host of static files can serve it. Only public records are written, and the
+    same memory gives the same files. OUT must be empty, or a site that was written here before.
+
+    \b
+    Examples:
+      filemem site public
+      filemem site public --base https://example.org/decisions/
+    """
+    from filemem.web.export import write_site
+
+    with project.memory() as memory:
+        folder = project.here / out
+        count = write_site(memory, folder, base)
+        told = {
+            "success": True,
+            "folder": str(folder),
+            "records": count,
+            "message": f"{count} records: {folder}/index.html",
+        }
+        emit(told, as_json, lambda answer: str(answer["message"]))
+
+
+def _opener(project: Project) -> Callable[[], Memory]:
+    """What opens the memory and a watcher beside it at the first call."""
+
+    def opened() -> Memory:
+        from filemem.memory import Memory
+        from filemem.watch import Watcher
+
+        memory = Memory.open(project.folder, store=project.store, serving=True)
+        watcher = Watcher(memory)
+        # Where the newest files answer, the others take longer than anyone waits.
+        if memory.keeper.ask(lambda store: store.unread):
+            watcher.start(after=PATIENCE)
+        else:
+            watcher.start()
+            watcher.looked.wait(PATIENCE)
+        memory.closing.append(watcher.stop)
+        return memory
+
+    return opened
+
+
+def _report(tool: str, error: BaseException) -> None:
+    """Leave a report of a defect behind; the server goes on."""
+    import traceback
+
+    from filemem.errors import crash_report
+
+    trace = "".join(traceback.format_exception(error))
+    click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)
