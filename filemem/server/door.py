@@ -137,7 +137,7 @@ class Door:
             return self._no(scope, 403, "other sites may not ask here")
         # Without a token nothing of a site can be written at all.
         writes, named = self._site.writes(scope["method"], scope["path"]), _tokens(scope, headers)
-        page = named and scope["path"] in PAGES and self._token
+        page = scope["path"] in PAGES and b"token=" in scope.get("query_string", b"") and self._token
         scope[TRUSTED] = self._knows_token(named) if named else self._knows_cookie(scope, headers, writes)
         if ((self._strict and self._token) or writes or page) and not scope[TRUSTED]:
             return self._no(scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"})

@@ -102,9 +102,9 @@ def slug(record_id: str) -> str:
 
 def _named(one: Answer) -> Answer:
     """The same, with a name alone where Git's name of an author holds an address."""
-    who = re.sub(r"\s*<[^>]*>", "", one.get("who", "")).partition("@")[0].strip()
+    who = " ".join(word for word in one.get("who", "").split() if "@" not in word)
     commits = {"commits": [_named(made) for made in one["commits"]]} if "commits" in one else {}
-    return {**one, **({"who": who} if who else {}), **commits}
+    return {**one, **({"who": who} if "who" in one else {}), **commits}
 
 
 def _json(value: object) -> bytes:

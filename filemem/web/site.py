@@ -35,7 +35,6 @@ _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     BrokenStore: (500, ""),  # "": the route's own code
 }
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
-_SMALLER = [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)]  # of what a page asks for
 _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real programs write them
 
 
@@ -73,9 +72,8 @@ class Site:
             self.note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
-        pages = {route: _SMALLER for route in ROUTES if route.path.startswith("/viewer")}
         return [
-            Served(one.path, _endpoint(one, context, told), methods=[one.method], middleware=pages.get(one))
+            Served(one.path, _endpoint(one, context, told), methods=[one.method], middleware=_smaller(one.path))
             for one in ROUTES
         ]
 
@@ -85,6 +83,11 @@ class Site:
     def note(self, line: str) -> None:
         """Add to the log what we chose, never what a caller sent: nothing secret can stand in it."""
         self.log.append(time.strftime("[%Y-%m-%d %H:%M:%S] ", time.gmtime()) + line)
+
+
+def _smaller(path: str) -> list[Middleware]:
+    """What compresses the answers of a route: those that the page asks for are large."""
+    return [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)] if path.startswith("/viewer") else []
 
 
 def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
