@@ -138,6 +138,7 @@ def test_hostile_text_is_only_text(server: Server) -> None:
     assert "<td>1</td>" in html
 
 
+@pytest.mark.requirement("mama-memory-tab")
 def test_search_marks_what_it_found(server: Server) -> None:
     one = saved(server, topic="locks", decision="Hold the lock briefly", reasoning="A starving writer waits")["id"]
     found = server.get("/viewer/search", q="starving").body["hits"]
