@@ -118,8 +118,8 @@ def _index(told: Answer, rows: Iterable[Answer]) -> bytes:
     data = b'<script type="application/json" id="data">' + _json(told) + b"</script>\n"
     links = "\n".join(f'<li><a href="{one["page"]}">{escape(one["title"])}</a></li>' for one in rows)
     plain = f"<noscript><h1>{escape(told['name'])}</h1>\n<ul>\n{links}\n</ul></noscript>\n".encode()
-    page = assets()["viewer.html"].read_bytes()
-    return page.replace(b"</head>", data + b"</head>", 1).replace(b"</body>", plain + b"</body>", 1)
+    page = assets()["viewer.html"].read_bytes().replace(b"</head>", data + b"</head>", 1)
+    return re.sub(rb"<noscript>.*?</noscript>\n?", lambda _: plain, page, count=1, flags=re.DOTALL)
 
 
 def _page(name: str, record: Answer, known: Rows, around: Mapping[str, Answer | None]) -> bytes:
