@@ -38,7 +38,7 @@ const App = (() => {
     if ($("q").value !== State.now.q) $("q").value = State.now.q;
     const others = Data.facts.branches || [];
     $("branch").hidden = !others.length || Data.facts.static;
-    $("branch").replaceChildren(h("option", { value: "" }, "Compare a branch"), ...others.map((each) => h("option", { value: each, selected: each === State.now.branch }, each)));
+    Dom.put($("branch"), h("option", { value: "" }, "Compare a branch"), ...others.map((each) => h("option", { value: each, selected: each === State.now.branch }, each)));
     $("branch").classList.toggle("on", Boolean(State.now.branch));
     $("new").hidden = !Data.facts.can_write || Boolean(Data.facts.static);
     $("brief").hidden = Boolean(Data.facts.static);
@@ -63,7 +63,7 @@ const App = (() => {
     const kinds = Object.entries(Data.KINDS).filter(([kind]) => kind !== "fork" || counts.fork || only.has("fork"));
     const focused = document.activeElement?.closest?.("#legend [data-kind]")?.dataset.kind;
     const off = (name, patch) => h("button", { class: "chip off", type: "button", onclick: () => State.change(patch) }, name, " ", h("span", { "aria-hidden": "true" }, "×"));
-    $("legend").replaceChildren(...kinds.map(chip),
+    Dom.put($("legend"), ...kinds.map(chip),
       State.now.asof ? off(`as of ${State.day(State.now.asof)}`, { asof: 0 }) : h("button", { class: "chip", type: "button", title: "What held on a day (a)", onclick: asOf }, "As of a day…"),
       ...(State.now.lane ? [off(`only ${State.now.lane}`, { lane: "" })] : []),
       ...(State.now.branch ? [off(`branch ${State.now.branch}`, { branch: "" })] : []),
@@ -94,18 +94,20 @@ const App = (() => {
   const LAYOUT = ["by", "lane", "from", "to", "view"];
   function refresh(...keys) {
     const any = (...names) => names.some((name) => keys.includes(name));
+    const focused = document.activeElement?.closest?.("#board [data-id]")?.dataset.id;
     bar();
     if (State.now.view === "time") {
       if (any(...LAYOUT, "rows")) Timeline.layout();
       else Timeline.paint();
       if (!any("id") || any("rows")) Strip.draw();
     }
-    if (any("q", "only", "type", "view", "rows", "matches", "past")) List.draw();
+    if (any("q", "only", "type", "view", "rows", "matches", "past")) List.draw(keys.every((key) => key === "rows"));
     if (any("id", "rows", "past", "view")) {
       List.select();
-      Panel.draw();
+      if (any("id") || !Panel.busy()) Panel.draw();
     }
     legend();
+    if (focused && document.activeElement === document.body) $("board").querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   async function changed(keys) {
@@ -144,11 +146,15 @@ const App = (() => {
   };
   const tell = (error) => say([error.message, error.hint].filter(Boolean).join(" "));
 
-  /** Follow the files: what an agent saves appears by itself. */
+  /** Follow the files: what an agent saves appears by itself. A page out of sight does not listen: browsers keep six connections. */
+  let events = null;
   function follow() {
-    if (Data.facts.static) return;
-    const events = new EventSource("viewer/events");
-    events.addEventListener("change", async () => {
+    events?.close();
+    events = null;
+    if (Data.facts.static || document.visibilityState === "hidden") return;
+    events = new EventSource("viewer/events");
+    events.addEventListener("change", async (event) => {
+      if (JSON.parse(event.data).version === Data.facts.version) return;
       const before = Data.rows.length;
       await reload().catch(tell);
       const more = Data.rows.length - before;
@@ -209,6 +215,9 @@ const App = (() => {
 
   function listen() {
     addEventListener("keydown", keys);
+    addEventListener("pagehide", () => events?.close());
+    addEventListener("pageshow", (event) => event.persisted && follow());
+    document.addEventListener("visibilitychange", () => "ready" in document.body.dataset && follow());
     $("new").addEventListener("click", () => Forms.save());
     $("brief").addEventListener("click", () => Forms.brief());
     $("svg").addEventListener("click", () => Timeline.save());
@@ -231,7 +240,7 @@ const App = (() => {
       await Data.load();
     } catch (error) {
       const told = error.status === 401 ? "Open the address that filemem web printed: it holds the key to this page." : error.hint;
-      $("board").replaceChildren(h("div", { class: "blank" }, h("h2", {}, error.message), h("p", {}, told)));
+      Dom.put($("board"), h("div", { class: "blank" }, h("h2", {}, error.message), h("p", {}, told)));
       return;
     }
     if (Data.facts.static) document.head.append(h("script", { src: "viewer/assets/vendor/minisearch.js" }));

@@ -65,7 +65,7 @@ const Data = (() => {
     const dated = decisions.filter((row) => row.t);
     const [oldest, newest] = dated.length ? [dated[0].t, dated.at(-1).t] : [Date.now() - 30 * State.DAY, Date.now()];
     const width = Math.max(newest - oldest, State.DAY);
-    span = [oldest - width * 0.02, newest + width * 0.03];
+    span = [oldest - width * 0.02, newest + width * 0.012];
     recount();
   }
 

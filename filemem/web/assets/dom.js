@@ -11,9 +11,12 @@ const Dom = (() => {
       if (typeof value === "function") node.addEventListener(name.slice(2), value);
       else node.setAttribute(name, value === true ? "" : value);
     }
-    node.append(...children.flat(Infinity).filter((child) => child != null && child !== false && child !== ""));
+    node.append(...real(children));
     return node;
   }
+  const real = (children) => children.flat(Infinity).filter((child) => child != null && child !== false && child !== "" && child !== 0);
+  /** Put these children in the place of those that a node has. */
+  const put = (node, ...children) => node.replaceChildren(...real(children));
 
   const h = (name, attributes, ...children) => furnish(document.createElement(name), attributes, children);
   const s = (name, attributes, ...children) => furnish(document.createElementNS(SVG, name), attributes, children);
@@ -51,7 +54,7 @@ const Dom = (() => {
     }
     return sum;
   }
-  /** The text, cut to a width with an ellipsis. */
+  /** The text, cut to a width with an ellipsis: after a word, so that what is seen is part of what is read aloud. */
   function fit(text, room) {
     if (measure(text, room) <= room) return text;
     let sum = measure("…");
@@ -61,7 +64,9 @@ const Dom = (() => {
       if (sum > room) break;
       end += sign.length;
     }
-    return end ? `${text.slice(0, end).trimEnd()}…` : "";
+    const word = text.lastIndexOf(" ", end);
+    const cut = text.slice(0, word > 5 ? word : end).replace(/[\s,;:(–-]+$/, "");
+    return cut ? `${cut}…` : "";
   }
 
   const KEPT = new Set("P BR EM STRONG CODE PRE UL OL LI BLOCKQUOTE H1 H2 H3 H4 H5 H6 HR TABLE THEAD TBODY TR TH TD A DEL S SUP SUB".split(" "));
@@ -83,5 +88,5 @@ const Dom = (() => {
     return h("div", { class: "prose", dir: "auto" }, [...from.childNodes].map(copy));
   }
 
-  return { h, s, $, line, glyph, icon, SHAPES, measure, fit, safe };
+  return { h, s, $, put, line, glyph, icon, SHAPES, measure, fit, safe };
 })();

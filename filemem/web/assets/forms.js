@@ -31,13 +31,14 @@ const Forms = (() => {
     try {
       const answer = await Data.post(path, body);
       told.textContent = "";
+      form.classList.remove("touched");
       await App.reload();
       App.say([answer.note || "Saved", answer.commit && `commit ${answer.commit.slice(0, 8)}`, answer.warning].filter(Boolean).join(" · "));
       done(answer);
     } catch (error) {
       told.className = "told trouble";
-      told.replaceChildren(`${error.message} ${error.hint || ""} `);
-      if (error.status === 409) told.append(h("button", { type: "button", onclick: () => App.reload(true) }, "Show the newest version"));
+      Dom.put(told, error.message, error.hint && h("span", { class: "hint" }, error.hint));
+      if (error.status === 409) told.append(h("br"), h("button", { type: "button", onclick: () => { form.classList.remove("touched"); App.reload(true); } }, "Show the newest version"));
       const wrong = error.field && form.elements[error.field];
       if (wrong) {
         wrong.setAttribute("aria-invalid", "true");
@@ -77,7 +78,7 @@ const Forms = (() => {
   /* ---- a window over the page ---- */
   function dialog(title, ...children) {
     const box = $("dialog");
-    box.replaceChildren(h("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => box.close() }, "×"), h("h2", { id: "dialog-title" }, title), ...children);
+    Dom.put(box, h("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => box.close() }, "×"), h("h2", { id: "dialog-title" }, title), ...children);
     if (!box.open) box.showModal();
     (box.querySelector("[autofocus]") || box.querySelector("input,textarea,button.button"))?.focus();
     return box;
@@ -104,10 +105,10 @@ const Forms = (() => {
       h("datalist", { id: "topics" }, topics.map((each) => h("option", { value: each }))),
       field("Topic", topic, "Decisions on one topic form a chain: the newest replaces the one before."),
       field("Decision", h("textarea", { name: "decision", rows: 3, required: true })),
+      near,
       field("Why", h("textarea", { name: "reasoning", rows: 4, required: true })),
       field("Ruled out", h("textarea", { name: "rejected", rows: 2 }), "One alternative a line, with the reason."),
       field("Governs", h("textarea", { name: "affects", rows: 2 }), "Files or folders, one a line."),
-      near,
       h("p", { class: "told", role: "status" }),
       h("p", { class: "actions" }, h("button", { class: "button main", type: "submit" }, "Save the decision"), h("button", { class: "button", type: "button", onclick: () => $("dialog").close() }, "Cancel")));
     let timer = 0;
@@ -130,16 +131,16 @@ const Forms = (() => {
         found = (await Data.ask("near", { topic, decision })).near || [];
       } catch (error) {
         found = [];
-        near.replaceChildren(h("p", { class: "trouble" }, error.message));
+        Dom.put(near, h("p", { class: "trouble" }, error.message));
       }
     }
     const rest = [...new Set([...chosen, ...found.map((each) => each.id)])].filter((id) => Data.get(id) && !same.some((row) => row.id === id)).slice(0, 5);
     const line = (row, fixed) => h("li", {}, Dom.icon(Data.kind(row)),
       h("span", { dir: "auto" }, row.title, h("small", {}, `${row.topic} · ${State.day(row.t)}`)),
       fixed ? h("em", {}, "will be replaced") : h("label", {}, h("input", { type: "checkbox", checked: chosen.has(row.id), onchange: (event) => chosen[event.target.checked ? "add" : "delete"](row.id) }), "replaces"));
-    near.replaceChildren(...[
+    Dom.put(near,
       same.length && h("h3", {}, "Holds on this topic"), same.length && h("ul", {}, same.map((row) => line(row, true))),
-      rest.length && h("h3", {}, "Holds near it"), rest.length && h("ul", {}, rest.map((id) => line(Data.get(id), false)))].filter(Boolean));
+      rest.length && h("h3", {}, "Holds near it"), rest.length && h("ul", {}, rest.map((id) => line(Data.get(id), false))));
   }
 
   function forget(row, told) {

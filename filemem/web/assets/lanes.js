@@ -5,11 +5,12 @@ const Lanes = (() => {
   const ONCE = "topics decided once";
   const OTHERS = "all others";
   const BY = { code: "Code", area: "Area", topic: "Topic", who: "Who" };
-  const WIDTHS = [200, 150, 116]; // px that a title asks for; the narrowest holds 12 characters
+  const WIDTHS = [200, 160, 128]; // px that a title asks for; the narrowest holds 12 characters
   const TALL = 9; // rows of a lane for which wide titles are given up
   const MOST = 14; // rows of a lane; what does not fit becomes a dot
   const DOTS = 40; // dots in a row; more are a density strip
   const GAP = 15; // px from one mark to the next
+  const ARROW = 16; // px more if an arrow joins them
 
   /** The first two folders of the first governed path. */
   function code(row) {
@@ -66,7 +67,7 @@ const Lanes = (() => {
     for (const mark of marks) {
       const need = Math.min(mark.want, width);
       const free = (row) => row !== undefined && ends[row] <= mark.x - GAP;
-      let row = mark.row.supersedes.map((id) => rowOf.get(id)).find((each) => each !== undefined && ends[each] <= mark.x - GAP - 8);
+      let row = mark.row.supersedes.map((id) => rowOf.get(id)).find((each) => each !== undefined && ends[each] <= mark.x - GAP - ARROW);
       if (row === undefined) row = ends.findIndex((_, each) => free(each));
       if (row < 0) row = ends.push(0) - 1;
       ends[row] = mark.x + need;
@@ -107,7 +108,8 @@ const Lanes = (() => {
     const titled = marks.filter((mark) => mark.line >= 0).sort((a, b) => a.line - b.line || a.x - b.x);
     titled.forEach((mark, i) => {
       const next = titled[i + 1];
-      const end = next && next.line === mark.line ? next.x - GAP : right;
+      const linked = next?.row.supersedes.includes(mark.row.id);
+      const end = next && next.line === mark.line ? next.x - GAP - (linked ? ARROW : 0) : right;
       mark.room = Math.min(mark.want, end - mark.x);
     });
     const dots = marks.filter((mark) => mark.line < 0);

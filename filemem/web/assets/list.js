@@ -9,6 +9,7 @@ const List = (() => {
   let drawn = 0;
   let month = "";
   let nodes = new Map();
+  let several = false; // more than one person, so that names say something
 
   const ofType = (row) => State.now.type === "all" || row.type === State.now.type;
 
@@ -19,21 +20,26 @@ const List = (() => {
     return [...best, ...rest].filter((row) => row && ofType(row) && App.shown(row) && Data.there(row));
   }
 
-  function draw() {
+  /** Draw anew; `keep` keeps the reader's place, when only the records have changed. */
+  function draw(keep) {
     if (State.now.view !== "list") return;
+    const { scrollTop } = $("board");
+    const before = keep ? drawn : 0;
     const count = (type) => Data.rows.filter((row) => (type === "all" || row.type === type) && Data.there(row)).length;
-    $("types").replaceChildren(...Object.entries(TYPES).map(([type, name]) =>
+    Dom.put($("types"), ...Object.entries(TYPES).map(([type, name]) =>
       h("button", { "aria-pressed": String(State.now.type === type), onclick: () => State.change({ type }) }, name, " ", h("b", {}, String(count(type))))));
     rows = wanted();
+    several = new Set(Data.rows.map((row) => row.who)).size > 1;
     drawn = 0;
     month = "";
     nodes = new Map();
-    $("rows").replaceChildren();
+    Dom.put($("rows"));
     if (!rows.length) {
       const told = Search.matches ? "Nothing was found." : Data.rows.length ? "Nothing is left with this filter." : "Nothing has been saved yet.";
       $("rows").append(h("p", { class: "empty" }, told, " ", Search.note));
     }
-    more();
+    do more(); while (drawn < Math.min(before, rows.length));
+    $("board").scrollTop = keep ? scrollTop : 0;
   }
 
   const monthOf = (row) => (row.t ? new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" }).format(row.t) : "Without a date");
@@ -58,7 +64,7 @@ const List = (() => {
     const node = h("button", { class: `row k-${kind}`, "data-id": row.id, onclick: () => App.open(row.id === State.now.id ? "" : row.id) },
       Dom.icon(kind),
       h("span", { class: "row-title", dir: "auto" }, row.title),
-      h("span", { class: "row-facts" }, h("time", {}, row.t ? State.day(row.t) : "no date"), h("span", {}, state), row.topic && h("span", { dir: "auto" }, row.topic), row.who && h("span", { dir: "auto" }, row.who), mark && h("span", { class: `tag m-${mark}` }, mark)),
+      h("span", { class: "row-facts" }, h("time", {}, row.t ? State.day(row.t) : "no date"), h("span", {}, state), row.topic && h("span", { dir: "auto" }, row.topic), several && h("span", { dir: "auto" }, row.who), mark && h("span", { class: `tag m-${mark}` }, mark)),
       hit?.snippet && h("span", { class: "row-text", dir: "auto" }, Search.snippet(hit)));
     node.classList.toggle("sel", row.id === State.now.id);
     nodes.set(row.id, node);

@@ -28,8 +28,8 @@ const Panel = (() => {
     const changed = $("main").classList.contains("open") !== opened;
     $("main").classList.toggle("open", opened);
     if (changed && State.now.view === "time") Timeline.layout();
-    if (!id) return $("panel").replaceChildren();
-    if (!row) return $("panel").replaceChildren(close(), h("h2", {}, "No such record"), h("p", { class: "soft" }, `${Dom.line(id)} is not in this memory, or not in this branch.`));
+    if (!id) return Dom.put($("panel"));
+    if (!row) return Dom.put($("panel"), close(), h("h2", {}, "No such record"), h("p", { class: "soft" }, `${Dom.line(id)} is not in this memory, or not in this branch.`));
     if (record?.id !== id) record = null;
     show(row);
     const mine = ++wait;
@@ -54,14 +54,14 @@ const Panel = (() => {
     const state = row.type === "decision" ? Data.KINDS[kind] : row.kind || row.type;
     const deprecated = row.status === "deprecated" ? " · deprecated" : "";
     const mark = Data.marks?.get(row.id);
-    $("panel").replaceChildren(
+    Dom.put($("panel"), 
       close(),
       h("p", { class: "badges" },
         h("span", { class: `badge k-${kind}` }, Dom.icon(kind), state + deprecated),
         row.outcome === "success" && h("span", { class: "badge k-holds" }, "✓ worked"),
         mark && h("span", { class: `tag m-${mark}` }, `${mark} on ${State.now.branch}`),
         Data.past && h("span", { class: "tag" }, `as of ${State.day(Data.past.when)}`)),
-      h("h2", { dir: "auto" }, row.title),
+      h("h2", { dir: "auto" }, headline(row)),
       h("p", { class: "soft facts" }, ...[row.topic, when(row.t), row.who].filter(Boolean).map((text) => h("span", { dir: "auto" }, text))),
       row.forked && h("p", { class: "trouble" }, "Two or more decisions hold on this topic. A decision that replaces them all ends the fork: ", h("code", {}, "filemem resolve"), "."),
       ...(record ? body(row, told) : [h("p", { class: "soft" }, "Loading…")]),
@@ -69,8 +69,16 @@ const Panel = (() => {
     $("panel").scrollTop = top;
   }
 
+  /** The decision itself where it is one sentence; a row's title is cut. */
+  function headline(row) {
+    const whole = Dom.line(record?.decision);
+    return row.title.endsWith("…") && whole.length <= 240 && whole.startsWith(row.title.slice(0, -1)) ? whole : row.title;
+  }
+
   function body(row, told) {
-    const same = (html) => Dom.line(Dom.safe(html).textContent) === row.title;
+    const same = (html) => Dom.line(Dom.safe(html).textContent) === headline(row);
+    const chained = new Set(Data.chain(row.id).map((each) => each.id));
+    const similar = (told.similar || []).filter((each) => !chained.has(each.id));
     const texts = told.sections?.length ? told.sections.map((each) => section(each.title, Dom.safe(each.html))) : [];
     return [
       ...section("Decision", told.decision_html && !same(told.decision_html) && Dom.safe(told.decision_html)),
@@ -82,7 +90,7 @@ const Panel = (() => {
       ...edges(told.related || []),
       ...governed(told.governed || [], row),
       ...outcome(row, told),
-      ...section("Similar", told.similar?.length && h("ul", { class: "links-list" }, told.similar.map((each) => h("li", {}, icon(each.id), to(each.id, Dom.line(each.title)), h("small", {}, `${Math.round(each.score * 100)} %`))))),
+      ...section("Similar", similar.length && h("ul", { class: "links-list" }, similar.map((each) => h("li", {}, icon(each.id), to(each.id, Dom.line(each.title)), h("small", {}, `${Math.round(each.score * 100)} %`))))),
       ...commits(told.commits || []),
       ...section("File", h("p", { class: "command" }, h("code", {}, row.path || told.path || ""), copy(location.href, "Copy link"))),
       ...actions(row, told),
@@ -142,6 +150,9 @@ const Panel = (() => {
     return [h("p", { class: "actions" }, page, write)];
   }
 
+  /** Whether something is typed into the panel, which a drawing of it would lose. */
+  const busy = () => Boolean(State.now.id) && $("panel").dataset.id === State.now.id && Boolean($("panel").querySelector("form.touched"));
+
   function start() {
     $("panel").addEventListener("click", (event) => {
       const link = event.target.closest("[data-to]");
@@ -152,5 +163,5 @@ const Panel = (() => {
     });
   }
 
-  return { draw, start, copy, when };
+  return { draw, start, busy, copy, when };
 })();

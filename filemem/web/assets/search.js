@@ -3,7 +3,8 @@
 
 const Search = (() => {
   const WAIT = 120; // ms without a key before the server is asked
-  const MOST = 50; // hits asked for
+  const MOST = 30; // hits asked for
+  const CLOSE = 0.5; // of the best score: what scores less is not shown
   const SHOWN = 9; // hits in the list below the field
   let matches = null; // ids while something is looked for
   let hits = []; // [{id, score, snippet}], best first
@@ -33,7 +34,8 @@ const Search = (() => {
     try {
       const answer = Data.facts.static ? miniSearch(q) : await Data.ask("search", { q, limit: MOST }, { signal: asked.signal });
       if (q !== State.now.q) return;
-      hits = answer.hits.filter((hit) => Data.get(hit.id));
+      const least = (answer.hits[0]?.score || 0) * CLOSE;
+      hits = answer.hits.filter((hit) => Data.get(hit.id) && hit.score >= least);
       note = answer.note || "";
       matches = new Set([...matches, ...hits.map((hit) => hit.id)]);
       App.refresh("matches");
@@ -78,7 +80,7 @@ const Search = (() => {
         Dom.icon(Data.kind(row)), Dom.h("span", { class: "hit-title", dir: "auto" }, row.title),
         Dom.h("time", {}, State.day(row.t)), hit.snippet && Dom.h("span", { class: "hit-text", dir: "auto" }, snippet(hit)));
     };
-    box.replaceChildren(...shown.map(option));
+    Dom.put(box, ...shown.map(option));
     if (open() && (note || !shown.length)) box.append(Dom.h("li", { class: "note", role: "option", "aria-disabled": "true", "aria-selected": "false" }, note || "No record has these words."));
     box.hidden = !box.childElementCount;
     field().setAttribute("aria-expanded", String(!box.hidden));

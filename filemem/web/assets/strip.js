@@ -11,7 +11,7 @@ const Strip = (() => {
   function draw() {
     const box = $("strip");
     const { clientWidth: wide, clientHeight: tall } = box;
-    if (!wide || !Data.decisions.length) return box.replaceChildren();
+    if (!wide || !Data.decisions.length) return Dom.put(box);
     x = d3.scaleUtc(Data.span.map((time) => new Date(time)), [2, wide - 2]);
     const bins = new Map();
     for (const row of Data.decisions) {
@@ -40,7 +40,7 @@ const Strip = (() => {
       s("rect", { class: "outside", x: 0, y: 0, width: Math.max(0, a), height: base }), s("rect", { class: "outside", x: b, y: 0, width: Math.max(0, wide - b), height: base }),
       s("rect", { class: "window", "data-part": "whole", x: a, y: 1, width: Math.max(8, b - a), height: base - 1, rx: 4 }),
       ...[a, b].map((at, i) => s("g", { class: "grip", "data-part": i ? "to" : "from", transform: `translate(${at},${base / 2})` }, s("rect", { class: "reach", x: -11, y: -base / 2, width: 22, height: base }), s("rect", { class: "bead", x: -3, y: -10, width: 6, height: 20, rx: 3 }))));
-    box.replaceChildren(picture);
+    Dom.put(box, picture);
   }
 
   const timeAt = (event) => Math.max(Data.span[0], Math.min(Data.span[1], +x.invert(event.clientX - $("strip").getBoundingClientRect().left)));

@@ -55,7 +55,7 @@ const Timeline = (() => {
       s("defs", {}, arrow), grid(), laneLayer, linkLayer, topLayer);
     drawn = new Map();
     nodes = new Map();
-    $("lanes").replaceChildren(svg);
+    Dom.put($("lanes"), svg);
     axis();
     inSight();
     paint();
@@ -82,7 +82,7 @@ const Timeline = (() => {
     for (const time of all) {
       picture.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 24, y2: AXIS }), s("text", { x: x(time), y: 21, "text-anchor": "middle", class: major(time, all) ? "tick major" : "tick" }, label(time)));
     }
-    $("axis-picture").replaceChildren(picture);
+    Dom.put($("axis-picture"), picture);
     asOf();
   }
 
@@ -123,7 +123,7 @@ const Timeline = (() => {
     const band = s("rect", { class: index % 2 ? "band odd" : "band", x: 0, y: lane.y, width, height: lane.height });
     const rule = s("line", { class: "rule", x1: 0, x2: width, y1: lane.y + lane.height, y2: lane.y + lane.height });
     const wide = gutter > 20;
-    const name = s("g", { class: "lane-name", role: "button", tabindex: 0, "data-lane": lane.name, "aria-label": `Lane ${lane.name}: ${State.now.lane ? "show all lanes" : "show only this one"}` },
+    const name = s("g", { class: "lane-name", role: "button", tabindex: 0, "data-lane": lane.name, "aria-pressed": String(Boolean(State.now.lane)) },
       s("rect", { class: "back", x: wide ? 8 : 2, y: lane.y + 6, width: wide ? gutter - 22 : width - 12, height: wide ? 40 : 24, rx: 6 }),
       s("text", { class: "name", x: wide ? 18 : 10, y: lane.y + 23 }, Dom.fit(lane.name, wide ? gutter - 48 : width / 2)),
       s("text", { class: "sub", x: wide ? 18 : width - 14, y: lane.y + (wide ? 39 : 23), "text-anchor": wide ? null : "end" }));
@@ -177,28 +177,38 @@ const Timeline = (() => {
     });
   }
 
-  /** An arrow from what was replaced to what replaced it. One that would run behind another mark is drawn with its chain alone. */
-  function link(oldId, newId) {
+  /** An arrow from what was replaced to what replaced it. One that would run behind another mark is left out until
+   *  its chain is selected: then all its arrows are drawn, bold, over the marks. */
+  function link(oldId, newId, bold = false) {
     const from = places.get(oldId);
     const to = places.get(newId);
     if (!from || !to) return null;
-    const between = lanes[to.lane].packed.marks.some((mark) => places.get(mark.row.id).y === to.y && mark.x > from.x - 1 && mark.x < to.x && mark.row.id !== oldId);
+    const way = Math.sign(to.y - from.y);
     let d;
-    if (from.y === to.y && !between) {
+    if (bold) {
+      const mid = (from.x + to.x) / 2;
+      const steep = to.x - from.x < 24;
+      d = steep && way ? `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}` : way ? `M${from.x} ${from.y + 8 * way}C${from.x} ${(from.y + to.y) / 2} ${mid} ${to.y} ${to.x - 9} ${to.y}` : `M${from.x + 4} ${from.y + 8}Q${mid} ${from.y + 22} ${to.x - 3} ${to.y + 9}`;
+    } else if (!way) {
       const start = from.x + Math.min(from.room, from.want) + 2;
-      if (to.x - start < 12) return null;
-      d = `M${start} ${from.y}H${to.x - 8}`;
-    } else if (from.y === to.y) {
-      d = `M${from.x} ${from.y + 7}C${from.x + 12} ${from.y + 20} ${to.x - 12} ${to.y + 20} ${to.x} ${to.y + 8}`;
+      d = to.x - start > 11 && `M${start} ${from.y}H${to.x - 8}`;
     } else {
-      const way = Math.sign(to.y - from.y);
-      const bend = Math.min(9, Math.abs(to.x - from.x) / 2);
-      d = to.x - from.x < 14
-        ? `M${from.x} ${from.y + 7 * way}L${to.x} ${to.y - 8 * way}`
-        : `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${to.x - 8}`;
+      const bend = Math.min(9, to.x - from.x);
+      d = to.x - from.x > 16 && `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${to.x - 8}`;
     }
-    const quiet = between || from.lane !== to.lane;
-    return s("path", { class: "link", d, "marker-end": "url(#arrow)", "data-from": oldId, "data-to": newId, "data-quiet": quiet });
+    if (!d || (!bold && blocked(from, to))) return null;
+    return s("path", { class: Data.accepted(to.row) ? "link" : "link maybe", d, "marker-end": "url(#arrow)", "data-from": oldId, "data-to": newId });
+  }
+
+  /** Whether another mark stands in the way of an arrow: down from the old one, then along the new one's line. */
+  function blocked(from, to) {
+    const [low, high] = [Math.min(from.y, to.y), Math.max(from.y, to.y)];
+    return lanes[to.lane].packed.marks.some(({ row, x: left, room }) => {
+      const { y } = places.get(row.id);
+      if (row.id === from.row.id || row.id === to.row.id) return false;
+      if (y === to.y) return left + room > from.x - 8 && left < to.x;
+      return y > low && y < high && left < from.x + 8 && left + room > from.x - 8;
+    });
   }
 
   /* ---- classes ---- */
@@ -244,12 +254,10 @@ const Timeline = (() => {
       for (const path of drawn.get(index).querySelectorAll(".link")) {
         const ends = [path.dataset.from, path.dataset.to];
         const clear = ends.every((each) => App.shown(Data.get(each)) && Data.there(Data.get(each)));
-        path.setAttribute("class", `link${ends.every((each) => chain.has(each)) ? " on" : clear ? "" : " dim"}${"quiet" in path.dataset ? " quiet" : ""}`);
+        path.classList.toggle("dim", !clear);
       }
     }
-    linkLayer.replaceChildren(...[...chain].flatMap((each) => Data.get(each).supersedes
-      .filter((old) => places.get(old) && places.get(each) && places.get(old).lane !== places.get(each).lane)
-      .map((old) => link(old, each)).filter(Boolean)));
+    Dom.put(linkLayer, [...chain].flatMap((each) => Data.get(each).supersedes.map((old) => link(old, each, true))));
     for (const path of linkLayer.children) path.classList.add("on");
     if (!svg.querySelector("[tabindex='0'][data-id]")) svg.querySelector("[data-id]")?.setAttribute("tabindex", 0);
     asOf();
@@ -373,7 +381,7 @@ const Timeline = (() => {
       tip.hidden = !row || row.id === State.now.id;
       if (tip.hidden) return;
       const by = [Data.KINDS[Data.kind(row)], State.day(row.t), row.who].filter(Boolean).join(" · ");
-      tip.replaceChildren(h("b", { dir: "auto" }, row.title), h("span", {}, by));
+      Dom.put(tip, h("b", { dir: "auto" }, row.title), h("span", {}, by));
       tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 360)}px`;
       tip.style.top = `${Math.min(event.clientY + 18, innerHeight - 90)}px`;
     });
