@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -76,41 +77,33 @@ def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any)
     from filemem.server import http
     from filemem.web.site import Site
 
-    site = Site(stated)
-    strict, token = _token(project, stated, "")
-    port = PORT if stated.port is None else stated.port
-    address = http.Address(port=port, token=token, lenient=not strict)
+    site, (address, shown) = Site(stated), _address(project, stated)
     try:
-        http.serve_beside(offer, calls, version, address, site, partial(_tell, site, address, True))
+        http.serve_beside(offer, calls, version, address, site, partial(_tell, site, address, shown))
     except FilememError as error:
         click.echo(f"filemem: no page is served: {error.told}", err=True)
 
 
-def _token(project: Project, stated: Any, given: str) -> tuple[str, str]:
-    """The token that every request needs, or "", and the one that writing needs: it is made where none is given."""
+def _address(project: Project, stated: Any, token: str = "", port: int | None = None, **where: Any) -> tuple[Any, bool]:
+    """Where to listen, and whether the token was made here, so that it must be shown: one that was given is known."""
     from filemem import config
+    from filemem.server.http import Address
 
-    strict = given or config.load(project.folder).token
-    return strict, strict or stated.token or secrets.token_urlsafe(24)
+    strict = token or config.load(project.folder).token
+    known = strict or stated.token
+    given = {"remote": bool(known), "token": known or secrets.token_urlsafe(24), "lenient": not strict, **where}
+    return Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
 
 
 def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
-    """Say where the page is, here and for `status`. A token is shown only where it was made here."""
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    page = f"http://{host}:{port}/viewer"
-    whole = f"{page}?token={address.token}"
-    click.echo(f"filemem: a page for people: {whole if shown else page}", err=True)
-    site.note(f"started on port {port}")
-    ask(lambda memory: _PUBLISHED.append(_publish(memory, whole if shown else page)))
-
-
-def _publish(memory: Memory, address: str) -> IO[str]:
+    """Say where the page is, here and for `status`."""
     from filemem.repo import served
 
-    return served.publish(memory.keeper.store.repo.private, address)
-
-
-_PUBLISHED: list[IO[str]] = []  # open for as long as this process serves
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    page = f"http://{host}:{port}/viewer" + (f"?token={address.token}" if shown else "")
+    click.echo(f"filemem: a page for people: {page}", err=True)
+    site.note(f"started on port {port}")
+    ask(lambda memory: memory.closing.append(served.publish(memory.keeper.store.repo.private, page).close))
 
 
 @click.command()
@@ -158,51 +151,40 @@ def web(
 
     Repo.discover(project.folder).close()  # without one it does not start
     offer, stated = offered(profile, prefix), config.web()
+    site = Site(stated)
     if phone and (token or names):
         raise BadInput("--phone has an address and a token of its own", "leave out --token and --name", field="phone")
-    site, chosen = Site(stated), next((one for one in (port, stated.port) if one is not None), PORT)
     if phone:
-        host = local_address() if host == "127.0.0.1" else host
-        address = http.Address(host, chosen, remote=True, token=secrets.token_urlsafe(24), alone=True)
-    else:
-        strict, known = _token(project, stated, token)
-        given = bool(strict or stated.token)
-        address = http.Address(host, chosen, remote=given, token=known, names=names, lenient=not strict)
+        token, host = secrets.token_urlsafe(24), local_address() if host == "127.0.0.1" else host
+    address, shown = _address(project, stated, token, port, host=host, names=names, alone=phone)
 
     def tell(port: int, ask: Any) -> None:
-        _tell(site, address, phone or not given, port, ask)
+        _tell(site, address, shown or phone, port, ask)
         for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
             click.echo(f"filemem: {line}", err=True)
         if phone:
-            _draw(f"http://{address.host}:{port}/viewer?token={address.token}")
+            import segno
+
+            page = f"http://{address.host}:{port}/viewer?token={address.token}"
+            segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+            sys.stderr.flush()
 
     http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
 
 
 def local_address() -> str:
-    """This machine's address in the local network. Raises BadInput: it has none, or the whole Internet reaches it."""
+    """This machine's address in the local network. Raises BadInput: it has none, or the Internet reaches it."""
     import ipaddress
     import socket
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # says by which address it would go there; nothing is sent
-            found = probe.getsockname()[0]
-        except OSError:
-            found = "127.0.0.1"
-    if ipaddress.ip_address(found).is_loopback:
-        raise BadInput("this machine is in no network", "join the one that the phone is in, or name --host", "phone")
-    if ipaddress.ip_address(found).is_global:
-        raise BadInput(f"{found} is reached from the Internet", "--phone is for a local network", field="phone")
-    return str(found)
-
-
-def _draw(address: str) -> None:
-    """Draw an address as a QR code."""
-    import segno
-
-    segno.make(address, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
-    sys.stderr.flush()
+    found = "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # says by which address it would go there; nothing is sent
+        found = probe.getsockname()[0]
+    if ipaddress.ip_address(found).is_loopback or ipaddress.ip_address(found).is_global:
+        told = f"this machine has no address of a local network, only {found}"
+        raise BadInput(told, "join the network that the phone is in, or name an address: --host", field="phone")
+    return found
 
 
 @click.command()
@@ -226,13 +208,8 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
     with project.memory() as memory:
         folder = project.here / out
         count = write_site(memory, folder, base)
-        told = {
-            "success": True,
-            "folder": str(folder),
-            "records": count,
-            "message": f"{count} records: {folder}/index.html",
-        }
-        emit(told, as_json, lambda answer: str(answer["message"]))
+        told = {"success": True, "folder": str(folder), "records": count}
+        emit(told, as_json, lambda answer: f"{answer['records']} records: {answer['folder']}/index.html")
 
 
 def _opener(project: Project) -> Callable[[], Memory]:

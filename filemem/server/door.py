@@ -156,10 +156,7 @@ class Door:
         return bool(self._token) and right and (reads or "origin" in headers)
 
     def _admitted(self, scope: Scope) -> Response | None:
-        """A page that is opened by its token goes on at the clean address, with a cookie that no script can read.
-
-        The cookie is not the token: whoever reads it in the browser's files cannot ask with it from elsewhere.
-        """
+        """A page that is opened by its token goes on at the clean address, with a cookie that no script can read."""
         asked = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
         if not (scope[TRUSTED] and scope["path"] in PAGES and "token" in dict(asked)):
             return None

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import uvicorn
@@ -84,12 +83,7 @@ def serve_beside(
     offer: Advertised, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
 ) -> None:
     """Serve the same, and the same memory, in a thread beside another transport: on this port or the next free one."""
-    listening = None
-    for port in range(address.port, min(address.port + NEXT, 65536)):
-        with suppress(Locked):
-            listening = listen(replace(address, port=port))
-            break
-    listening = listening or listen(replace(address, port=0))
+    listening = listen(address, NEXT)
     server = _made(offer, calls, version, address, listening, site)
     threading.Thread(target=server.run, args=([listening],), name="filemem-page", daemon=True).start()
     on_start(listening.getsockname()[1], calls.ask)
@@ -137,8 +131,8 @@ def application(
     return Door(inner, hosts, origins, address.token, site, strict=strict, cookie=f"filemem_{port}")
 
 
-def listen(address: Address) -> socket.socket:
-    """Open the listening socket."""
+def listen(address: Address, further: int = 0) -> socket.socket:
+    """Open the listening socket; where the port is taken, on one of so many `further` ones."""
     host, port = address.host, address.port
     if not is_loopback(host) and not (address.remote and address.token):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
@@ -153,6 +147,8 @@ def listen(address: Address) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
+        if error.errno == errno.EADDRINUSE and further:
+            return listen(replace(address, port=port + 1), further - 1)
         if error.errno == errno.EADDRINUSE:
             raise Locked(f"port {port} of {host} is in use", "end the other program or choose another port") from error
         raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", field="host") from error

@@ -91,8 +91,25 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
         yield one["page"], _page(told["name"], record, known, {"Earlier": before, "Later": after})
         yield one["page"].replace("index.html", "record.js"), b"viewerRecord(" + _json(record) + b");\n"
     if base:
-        yield "sitemap.xml", "\n".join(_sitemap(base, rows)).encode()
-        yield "feed.xml", "\n".join(_feed(told, rows[: -FED - 1 : -1], base)).encode()
+        news = [
+            {**_xml(one), "where": escape(base + one["page"]), "at": format_time(one.get("created", 0))} for one in rows
+        ]
+        about = {**_xml(told), "home": escape(base), "now": format_time(last)}
+        yield "sitemap.xml", _filled("sitemap.xml", news, about)
+        yield "feed.xml", _filled("feed.xml", news[: -FED - 1 : -1], about)
+
+
+def _filled(name: str, rows: Iterable[Mapping[str, str]], values: Mapping[str, str]) -> bytes:
+    """A template with its values, and its second part once for each row."""
+    frame, _, one = (_TEMPLATES / name).read_text("utf-8").partition("%%\n")
+    told = "\n".join(map(Template(one).substitute, rows))
+    return Template(frame).substitute(values, rows=told).encode("utf-8", "replace")
+
+
+def _xml(values: Answer) -> dict[str, str]:
+    """The texts among some values, as XML can hold them."""
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    return {name: escape(re.sub("[\x00-\x1f\ufffe\uffff]", "", text)) for name, text in texts.items()}
 
 
 def slug(record_id: str) -> str:
@@ -124,11 +141,9 @@ def _index(told: Answer, rows: Iterable[Answer]) -> bytes:
 
 def _page(name: str, record: Answer, known: Rows, around: Mapping[str, Answer | None]) -> bytes:
     """The page of one record."""
-    template = Template((_TEMPLATES / "record.html").read_text("utf-8"))
-    links = (f"<span>{word}: {_link(one['id'], known)}</span>" for word, one in around.items() if one)
+    near = ({"word": word, "link": _link(one["id"], known)} for word, one in around.items() if one)
     plain = {"title": escape(record["title"]), "name": escape(name), "id": quote(record["id"])}
-    body, near = "\n".join(_body(record, known)), "\n".join(links)
-    return template.substitute(plain, body=body, neighbours=near, **_state(record)).encode()
+    return _filled("record.html", near, {**plain, **_state(record), "body": "\n".join(_body(record, known))})
 
 
 def _state(record: Answer) -> dict[str, str]:
@@ -186,27 +201,3 @@ def _llms(told: Answer, rows: Iterable[Answer], base: str) -> Parts:
         parts[part].append(f"- [{title}]({base}{one['page']}): {' '.join(about.split())}")
     yield from ("\n".join((f"\n## {title}\n", *found)) for title, found in parts.items() if found)
     yield ""
-
-
-def _sitemap(base: str, rows: Iterable[Answer]) -> Parts:
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
-    yield from (f"<url><loc>{escape(base + one)}</loc></url>" for one in ("", *(one["page"] for one in rows)))
-    yield "</urlset>\n"
-
-
-def _feed(told: Answer, rows: Iterable[Answer], base: str) -> Parts:
-    """The newest records as Atom."""
-    name, home = _xml(told["name"]), escape(base)
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">'
-    yield f'<title>{name}: project memory</title><id>{home}</id><link rel="self" href="{home}feed.xml"/>'
-    yield f"<updated>{format_time(told['now'])}</updated><author><name>{name}</name></author>"
-    for one in rows:
-        where, at = escape(base + one["page"]), format_time(one.get("created", 0))
-        yield f'<entry><title>{_xml(one["title"])}</title><id>{where}</id><link href="{where}"/>'
-        yield f"<updated>{at}</updated><summary>{_xml(one['words'])}</summary></entry>"
-    yield "</feed>\n"
-
-
-def _xml(text: str) -> str:
-    """Text that XML can hold."""
-    return escape("".join(one for one in text if one >= " " and one not in "\ufffe\uffff"))

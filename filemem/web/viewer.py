@@ -22,14 +22,14 @@ from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
 from filemem.memory.hits import INVERSE
 from filemem.memory.overview import is_open
-from filemem.record import CHECKPOINT, DECISION, Record
+from filemem.record import DECISION, Record
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Row
-    from filemem.query import Snippet
+    from filemem.query import Hit, Snippet
 
 ASSETS = Path(__file__).parent / "assets"
 FOUND, NEAR, SIMILAR, LIKE = 100, 6, 5, 0.4  # hits of a search, near decisions, similar ones, and from which value on
@@ -37,6 +37,17 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_STATED = ("builds_on", "debates", "synthesizes")
+_OF_NODE = "id type title created outcome affects tags agent kind branch".split()  # noqa: SIM905
+_OF_ROW = "path superseded_by supersedes live forked".split()  # noqa: SIM905
+_WHOLE = "rejected? limitation? confidence? decided_by? open_files? facts? concepts? files_read? files_modified?"
+_PARTS = {  # what the page calls it -> kinds of effects
+    "added": ("new",),
+    "replaced": ("superseded",),
+    "changed": ("accepted", "outcome", "revised"),
+    "forked": ("forked",),
+    "gone": ("removed",),
+}
 _MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
 _FOLDERS = re.compile(r"(?:^|/)(?:decisions|checkpoints|observations|\d{2,4})(?=/|$)")
 _ROWS: WeakKeyDictionary[Memory, tuple[str, Answer, bytes]] = WeakKeyDictionary()  # the last overview of each memory
@@ -74,37 +85,17 @@ def data(memory: Memory, arguments: Arguments) -> Told:
 def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
     """What there is to say of the whole memory, and its rows."""
     seen = memory.overview()
-    head = {"name": memory.work_tree.name, "branch": seen.branch, "head": seen.head, "branches": list(seen.branches)}
-    return head, [row(one) for one in seen.rows]
+    return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [*map(row, seen.rows)]
 
 
 def row(one: Row) -> Answer:
     """A record in a row; what is empty is left out."""
     node, decision = one.node, one.node.type == DECISION
-    edges = {kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in ("builds_on", "debates")}
-    edges["synthesizes"] = [[to, why] for name, to, why in node.edges if name == "synthesizes"]
-    told = {
-        "id": node.id,
-        "type": node.type,
-        "topic": node.topic if node.stated else "",
-        "title": node.title,
-        "created": node.created,
-        "status": node.status if decision else "",
-        "outcome": node.outcome,
-        "superseded_by": one.superseded_by,
-        "supersedes": one.supersedes,
-        **edges,
-        "affects": node.affects,
-        "tags": node.tags,
-        "area": area(node.path, node.tags, node.topic if decision else ""),
-        "who": one.who or node.agent,
-        "agent": node.agent,
-        "path": one.path,
-        "kind": node.kind,
-        "branch": node.branch,
-        "live": one.live,
-        "forked": one.forked,
-    }
+    told: Answer = {kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in _STATED}
+    told |= {name: getattr(node, name) for name in _OF_NODE} | {name: getattr(one, name) for name in _OF_ROW}
+    told["area"] = area(node.path, node.tags, node.topic if decision else "")
+    told |= {"topic": node.topic if node.stated else "", "status": node.status if decision else ""}
+    told["who"] = one.who or node.agent
     return {name: value for name, value in told.items() if value}
 
 
@@ -122,53 +113,47 @@ def record(memory: Memory, arguments: Arguments) -> Answer:
 def whole(memory: Memory, found: Detail) -> Answer:
     """All that the page shows of a record."""
     hit, one = found.hit, found.hit.record
-    shown = present.hit(hit, whole=True, edited=memory.edited(hit))
     likely = alike(memory, hit, SIMILAR, LIKE) if one.type == DECISION else []
+    texts = {"text_html": one.text, "next_steps_html": one.next_steps}
+    if one.type == DECISION:
+        texts = {"decision_html": one.decision, "reasoning_html": one.text}
+    shown = present.hit(hit, whole=True, edited=memory.edited(hit))
     told = {
         "version": found.version,
         "note": shown.get("note"),
         "evidence": shown.get("evidence"),
-        "decision": one.decision,
-        "decision_html": html(one.decision) if one.type == DECISION else "",
-        "reasoning_html": html(one.text) if one.type == DECISION else "",
-        "text_html": html(one.text) if one.type != DECISION else "",
-        "next_steps_html": html(one.next_steps) if one.type == CHECKPOINT else "",
-        **present.fields(one, "rejected limitation confidence decided_by open_files facts concepts files_read"),
-        **present.fields(one, "files_modified"),
+        **present.fields(one, _WHOLE),
+        **{name: html(text) for name, text in texts.items() if text},
         "outcomes": [made._asdict() for made in one.outcomes],
-        "chain": [made.id for made in found.chain] if len(found.chain) > 1 else [],
-        "related": list(_related(found)),
-        "similar": [
-            {"id": other.id, "title": other.title, "score": round(score, 2)}
-            for other, score in likely
-            if _everybody(other.record)
-        ],
+        "chain": [made.id for made in found.chain[:-1] and found.chain],
+        "related": [_edge(*edge, found.titles) for edge in _edges(found) if edge[1] in found.titles],
+        "similar": [{**present.fields(other, "id title"), "score": score} for other, score in likely if _open(other)],
         "governed": [made._asdict() for made in found.governed],
-        "commits": [
-            {"id": made.id, "who": made.author, "agent": made.agent, "when": made.at, "subject": made.subject}
-            for made in found.commits
-        ],
+        "commits": [present.fields(made, "id who=author agent? when=at subject") for made in found.commits],
     }
-    return {**row(found.row), **{name: value for name, value in told.items() if value not in ("", None, [], ())}}
+    return {**row(found.row), **{name: value for name, value in told.items() if value}}
 
 
-def _related(found: Detail) -> Iterable[Answer]:
-    """Every edge, from this record and `in` to it, with the reason that is stated."""
-    edges = [("supersedes", one, "", False) for one in found.row.supersedes]
-    edges += [("supersedes", one, "", True) for one in found.row.superseded_by]
-    edges += [(edge.kind, edge.target, edge.reason, False) for edge in found.hit.related if edge.kind in _STATED]
+def _edges(found: Detail) -> Iterable[tuple[str, str, str, bool]]:
+    """Every edge: its kind, the other record, the reason that is stated, and whether it leads to this record."""
+    yield from (("supersedes", one, "", False) for one in found.row.supersedes)
+    yield from (("supersedes", one, "", True) for one in found.row.superseded_by)
     turned = {word: kind for kind, word in INVERSE.items() if kind in _STATED}
-    edges += [(turned[edge.kind], edge.target, edge.reason, True) for edge in found.hit.related if edge.kind in turned]
-    for kind, target, reason, inwards in edges:
-        if target in found.titles:
-            yield {"kind": kind, "id": target, "title": found.titles[target], "reason": reason, "in": inwards}
+    for edge in found.hit.related:
+        if edge.kind in _STATED or edge.kind in turned:
+            yield turned.get(edge.kind, edge.kind), edge.target, edge.reason, edge.kind in turned
 
 
-_STATED = ("builds_on", "debates", "synthesizes")
+def _edge(kind: str, target: str, reason: str, inwards: bool, titles: dict[str, str]) -> Answer:
+    return {"kind": kind, "id": target, "title": titles[target], "reason": reason, "in": inwards}
 
 
 def _everybody(one: Record) -> bool:
     return is_open(Node.of_record(one))
+
+
+def _open(hit: Hit) -> bool:
+    return _everybody(hit.record)
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
@@ -199,22 +184,13 @@ def compare(memory: Memory, arguments: Arguments) -> Answer:
     """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
     branch = arguments.get("branch", "")
     told = present.comparison(memory.diff(f"...{branch}" if branch else ""))
-    ids: dict[str, list[str]] = {part: [] for part in _PARTS}
-    for effect in told["effects"]:
-        part = next((name for name, kinds in _PARTS.items() if effect["kind"] in kinds), "")
-        ids.get(part, []).append(effect.get("id") or effect["topic"])
+    ids = {
+        part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
+        for part, kinds in _PARTS.items()
+    }
     lacking = {*ids["added"]} - {one.node.id for one in memory.overview().rows}
     there = memory.at(told["head"]["commit"]).overview().rows if lacking else ()
     return {**told, **ids, "records": [row(one) for one in there if one.node.id in lacking]}
-
-
-_PARTS = {  # what the page calls it -> kinds of effects
-    "added": ("new",),
-    "replaced": ("superseded",),
-    "changed": ("accepted", "outcome", "revised"),
-    "forked": ("forked",),
-    "gone": ("removed",),
-}
 
 
 def brief(memory: Memory, arguments: Arguments) -> Answer:

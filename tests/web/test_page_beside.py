@@ -29,7 +29,8 @@ def beside(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[str], Ser
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environment = {**os.environ, "MAMA_SERVER_PORT": str(port)}
     with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin is not None
+        assert process.stderr is not None
         told = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/viewer\?token=(\S+)", told)
         assert found, told
@@ -55,7 +56,8 @@ def test_the_page_beside_mcp(tmp_path: Path) -> None:
             assert first.get("/viewer").status == 200
             assert first.post("/viewer/save", topic="a", decision="Both", reasoning="x").status == 200
             assert "Both" in second.get("/viewer/data").text
-            assert one.stdin and one.stdout
+            assert one.stdin is not None
+            assert one.stdout is not None
             hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
             one.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n")
             one.stdin.flush()
@@ -82,7 +84,7 @@ def test_a_phone_has_an_address_and_a_token_of_its_own(tmp_path: Path) -> None:
     with serving(folder, {"FILEMEM_TOKEN": "0123456789abcdef0123"}, command, lines=4) as server:
         assert "no encryption" in server.told
         assert "█" in server.told or "▀" in server.told
-        assert server.token and server.token != "0123456789abcdef0123"
+        assert server.token not in ("", "0123456789abcdef0123")
         assert server.get("/viewer").status == server.get("/viewer/data").status == 401
         cookie = server.get("/viewer", token=server.token).headers["set-cookie"].partition(";")[0]
         own = {"Cookie": cookie, "Content-Type": "application/json", "Origin": f"http://127.0.0.2:{server.port}"}

@@ -215,6 +215,9 @@ def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: di
                 assert running.ask("GET", address, None, bearer).status != 401
             elif entry.writes:
                 assert running.ask("POST", path, {}, JSON).status == 401
-        assert (running.get("/viewer").status, running.get("/viewer", token=GIVEN).status) == (401 if strict else 200, 303)
+        assert (running.get("/viewer").status, running.get("/viewer", token=GIVEN).status) == (
+            401 if strict else 200,
+            303,
+        )
         assert (running.get("/health").status == 401) == strict
         assert running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status == 200

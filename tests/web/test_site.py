@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -44,7 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(folder, "config", "user.name", "Bob Doe <bob@example.org>")
     save("caching", "Use an LRU cache", "--builds-on", old)
     ok(folder, "update", old, "--outcome", "failed", "--reason", "too slow")
-    write(folder / "memory/decisions/odd.md", f"---\nid: ../../odd {HOSTILE}\ntopic: odd\n---\n# Odd {HOSTILE}\n\n{HOSTILE}\n")
+    write(
+        folder / "memory/decisions/odd.md",
+        f"---\nid: ../../odd {HOSTILE}\ntopic: odd\n---\n# Odd {HOSTILE}\n\n{HOSTILE}\n",
+    )
     write(folder / "memory/private/decisions/a.md", "---\ntopic: pay\n---\n# Pay Ann twice\n")
     ok(folder, "save", "checkpoint", "--summary", "Half done", "--next-steps", "The other half")
     return folder
@@ -62,7 +65,7 @@ def test_twice_the_same(folder: Path, tmp_path: Path) -> None:
     assert first == files(tmp_path / "a") == files(tmp_path / "b")
     for name in ("sitemap.xml", "feed.xml"):
         links = re.findall(r"https://example.org/memory/([^<\"]*)", (tmp_path / "a" / name).read_text(encoding="utf-8"))
-        ElementTree.parse(tmp_path / "a" / name)
+        ET.parse(tmp_path / "a" / name)
         assert links
         assert not [one for one in links if one and one not in first]
 
@@ -76,7 +79,7 @@ def test_every_page_reads_without_script_and_every_link_resolves(folder: Path, t
     for page in (out / "index.html", *pages):
         links = Links(page)
         assert not {"img", "iframe"} & {*links.tags}
-        assert page.name == "index.html" and (page.parent == out or "script" not in links.tags)
+        assert page.parent == out or "script" not in links.tags
         for link in links.found:
             assert not urlsplit(link).scheme, link
             assert (page.parent / unquote(urlsplit(link).path)).is_file(), link
@@ -90,7 +93,9 @@ def test_every_page_reads_without_script_and_every_link_resolves(folder: Path, t
 def test_the_page_has_its_data_in_it(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ok(folder, "site", str(out))
-    inlined = re.search(r'<script type="application/json" id="data">(.*?)</script>', (out / "index.html").read_text("utf-8"))
+    inlined = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', (out / "index.html").read_text("utf-8")
+    )
     assert inlined
     data = json.loads(inlined[1])
     assert data == json.loads((out / "data.json").read_bytes())

@@ -1,4 +1,4 @@
-"""What the page is sent and what it changes: who may ask, that nothing stored can act, and that it equals the commands."""
+"""What the page is sent and what it changes: who may ask, that nothing stored can act, that it equals the commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from filemem.errors import NotFound
 from filemem.memory import Memory
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, until
@@ -132,7 +133,7 @@ def test_hostile_text_is_only_text(server: Server) -> None:
     one = saved(server, topic=f"x {HOSTILE}", decision=HOSTILE, reasoning=BODY)["id"]
     told = server.get("/viewer/record", id=one).body
     html = told["reasoning_html"] + told["decision_html"]
-    for bad in ("<script", "<img", "</title", "<a href=\"javascript", "<a href=\"..", "src="):
+    for bad in ("<script", "<img", "</title", '<a href="javascript', '<a href="..', "src="):
         assert bad not in html.replace("src=x", "").replace("src/", "")
     assert '<a href="https://example.org/a">docs</a>' in html
     assert "<td>1</td>" in html
@@ -197,7 +198,9 @@ def test_what_an_agent_saves_is_told_at_once(server: Server) -> None:
     assert stream.headers["Content-Type"].startswith("text/event-stream")
     version = _version(stream)
     assert version == server.get("/viewer/data").body["version"]
-    assert cli(server.folder, "save", "decision", "--topic", "news", "--decision", "Tell", "--reasoning", "Soon").code == 0
+    assert (
+        cli(server.folder, "save", "decision", "--topic", "news", "--decision", "Tell", "--reasoning", "Soon").code == 0
+    )
     while _version(stream) == version:  # the first look of the watcher may say what is known
         pass
     assert "Tell" in [one["title"] for one in rows(server).values()]
@@ -246,7 +249,7 @@ def test_what_is_not_for_everybody_is_nowhere(tmp_path: Path) -> None:
     for seen in ("private", "department"):
         write(folder / f"memory/observations/{seen}.md", secret.format(seen))
     with Memory.open(folder) as memory:
-        answers = [
+        answers: list[Any] = [
             viewer.data(memory, {"can_write": False}).body,
             viewer.search(memory, {"q": "Ann paid twice"}),
             viewer.near(memory, {"topic": "pay", "decision": "Ann twice"}),
@@ -255,7 +258,7 @@ def test_what_is_not_for_everybody_is_nowhere(tmp_path: Path) -> None:
         assert not [one for one in answers if "twice" in str(one) or "Ann" in str(one)]
         assert answers[3]["live"]
         for title in ("Pay Ann twice", "Ann is paid twice"):
-            with pytest.raises(viewer.NotFound):
+            with pytest.raises(NotFound):
                 viewer.record(memory, {"id": title})
 
 
