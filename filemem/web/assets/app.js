@@ -196,7 +196,8 @@ const App = (() => {
 
   function keys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || $("dialog").open) return;
-    if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName)) {
+    const closed = event.target.closest("dialog:not([open])"); // a field may keep the focus for a moment after its window has closed
+    if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) && !closed) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
