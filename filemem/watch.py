@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,9 @@ class Watcher:
             if batch or quiet:
                 full = len(batch) > LARGE or (quiet and now >= self._next_full)
                 self._look(full=full, hints=[path for _, path in batch])
-            if idle > IDLE:
+            with suppress(FilememError, OSError):  # the next question says what is wrong
+                self.memory.keeper.announce()
+            if idle > IDLE and not self.memory.keeper.listeners:
                 self.memory.rest()
             if _identity(root) != watched:
                 return

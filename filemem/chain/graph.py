@@ -35,6 +35,10 @@ class Node(NamedTuple):
     slug: str = ""  # what else the header says that it goes by
     affects: tuple[str, ...] = ()  # the paths and globs that it governs
     branch: str = ""  # of a checkpoint
+    tags: tuple[str, ...] = ()
+    kind: str = ""  # of an observation
+    agent: str = ""
+    closed: bool = False  # it is not meant for all who have the repository: private, or a department's
 
     @property
     def key(self) -> str:
@@ -103,6 +107,10 @@ class Node(NamedTuple):
             slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
             affects=record.affects,
             branch=record.branch,
+            tags=record.tags,
+            kind=record.kind,
+            agent=record.agent,
+            closed=record.visibility in ("private", "department"),
         )
 
 

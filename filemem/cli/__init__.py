@@ -33,7 +33,8 @@ _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why brief hook",
     "gate": "diff check",
-    "care": "init sync status index serve web",
+    "care": "init sync status index",
+    "serve": "serve web site",
     "doctor": "doctor",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
@@ -90,6 +91,7 @@ Set up and look after:
   index       Update the search index, or rebuild it
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
+  site        Write the page and all records as static files
   hook        Answer an event of a coding agent
 
 Other names: show for get, log for history, list for topics, delete for forget.

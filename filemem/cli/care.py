@@ -1,22 +1,14 @@
-"""Commands that set up, maintain and serve: init, index, sync, status, serve, web."""
+"""Commands that set up and maintain: init, index, sync, status."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, as_json, many, pass_project, tool
+from filemem.cli.options import Fields, as_json, pass_project, tool
 from filemem.cli.project import Project, emit
 from filemem.cli.project import status as show_status
-
-if TYPE_CHECKING:
-    from filemem.memory import Memory
-
-PATIENCE = 1.0  # seconds that the first call waits for the first look at the files, which goes on beside
 
 
 @click.command()
@@ -125,126 +117,3 @@ def status(project: Project, as_json: bool, verbose: bool) -> None:
       filemem status
     """
     show_status(project, as_json, verbose=verbose)
-
-
-_profile = click.option(
-    "--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md."
-)
-_prefix = click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
-
-
-@click.command()
-@_profile
-@_prefix
-@click.option("--config", type=click.Path(path_type=Path), help="A settings file of powermem; its user_id is taken.")
-@click.option("--env", type=click.Path(path_type=Path), help="A file of variables; what FILEMEM_... it sets is taken.")
-@pass_project
-def serve(project: Project, profile: str, prefix: str, config: Path | None, env: Path | None) -> None:
-    """Serve this project's memory over MCP on standard input and output. `filemem web` serves it over HTTP.
-
-    Outside a Git repository it serves your personal memory, a repository in your data folder made at the first save.
-    `filemem --personal serve` serves that one anywhere; `filemem -C DIR serve` serves the memory of DIR or none.
-
-    \b
-    Examples:
-      filemem serve
-      filemem serve --profile powermem
-    """
-    from filemem import VERSION, server
-    from filemem import config as settings
-    from filemem.cli import personal
-    from filemem.dialects.tool import profile as offered
-
-    told = [settings.environment_file(env)] if env else []
-    user, further = settings.powermem_file(config) if config else ("", "")
-    told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
-    for line in filter(None, (*told, settings.web().unneeded)):
-        click.echo(f"filemem: {line}", err=True)
-    if sys.stdin.isatty():
-        waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
-        click.echo(f"filemem: {waits}", err=True)
-    opener = personal.opener(project, _opener(project), user)
-    server.serve_stdio(offered(profile, prefix), opener, version=VERSION, on_crash=_report)
-
-
-@click.command()
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; off loopback a token is needed."
-)
-@click.option("--port", type=int, help="TCP port; 0 takes a free one.  [default: MAMA_SERVER_PORT, or 3847]")
-@click.option("--token", default="", help="What every request must carry; other users see it here: see FILEMEM_TOKEN.")
-@many("--name", "names", help="A further host name by which clients call this machine.")
-@_profile
-@_prefix
-@pass_project
-def web(
-    project: Project, host: str, port: int | None, token: str, names: tuple[str, ...], profile: str, prefix: str
-) -> None:
-    """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
-
-    Only programs on this machine may connect, and requests that write need the token in the address printed at the
-    start. To listen on an address that other machines can reach, set a token of your own. There is no encryption, so
-    put a proxy or a tunnel in front.
-
-    \b
-    Examples:
-      filemem web
-      filemem web --port 8080
-      FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
-    """
-    import secrets
-
-    from filemem import VERSION, config
-    from filemem.dialects.tool import profile as offered
-    from filemem.repo import Repo
-    from filemem.server import http
-    from filemem.web.site import Site
-
-    Repo.discover(project.folder).close()  # without one it does not start
-    offer, stated = offered(profile, prefix), config.web()
-    strict = token or config.load(project.folder).token
-    known = strict or stated.token
-    token = known or secrets.token_urlsafe(24)
-    site = Site(stated)
-
-    def tell(port: int) -> None:
-        # A token that was made is shown here and nowhere else; one that was given is known.
-        page = f"http://{f'[{host}]' if ':' in host else host}:{port}/viewer{'' if known else f'?token={token}'}"
-        for line in filter(None, (f"a page for people: {page}", stated.unneeded)):
-            click.echo(f"filemem: {line}", err=True)
-        site.note(f"started on port {port}")
-
-    chosen = next((one for one in (port, stated.port) if one is not None), 3847)
-    address = http.Address(host, chosen, remote=bool(known), token=token, names=names, lenient=not strict)
-    http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
-
-
-def _opener(project: Project) -> Callable[[], Memory]:
-    """Return the function that opens the memory and its watcher at the first call."""
-
-    def opened() -> Memory:
-        from filemem.memory import Memory
-        from filemem.watch import Watcher
-
-        memory = Memory.open(project.folder, store=project.store, serving=True)
-        watcher = Watcher(memory)
-        # Where the newest files answer, the others take longer than anyone waits.
-        if memory.keeper.ask(lambda store: store.unread):
-            watcher.start(after=PATIENCE)
-        else:
-            watcher.start()
-            watcher.looked.wait(PATIENCE)
-        memory.closing.append(watcher.stop)
-        return memory
-
-    return opened
-
-
-def _report(tool: str, error: BaseException) -> None:
-    """Write a report of a defect; the server goes on."""
-    import traceback
-
-    from filemem.errors import crash_report
-
-    trace = "".join(traceback.format_exception(error))
-    click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)

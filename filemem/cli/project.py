@@ -150,6 +150,7 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         f"{store}: " + ", ".join(show.counted(counts[kind], kind) for kind in counts),
         f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}" if counts["decision"] else "",
         f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
+        *(f"page: {one}" for one in answer.get("pages", ())),
     ]
     if verbose:
         read = show.counted(index["records"], "record")

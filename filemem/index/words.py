@@ -49,7 +49,7 @@ _STOP_WORDS = (
     " there these they this those through to too until up very was we were what when where which while who whom why"
     " will with would you your s t ll re ve"
 )
-_VERSION = 8  # of what is read and kept: raised where documents have other texts
+_VERSION = 9  # of what is read and kept: raised where documents have other texts
 READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, [(name, *of[:2]) for name, of in FIELDS.items()])
 
 MUST, MUST_NOT, SHOULD = Occur.Must, Occur.MustNot, Occur.Should

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
+    from filemem.memory.overview import Detail, Overview
     from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
     from filemem.memory.sync import Synced
@@ -208,6 +209,15 @@ class Memory:
         words, most = fields.line("prefix", prefix), fields.whole("limit", limit, 1, MOST_HITS)
         skip = fields.whole("offset", offset, 0, MOST_PASSED)
         return self.keeper.read(lambda store: verbs.timeline.topics(store, words, limit=most, offset=skip))
+
+    def overview(self) -> Overview:
+        """A row for each record that is meant for all who have the repository, oldest first."""
+        return self.keeper.read(verbs.overview.overview)
+
+    def details(self, *ids: str) -> tuple[Detail, ...]:
+        """All that is known of some records, for pages about them. Raises NotFound, also for what is not for all."""
+        hits = self.get(*ids)
+        return self.keeper.ask(lambda store: tuple(verbs.overview.detail(store, hit) for hit in hits))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import threading
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
@@ -137,7 +138,9 @@ class Keeper:
         self.looks = False  # whether to look before each question, where no watcher does
         self.trouble: str | None = None  # why the last look failed, if it did
         self.asked = 0.0  # when the last call ended, as `time.monotonic` has it; 0: none was made
+        self.listeners: list[Callable[[str], None]] = []  # called by `announce`
         self._progress = progress
+        self._state = ""  # what was announced last
         self._newest: Store | None = None  # answers while a server builds its first index
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
 
@@ -149,6 +152,19 @@ class Keeper:
             unbuilt += f"; until then only the newest {FIRST} records are searched, {self._newest.unread:,} are not"
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
+
+    @property
+    def state(self) -> str:
+        """A word that is another one as soon as answers may be: after a save, an edit, a checkout. It takes no lock."""
+        told = f"{self.store.index.state} {self.store.repo.head()} {self.store.branch}"
+        return f"{zlib.crc32(told.encode()):08x}"
+
+    def announce(self) -> None:
+        """Call the listeners with the state if it is another one than at the last call. A watcher calls this often."""
+        if self.listeners and (state := self.state) != self._state:
+            self._state = state
+            for listener in tuple(self.listeners):
+                listener(state)
 
     def finish(self) -> None:
         """Finish the saves in the journal."""

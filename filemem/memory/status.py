@@ -19,6 +19,7 @@ from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
 from filemem.repo.journal import pending
+from filemem.repo.served import addresses
 
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
@@ -77,6 +78,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "commit": changed and f"{call} add {place} && {call} commit {place}",
         "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
         "incomplete": store.repo.incomplete(),
+        "pages": addresses(store.repo.private),
         "left": left_to_user(store, "decisions/a.md", DECISION),
     }
     return {**found, **{name: value for name, value in more.items() if value}}

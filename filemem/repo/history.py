@@ -153,6 +153,16 @@ class History:
         return {path: found[-1].commit.at for path, found in self.touches(paths, tip).items() if found}
 
     @_answering
+    def authors(self, tip: str = "HEAD") -> dict[str, str]:
+        """Who first committed each file that was ever there, also under a former name; one question for all."""
+        reached, found = self._reach(tip), dict[str, str]()
+        asked = "select n, kind, path, before, author from touched join commits using (n) order by n"
+        for n, kind, path, before, author in self._db.execute(asked):
+            if n in reached and kind in "AR":
+                found[path] = found.get(before, author) if kind == "R" else author
+        return found
+
+    @_answering
     def landed(self, paths: Iterable[str], tip: str) -> dict[str, Commit]:
         """The commit that brought each file to a branch: its own first commit, or the merge that took that in."""
         firsts = {path: found[-1].commit.id for path, found in self.touches(paths, tip).items() if found}

@@ -21,8 +21,18 @@ if TYPE_CHECKING:
     from filemem.server.sdk import Calls, OnCrash, OpenMemory
 
 
-def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_crash: OnCrash | None = None) -> None:
-    """Serve MCP over standard input and output until the input ends, in the main thread; then end the process."""
+def serve_stdio(
+    offer: Advertised,
+    open_memory: OpenMemory,
+    *,
+    version: str,
+    on_crash: OnCrash | None = None,
+    beside: Callable[[Calls], None] | None = None,
+) -> None:
+    """Serve MCP over standard input and output until the input ends, in the main thread; then end the process.
+
+    `beside` starts what else serves the same memory; then nothing waits for the first request.
+    """
     wire = claim_stdio()
     for number in deadly_signals():
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -34,12 +44,16 @@ def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_
         from filemem.server import sdk
 
         made.append(sdk.Calls(offer.dialect, open_memory, on_crash or sdk.log_crash))
+        if beside:
+            beside(made[0])
         made[0].prepare()
         from filemem.server import stdio  # noqa: F401  beside the opening
 
     ahead = threading.Thread(target=prepare, daemon=True)
+    if beside:
+        ahead.start()
     try:
-        handed_over = _listen(front, wire, messages, ahead.start)
+        handed_over = _listen(front, wire, messages, ahead.start if not beside else lambda: None)
     except BrokenPipeError:
         return
     if handed_over is None:

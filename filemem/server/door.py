@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl, urlencode
 
-from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, cookie_parser
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 DRAINED = 64 * 1024 * 1024  # bytes of the body of a refused request that are taken and dropped
 MCP = "/mcp"
+PAGES = ("/", "/viewer")  # what people open: there a token in the address becomes a cookie
+TRUSTED = "can_write"  # in the scope of a request: whether it showed the token
 _JSON = "application/json"
+_NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 _TOKEN = "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server printed at its start"  # noqa: S105
 _STRANGER = f"a token is required: {_TOKEN}"
 _WRONG = f"this token is not the one of this server: {_TOKEN}"
@@ -82,9 +85,12 @@ class Door:
         site: Site | None = None,
         *,
         strict: bool = True,
+        cookie: str = "filemem",
     ) -> None:
         self._app, self._hosts, self._origins = app, hosts, origins
         self._token, self._strict = token.encode(), strict
+        self._cookie = cookie  # browsers do not tell ports apart, so each server has a name of its own
+        self._secret = hmac.new(self._token, b"cookie of the page", "sha256").hexdigest()
         self._site: Site = site or Nothing()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,7 +115,7 @@ class Door:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
-        refusal = self._caller(scope, headers) or self._request(scope, headers)
+        refusal = self._caller(scope, headers) or self._request(scope, headers) or self._admitted(scope)
         if refusal is not None:
             return await _refuse(refusal, scope, receive, send)
         try:
@@ -131,22 +137,34 @@ class Door:
         if "sec-fetch-site" in headers and headers.get("sec-fetch-site", "") not in ("same-origin", "none"):
             return self._no(scope, 403, "other sites may not ask here")
         # Without a token nothing of a site can be written at all.
-        needed = (self._strict and self._token) or self._site.writes(scope["method"], scope["path"])
-        if needed and not self._knows_token(scope, headers):
-            given = "authorization" in headers or b"token=" in scope.get("query_string", b"")
-            return self._no(scope, 401, _WRONG if given else _STRANGER, {"WWW-Authenticate": "Bearer"})
+        writes, named = self._site.writes(scope["method"], scope["path"]), _tokens(scope, headers)
+        page = scope["path"] in PAGES and b"token=" in scope.get("query_string", b"") and self._token
+        scope[TRUSTED] = self._knows_token(named) if named else self._knows_cookie(scope, headers, writes)
+        if ((self._strict and self._token) or writes or page) and not scope[TRUSTED]:
+            return self._no(scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"})
         return None
 
-    def _knows_token(self, scope: Scope, headers: _Headers) -> bool:
-        """Whether the token is in the header or, without such a header, in the address; only one may be given."""
-        if "authorization" in headers:
-            scheme, _, given = headers.get("authorization", "").partition(" ")
-            named = [given.strip()] if scheme.lower() == "bearer" else []
-        else:
-            asked = scope.get("query_string", b"").decode("latin-1")
-            named = parse_qs(asked, encoding="latin-1").get("token", [])
+    def _knows_token(self, named: Sequence[str]) -> bool:
+        """Whether the token is what a request names; only one may be given."""
         right = [hmac.compare_digest(one.encode("utf-8", "replace"), self._token) for one in named]
         return bool(self._token) and right == [True]
+
+    def _knows_cookie(self, scope: Scope, headers: _Headers, writes: bool) -> bool:
+        """Whether a page of ours asks: by our cookie and, to write, from our own Origin, which the browser states."""
+        given = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
+        right = hmac.compare_digest(given.encode("utf-8", "replace"), self._secret.encode())
+        reads = scope["method"] in ("GET", "HEAD") and not writes
+        return bool(self._token) and right and (reads or "origin" in headers)
+
+    def _admitted(self, scope: Scope) -> Response | None:
+        """A page that is opened by its token goes on at the clean address, with a cookie that no script can read."""
+        asked = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
+        if not (scope[TRUSTED] and scope["path"] in PAGES and "token" in dict(asked)):
+            return None
+        rest = urlencode([one for one in asked if one[0] != "token"])
+        cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
+        headers = {"Location": f"{scope['path']}{'?' if rest else ''}{rest}", "Set-Cookie": cookie, **_NO_STORE}
+        return Response(status_code=303, headers=headers)
 
     def _request(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
         allowed = _OWN.get(scope["path"]) or self._site.methods(scope["path"])
@@ -165,6 +183,15 @@ class Door:
         return JSONResponse(words, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})})
 
 
+def _tokens(scope: Scope, headers: _Headers) -> list[str]:
+    """The tokens that a request names: in the header or, where there is none, in the address."""
+    if "authorization" in headers:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return [given.strip() if scheme.lower() == "bearer" else ""]
+    asked = scope.get("query_string", b"").decode("latin-1")
+    return parse_qs(asked, keep_blank_values=True, encoding="latin-1").get("token", [])
+
+
 def _headers(scope: Scope) -> _Headers:
     """The headers of a request by name; "" for a repeated one, since programs differ in which they use."""
     found: _Headers = {}
@@ -174,7 +201,7 @@ def _headers(scope: Scope) -> _Headers:
     return found
 
 
-async def _refuse(refusal: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
     """Refuse, and read what the client still sends: if the connection closes before that, it never reads the reason."""
 
     async def unended(message: Message) -> None:

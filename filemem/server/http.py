@@ -7,8 +7,9 @@ import ipaddress
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -22,10 +23,12 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
-from filemem.server.door import MCP, Door, Nothing, Site
+from filemem.server.door import MCP, Ask, Door, Nothing, Site
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
 from filemem.server.wire import deadly_signals
 
+NEXT = 100  # ports that are tried where one is taken
+OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
 
@@ -34,7 +37,8 @@ class Address:
     """Where to listen, and who may connect; `names`: further host names.
 
     `remote` allows an address off loopback, where every request needs the token, as bearer token or as `?token=`. On
-    loopback with `lenient`, only requests that write need it, and MCP does not.
+    loopback with `lenient`, only requests that write need it, and MCP does not. With `alone` the names of loopback are
+    refused.
     """
 
     host: str = "127.0.0.1"
@@ -43,10 +47,12 @@ class Address:
     token: str = ""
     names: tuple[str, ...] = ()
     lenient: bool = False
+    alone: bool = False
 
     def hosts(self, port: int) -> frozenset[str]:
         """The Host headers that we accept when listening on `port`."""
-        names = {"127.0.0.1", "localhost", "[::1]", _bracketed(self.host), *map(str.lower, self.names)}
+        local = () if self.alone else ("127.0.0.1", "localhost", "[::1]")
+        names = {*local, _bracketed(self.host), *map(str.lower, self.names)}
         return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
 
@@ -57,15 +63,37 @@ def serve(
     address: Address | None = None,
     on_crash: OnCrash | None = None,
     site: Site | None = None,
-    on_start: Callable[[int], None] = lambda _: None,
+    on_start: OnStart = lambda *_: None,
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
     address = address or Address()
     listening = listen(address)
-    port = listening.getsockname()[1]
     calls = Calls(offer.dialect, open_memory, on_crash or log_crash)
+    server = _made(offer, calls, version, address, listening, site)
+    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
+    sys.stderr.flush()
+    on_start(listening.getsockname()[1], calls.ask)
+    for number in deadly_signals():
+        if number not in HANDLED_SIGNALS:  # that the terminal hung up
+            signal.signal(number, server.handle_exit)
+    server.run(sockets=[listening])
+
+
+def serve_beside(
+    offer: Advertised, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
+) -> None:
+    """Serve the same, and the same memory, in a thread beside another transport: on this port or the next free one."""
+    listening = listen(address, NEXT)
+    server = _made(offer, calls, version, address, listening, site)
+    threading.Thread(target=server.run, args=([listening],), name="filemem-page", daemon=True).start()
+    on_start(listening.getsockname()[1], calls.ask)
+
+
+def _made(
+    offer: Advertised, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site | None
+) -> uvicorn.Server:
     config = uvicorn.Config(
-        application(offer, calls, version, address, port, site),
+        application(offer, calls, version, address, listening.getsockname()[1], site),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -77,14 +105,7 @@ def serve(
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )
-    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
-    sys.stderr.flush()
-    on_start(port)
-    server = uvicorn.Server(config)
-    for number in deadly_signals():
-        if number not in HANDLED_SIGNALS:  # that the terminal hung up
-            signal.signal(number, server.handle_exit)
-    server.run(sockets=[listening])
+    return uvicorn.Server(config)
 
 
 def application(
@@ -107,11 +128,11 @@ def application(
     routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
     strict = not (address.lenient and is_loopback(address.host))
-    return Door(inner, hosts, origins, address.token, site, strict=strict)
+    return Door(inner, hosts, origins, address.token, site, strict=strict, cookie=f"filemem_{port}")
 
 
-def listen(address: Address) -> socket.socket:
-    """Open the listening socket."""
+def listen(address: Address, further: int = 0) -> socket.socket:
+    """Open the listening socket; where the port is taken, on one of so many `further` ones."""
     host, port = address.host, address.port
     if not is_loopback(host) and not (address.remote and address.token):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
@@ -126,6 +147,8 @@ def listen(address: Address) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
+        if error.errno == errno.EADDRINUSE and further:
+            return listen(replace(address, port=port + 1), further - 1)
         if error.errno == errno.EADDRINUSE:
             raise Locked(f"port {port} of {host} is in use", "end the other program or choose another port") from error
         raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", field="host") from error

@@ -53,14 +53,14 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
     hit = find(memory, arguments["id"], "id")
     if hit is None or hit.record.type != DECISION:
         raise Refused(404, "NOT_FOUND", f"Decision not found: {arguments['id']}", "GET /api/mama/search shows ids")
-    near = _near(memory, hit, SIMILAR, LIKE)
+    alike = near(memory, hit, SIMILAR, LIKE)
     return {
         "id": hit.id,
         "similar": [
             {**present.fields(other.record, "id topic decision outcome"), "similarity": likeness}
-            for other, likeness in near
+            for other, likeness in alike
         ],
-        "count": len(near),
+        "count": len(alike),
         **present.lacking(memory),
     }
 
@@ -86,7 +86,7 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
     known = {hit.id for hit in newest}
     found: dict[frozenset[str], Answer] = {}
     for hit in newest:
-        for other, likeness in _near(memory, hit, NEIGHBOURS, ALIKE):
+        for other, likeness in near(memory, hit, NEIGHBOURS, ALIKE):
             if other.id in known:
                 pair = frozenset((hit.id, other.id))
                 edge = {"from": hit.id, "to": other.id, "relationship": "similar", "similarity": likeness}
@@ -94,7 +94,7 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
     return list(found.values())
 
 
-def _near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Hit, float]]:
+def near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Hit, float]]:
     """Decisions near to one, by meaning alone: the likest first."""
     # The words go in as words: what looks like a restriction or an exclusion in a text is none.
     words = "".join(char if char.isalnum() else " " for char in f"{hit.record.topic} {hit.record.decision}"[:_WORDS])
@@ -102,5 +102,5 @@ def _near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Hit,
     rated: Mapping[str, tuple[Hit, float]] = {
         other.id: (other, similarity(other)) for other in found.hits if other.id != hit.id and not other.brought_in
     }
-    near = sorted(rated.values(), key=lambda pair: (-pair[1], pair[0].id))
-    return [pair for pair in near if pair[1] >= least][:count]
+    nearest = sorted(rated.values(), key=lambda pair: (-pair[1], pair[0].id))
+    return [pair for pair in nearest if pair[1] >= least][:count]

@@ -24,6 +24,7 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on
 
 JSON = "application/json"
 TOKEN = "token"  # noqa: S105  the name of a parameter that is the door's, not the route's
+TRUSTED = "can_write"  # an argument that says whether the caller showed the token
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -37,7 +38,7 @@ class Context(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An answer that is not simply an object with status 200."""
+    """An answer that is not simply an object with status 200: bytes, text, or events as they come."""
 
     body: object
     status: int = 200
@@ -55,6 +56,11 @@ class Refused(FilememError):
     def __init__(self, status: int, code: str, message: str, hint: str = "", field: str = "") -> None:
         super().__init__(message, hint)
         self.status, self.code, self.field = status, code, field
+
+
+def revisit(mark: str) -> dict[str, str]:
+    """Headers by which a browser asks again, and is sent nothing where the mark is still the same."""
+    return {"ETag": f'"{mark[:32]}"', "Cache-Control": "no-cache"}
 
 
 def how_to_install(extra: str) -> str:

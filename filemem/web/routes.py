@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any
-from urllib.parse import urlencode
 
 from filemem.dialects import mem_claude as claude_tools
 from filemem.dialects import present
 from filemem.dialects.tool import arguments
 from filemem.web import code, graph, mama, slack, viewer
 from filemem.web.route import (
-    TOKEN,
     Answer,
     Arguments,
     Context,
@@ -29,9 +30,34 @@ LINES, MOST_LINES = 100, 1_000
 _TOOLS = {tool.name: tool.input_schema for tool in claude_tools.TOOLS}
 
 
-async def _home(_: Context, arguments: Arguments) -> Told:
-    token = arguments.get(TOKEN)
-    return Told("", 307, "text/plain", {"Location": f"/viewer?{urlencode({TOKEN: token})}" if token else "/viewer"})
+async def _home(*_: object) -> Told:
+    return Told("", 303, "text/plain", {"Location": "/viewer"})
+
+
+async def _asset(_: Context, arguments: Arguments) -> Told:
+    return await asyncio.to_thread(viewer.asset, arguments.get("name", "viewer.html"))
+
+
+async def _events(context: Context, _: Arguments) -> Told:
+    """Tell a page of every change, for as long as it listens."""
+    loop, states = asyncio.get_running_loop(), asyncio.Queue[str]()
+    keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
+
+    def changed(state: str) -> None:  # called in the watcher's thread
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(states.put_nowait, state)
+
+    async def events() -> AsyncIterator[Answer]:
+        keeper.listeners.append(changed)
+        try:
+            state = keeper.state
+            while True:
+                yield {"event": "change", "data": json.dumps({"version": state})}
+                state = await states.get()
+        finally:
+            keeper.listeners.remove(changed)
+
+    return Told(events())
 
 
 async def _logs(context: Context, arguments: Arguments) -> Answer:
@@ -90,7 +116,38 @@ GET /api/daemon/logs /api/logs/daemon LOGS_FAILED
     lines tail: 1..
     offset: 0..1000000000
 GET /viewer plain
-    q topic id: text
+GET /viewer/assets/{name:path} plain
+    name!: text
+GET /viewer/data plain
+GET /viewer/record plain
+    id!: said
+GET /viewer/search plain
+    q!: said
+    type: decision|checkpoint|observation
+    limit: 1..
+GET /viewer/at plain
+    when!: said
+GET /viewer/compare plain
+    branch: text
+GET /viewer/brief plain
+    paths: text
+GET /viewer/near plain
+    topic decision: text
+GET /viewer/events plain
+POST /viewer/save plain
+    topic! decision! reasoning!: said
+    rejected: texts
+    affects supersedes builds_on debates synthesizes tags: words
+    status: text
+    confidence: fraction
+    allow_secret: flag
+POST /viewer/update plain
+    id! version!: said
+    outcome reason status: text
+    allow_secret: flag
+POST /viewer/forget plain
+    id! version!: said
+    reason: text
 GET / plain
 """
 _WORK: Mapping[str, Any] = {
@@ -110,7 +167,10 @@ _WORK: Mapping[str, Any] = {
     "/api/code-act": code.act,
     "/api/slack/send": slack.send,
     "/api/daemon/logs": _logs,
-    "/viewer": viewer.page,
+    "/viewer": _asset,
+    "/viewer/assets/{name:path}": _asset,
+    "/viewer/events": _events,
+    **{f"/viewer/{one.__name__}": one for one in viewer.ANSWERS},
     "/": _home,
 }
 _SHAPES: Mapping[str, Mapping[str, Any]] = {

@@ -6,10 +6,13 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPMethod, HTTPStatus
 from typing import Any
 
+from sse_starlette import EventSourceResponse
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Served
@@ -19,7 +22,7 @@ from filemem.config import Web
 from filemem.dialects.call import checked
 from filemem.dialects.tool import Tool, sentence
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
-from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Told, from_body, from_query, plain
+from filemem.web.route import JSON, TRUSTED, Ask, Context, Refused, Route, Told, from_body, from_query, plain
 from filemem.web.routes import ROUTES, meant
 
 SANDBOXES = 2  # at once
@@ -32,7 +35,6 @@ _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     BrokenStore: (500, ""),  # "": the route's own code
 }
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
-_PAGES = ("/", "/viewer")
 _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real programs write them
 
 
@@ -70,7 +72,10 @@ class Site:
             self.note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
-        return [Served(route.path, _endpoint(route, context, told), methods=[route.method]) for route in ROUTES]
+        return [
+            Served(one.path, _endpoint(one, context, told), methods=[one.method], middleware=_smaller(one.path))
+            for one in ROUTES
+        ]
 
     def _at(self, path: str) -> list[Route]:
         return [route for pattern, route in self._table if pattern.match(path)]
@@ -78,6 +83,11 @@ class Site:
     def note(self, line: str) -> None:
         """Add to the log what we chose, never what a caller sent: nothing secret can stand in it."""
         self.log.append(time.strftime("[%Y-%m-%d %H:%M:%S] ", time.gmtime()) + line)
+
+
+def _smaller(path: str) -> list[Middleware]:
+    """What compresses the answers of a route: those that the page asks for are large."""
+    return [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)] if path.startswith("/viewer") else []
 
 
 def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
@@ -93,15 +103,18 @@ def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseExcep
                 given = {_SLACK.get(name, name): value for name, value in given.items()}
             row = meant(route, given)
             arguments = checked(Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given)
-            if route.path in _PAGES and request.query_params.get(TOKEN):
-                arguments[TOKEN] = request.query_params[TOKEN]  # the page's own links go on with it
+            if route.path == "/viewer/data":
+                arguments[TRUSTED] = request.scope.get(TRUSTED, False)  # the door says so
             result = await row.work(context, arguments)
         except FilememError as error:
             return _failed(row, given, error)
         except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
             on_crash(f"{row.method} {row.path}", error)
             return _failed(row, given, FilememError("internal error, logged", "a defect of filemem: please report it"))
-        return _response(result if isinstance(result, Told) else Told(result))
+        told = result if isinstance(result, Told) else Told(result)
+        if "ETag" in told.headers and told.headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers={**_ALWAYS, **told.headers})
+        return _response(told)
 
     return answer
 
@@ -122,7 +135,10 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
 
 
 def _response(told: Told) -> Response:
-    body = told.body
-    if told.media == JSON:
+    body, headers = told.body, {**_ALWAYS, **told.headers}
+    if isinstance(body, AsyncIterator):
+        return EventSourceResponse(body, told.status, headers)  # it says that it is there, and ends with the server
+    if told.media == JSON and not isinstance(body, bytes):
         body = json.dumps(body, ensure_ascii=False, allow_nan=False)
-    return Response(str(body).encode("utf-8", "replace"), told.status, {**_ALWAYS, **told.headers}, told.media)
+    data = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
+    return Response(data, told.status, headers, told.media)

@@ -1,126 +1,240 @@
-"""A page for people, without script: what was decided, observed and left off, and a box to search it all.
+"""What the page asks for and does: rows of all records, one record whole, a search, a past, a branch, a save.
 
-Everything stored is text written by others: it is escaped, shown, and never followed.
+What is not meant for everybody is left out of every answer: a page has no name to give. Texts leave as they are, or as
+HTML of `markdown`; the page sets the first as text alone.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
+import json
+import re
 from collections.abc import Iterable
-from html import escape
-from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from filemem.dialects.present import asides, everything
-from filemem.dialects.reader import Reader
+from filemem.dialects import present
 from filemem.dialects.reader import search as look
-from filemem.errors import FilememError
-from filemem.record import DECISION, OBSERVATION, Record, format_time
-from filemem.web.route import Arguments, Told
+from filemem.errors import Conflict, NotFound
+from filemem.index import Node
+from filemem.memory import Memory
+from filemem.memory.brief import TOKEN
+from filemem.memory.hits import INVERSE
+from filemem.memory.overview import is_open
+from filemem.record import DECISION, Record
+from filemem.web.graph import near as alike
+from filemem.web.markdown import html
+from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
-    from filemem.memory import Memory
-    from filemem.query import Hit
+    from filemem.memory.overview import Detail, Row
+    from filemem.query import Hit, Snippet
 
-DECISIONS, OBSERVATIONS, FOUND = 25, 15, 30
-_STYLE = """
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
-article { border-left: .25rem solid #bbb; padding-left: 1rem; margin: 1rem 0; }
-article.old { opacity: .6; } small { color: #555; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-h1 a { color: inherit; text-decoration: none; } input[type=search] { width: 70%; font: inherit; }
-"""
-_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-HEADERS = {
-    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
-    "X-Frame-Options": "DENY",
+ASSETS = Path(__file__).parent / "assets"
+FOUND, NEAR, SIMILAR, LIKE = 100, 6, 5, 0.4  # hits of a search, near decisions, similar ones, and from which value on
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_STATED = ("builds_on", "debates", "synthesizes")
+_OF_NODE = "id type title created outcome affects tags agent kind branch".split()  # noqa: SIM905
+_OF_ROW = "path superseded_by supersedes live forked".split()  # noqa: SIM905
+_WHOLE = "rejected? limitation? confidence? decided_by? open_files? facts? concepts? files_read? files_modified?"
+_PARTS = {  # what the page calls it -> kinds of effects
+    "added": ("new",),
+    "replaced": ("superseded",),
+    "changed": ("accepted", "outcome", "revised"),
+    "forked": ("forked",),
+    "gone": ("removed",),
 }
-_DATA = (("graph", "graph"), ("export", "api/memory/export?format=markdown"), ("log", "api/daemon/logs"))
+_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
+_FOLDERS = re.compile(r"(?:^|/)(?:decisions|checkpoints|observations|\d{2,4})(?=/|$)")
+_ROWS: WeakKeyDictionary[Memory, tuple[str, Answer, bytes]] = WeakKeyDictionary()  # the last overview of each memory
 
 
-def page(memory: Memory, arguments: Arguments) -> Told:
-    """Draw the page: a search where `q` is given, a topic or a record where one is named, else what is new."""
-    view, status = _View(memory, arguments.get("token", "")), 200
-    try:
-        if arguments.get("q"):
-            body = view.found(arguments["q"])
-        elif arguments.get("topic"):
-            chain = memory.history(arguments["topic"])
-            hits = memory.get(*(step.record.id for step in reversed(chain.chain)))
-            body = f"<h2>{escape(chain.topic)}</h2>" + view.articles(hits, whole=True)
-        elif arguments.get("id"):
-            body = view.articles((hit for hit in memory.get(arguments["id"]) if _everybody(hit.record)), whole=True)
-        else:
-            body = view.newest()
-        body = f"<p>{escape(memory.lacked)}</p>{body}" if memory.lacked else body
-    except FilememError as error:
-        body, status = f"<h2>{escape(error.message)}</h2><p>{escape(error.hint)}</p>", 404
-    return Told(_frame(view, body, arguments.get("q", "")), status, "text/html; charset=utf-8", HEADERS)
+def asset(name: str) -> Told:
+    """A file of the page, which is the same for everybody."""
+    if not (found := assets().get(name)):
+        raise NotFound(f"there is no file {name[:100]!r} of the page", "the page is at /viewer")
+    data, kind = found.read_bytes(), _MEDIA.get(name.rpartition(".")[2], "text/plain")
+    headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
+    return Told(data, media=f"{kind}; charset=utf-8", headers=headers | revisit(hashlib.sha256(data).hexdigest()))
 
 
-def _everybody(record: Record) -> bool:
-    """Whether a record is meant for all who have the repository: a page has no name to give."""
-    return record.visibility != "private" and Reader("").may_see(record)
+def assets() -> dict[str, Path]:
+    """The files of the page by name, as it names them."""
+    found = (one for one in sorted(ASSETS.rglob("*")) if one.is_file() and one.name != "prelude.js")
+    return {one.relative_to(ASSETS).as_posix(): one for one in found}
 
 
-class _View:
-    """Draws the parts; links carry the token on where the page itself was asked for with it."""
-
-    def __init__(self, memory: Memory, token: str) -> None:
-        self.memory, self.token = memory, token
-
-    def link(self, text: str, address: str = "viewer", **asked: str) -> str:
-        """A link within this server."""
-        given = {**asked, **({"token": self.token} if self.token else {})}
-        mark = "&" if "?" in address else "?"
-        where = f"/{address}{mark}{urlencode(given)}" if given else f"/{address}"
-        return f'<a href="{escape(where)}">{escape(text)}</a>'
-
-    def newest(self) -> str:
-        """What was decided, observed and left off last."""
-        found = self.memory.latest_checkpoint()
-        parts = ["<h2>Checkpoint</h2>", self.articles(found[:1], whole=True)] if found else []
-        for title, kind, count in (("Decisions", DECISION, DECISIONS), ("Observations", OBSERVATION, OBSERVATIONS)):
-            parts += [f"<h2>{title}</h2>", self.articles(look(self.memory, "", _everybody, count, type=kind))]
-        return "\n".join(parts)
-
-    def found(self, query: str) -> str:
-        """What a search finds."""
-        found = look(self.memory, query, _everybody, FOUND)
-        notes = (f"<p>{escape(note)}</p>" for note in asides(found).values())
-        return "\n".join([f"<h2>Found: {len(found)}</h2>", *notes, self.articles(found)])
-
-    def articles(self, hits: Iterable[Hit], *, whole: bool = False) -> str:
-        """Records, one below the other."""
-        return "\n".join([self.article(hit, whole) for hit in hits] or ["<p>Nothing yet.</p>"])
-
-    def article(self, hit: Hit, whole: bool) -> str:
-        """One record."""
-        record = hit.record
-        facts = [format_time(hit.created)[:16].replace("T", " ") if hit.created else "", record.type, record.kind]
-        if record.type == DECISION:
-            status = "superseded" if hit.superseded_by else record.status
-            facts += [word for word in (record.outcome, status) if word not in ("pending", "accepted")]
-        told = escape(" · ".join(filter(None, (*facts, hit.provenance.author, hit.provenance.agent))))
-        topic = f"{self.link(record.topic, topic=record.topic)}: " if record.topic else ""
-        text = f"<pre>{escape(everything(record))}</pre>" if whole else ""
-        if whole and record.open_files:
-            text += f"<h4>Open files</h4><pre>{escape(chr(10).join(record.open_files))}</pre>"
-        old = ' class="old"' if hit.superseded_by else ""
-        title = self.link(hit.title or record.id, id=record.id)
-        return f"<article{old}><h3>{topic}{title}</h3><small>{told}<br>{escape(hit.path)}</small>{text}</article>"
+def data(memory: Memory, arguments: Arguments) -> Told:
+    """A row for every record; made anew only where something has changed."""
+    state = memory.keeper.state
+    if memory not in _ROWS or _ROWS[memory][0] != state:
+        head, rows = overview(memory)
+        _ROWS[memory] = state, head, json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    _, head, records = _ROWS[memory]
+    head = {**head, "version": state, "can_write": arguments["can_write"], "degraded": memory.lacked}
+    mark = hashlib.sha256(json.dumps(head).encode()).hexdigest()
+    head["now"] = memory.now()
+    body = json.dumps(head, ensure_ascii=False).encode()[:-1] + b', "records": ' + records + b"}"
+    return Told(body, headers=revisit(mark))
 
 
-def _frame(view: _View, body: str, query: str) -> str:
-    token = f'<input type="hidden" name="token" value="{escape(view.token)}">' if view.token else ""
-    links = " · ".join(view.link(name, address) for name, address in _DATA)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>filemem</title><style>{_STYLE}</style></head>
-<body><h1>{view.link("filemem")}</h1>
-<form action="/viewer"><input type="search" name="q" value="{escape(query)}" aria-label="Search">{token}
-<button>Search</button></form>
-<main>{body}</main>
-<footer><p>{links}</p></footer></body></html>
-"""
+def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
+    """What there is to say of the whole memory, and its rows."""
+    seen = memory.overview()
+    return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [*map(row, seen.rows)]
+
+
+def row(one: Row) -> Answer:
+    """A record in a row; what is empty is left out."""
+    node, decision = one.node, one.node.type == DECISION
+    told: Answer = {kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in _STATED}
+    told |= {name: getattr(node, name) for name in _OF_NODE} | {name: getattr(one, name) for name in _OF_ROW}
+    told["area"] = area(node.path, node.tags, node.topic if decision else "")
+    told |= {"topic": node.topic if node.stated else "", "status": node.status if decision else ""}
+    told["who"] = one.who or node.agent
+    return {name: value for name, value in told.items() if value}
+
+
+def area(path: str, tags: Iterable[str], topic: str) -> str:
+    """To what a record belongs: the folder that people filed it in, else its first tag, else its topic's first word."""
+    folder = _FOLDERS.sub("", path.rpartition("/")[0]).strip("/").partition("/")[0]
+    return folder or next(iter(tags), "") or re.split(r"[\W_]+", topic.strip(), maxsplit=1)[0].lower()
+
+
+def record(memory: Memory, arguments: Arguments) -> Answer:
+    """One record whole."""
+    return whole(memory, *memory.details(arguments["id"]))
+
+
+def whole(memory: Memory, found: Detail) -> Answer:
+    """All that the page shows of a record."""
+    hit, one = found.hit, found.hit.record
+    likely = alike(memory, hit, SIMILAR, LIKE) if one.type == DECISION else []
+    texts = {"text_html": one.text, "next_steps_html": one.next_steps}
+    if one.type == DECISION:
+        texts = {"decision_html": one.decision, "reasoning_html": one.text}
+    shown = present.hit(hit, whole=True, edited=memory.edited(hit))
+    told = {
+        "version": found.version,
+        "note": shown.get("note"),
+        "evidence": shown.get("evidence"),
+        **present.fields(one, _WHOLE),
+        **{name: html(text) for name, text in texts.items() if text},
+        "outcomes": [made._asdict() for made in one.outcomes],
+        "chain": [made.id for made in found.chain[:-1] and found.chain],
+        "related": [_edge(*edge, found.titles) for edge in _edges(found) if edge[1] in found.titles],
+        "similar": [{**present.fields(other, "id title"), "score": score} for other, score in likely if _open(other)],
+        "governed": [made._asdict() for made in found.governed],
+        "commits": [present.fields(made, "id who=author agent? when=at subject") for made in found.commits],
+    }
+    return {**row(found.row), **{name: value for name, value in told.items() if value}}
+
+
+def _edges(found: Detail) -> Iterable[tuple[str, str, str, bool]]:
+    """Every edge: its kind, the other record, the reason that is stated, and whether it leads to this record."""
+    yield from (("supersedes", one, "", False) for one in found.row.supersedes)
+    yield from (("supersedes", one, "", True) for one in found.row.superseded_by)
+    turned = {word: kind for kind, word in INVERSE.items() if kind in _STATED}
+    for edge in found.hit.related:
+        if edge.kind in _STATED or edge.kind in turned:
+            yield turned.get(edge.kind, edge.kind), edge.target, edge.reason, edge.kind in turned
+
+
+def _edge(kind: str, target: str, reason: str, inwards: bool, titles: dict[str, str]) -> Answer:
+    return {"kind": kind, "id": target, "title": titles[target], "reason": reason, "in": inwards}
+
+
+def _everybody(one: Record) -> bool:
+    return is_open(Node.of_record(one))
+
+
+def _open(hit: Hit) -> bool:
+    return _everybody(hit.record)
+
+
+def search(memory: Memory, arguments: Arguments) -> Answer:
+    """Find records by words and meaning, best first."""
+    kind = {"type": arguments["type"]} if arguments.get("type") else {}
+    found = look(memory, arguments["q"], _everybody, min(arguments.get("limit", FOUND), FOUND), detail=False, **kind)
+    hits = [{"id": hit.id, "score": round(hit.score, 3), "snippet": _marked(hit.snippet)} for hit in found.hits]
+    return {"hits": hits, **present.asides(found)}
+
+
+def _marked(snippet: Snippet) -> str:
+    """A fragment with what was found between two characters that no text has, which the page makes marks of."""
+    text, last = [], 0
+    for start, end in snippet.ranges:
+        text += [snippet.text[last:start], "\ue000", snippet.text[start:end], "\ue001"]
+        last = end
+    return "".join((*text, snippet.text[last:]))
+
+
+def at(memory: Memory, arguments: Arguments) -> Answer:
+    """What held at a date or commit, as `filemem topics --at` lists it."""
+    past = memory.at(arguments["when"])
+    live = sorted({head for topic in past.topics() for head in topic.heads})
+    return {"when": past.moment.at, "commit": past.moment.id, "live": live}
+
+
+def compare(memory: Memory, arguments: Arguments) -> Answer:
+    """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
+    branch = arguments.get("branch", "")
+    told = present.comparison(memory.diff(f"...{branch}" if branch else ""))
+    ids = {
+        part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
+        for part, kinds in _PARTS.items()
+    }
+    lacking = {*ids["added"]} - {one.node.id for one in memory.overview().rows}
+    there = memory.at(told["head"]["commit"]).overview().rows if lacking else ()
+    return {**told, **ids, "records": [row(one) for one in there if one.node.id in lacking]}
+
+
+def brief(memory: Memory, arguments: Arguments) -> Answer:
+    """What a session on this branch, or on these files, would be told at its start."""
+    paths = [one.strip() for one in arguments.get("paths", "").split(",") if one.strip()]
+    text = memory.brief(paths=paths).text
+    return {"text": text, "tokens": -(-len(text) // TOKEN)}
+
+
+def near(memory: Memory, arguments: Arguments) -> Answer:
+    """What holds near a text that is being written, what is on its topic first."""
+    topic, decision = arguments.get("topic", ""), arguments.get("decision", "")
+    words = re.sub(r"[^\w]+", " ", f"{topic} {decision}").strip()  # no word of it restricts
+    how: Any = {"type": DECISION, "live": True}
+    own = look(memory, "", _everybody, NEAR, topic=topic, **how).hits if topic else ()
+    found = look(memory, words, _everybody, NEAR, **how).hits if words else ()
+    hits, same = {hit.id: hit for hit in (*own, *found)}, {hit.id for hit in own}
+    names = "id topic title outcome score ruled_out=already_rejected?"
+    told = [{**present.fields(hit, names), "same_topic": hit.id in same} for hit in hits.values()]
+    return {"near": sorted(told, key=lambda one: (not one["same_topic"], -one["score"]))}
+
+
+def save(memory: Memory, arguments: Arguments) -> Answer:
+    """Save a decision."""
+    return present.saved(memory.save(type=DECISION, **arguments))
+
+
+def update(memory: Memory, arguments: Arguments) -> Answer:
+    """Record what came of a decision, or change its status."""
+    return present.saved(memory.update(**_fresh(memory, arguments)))
+
+
+def forget(memory: Memory, arguments: Arguments) -> Answer:
+    """Remove a record by a commit."""
+    return present.saved(memory.delete(**_fresh(memory, arguments)))
+
+
+def _fresh(memory: Memory, arguments: Arguments) -> dict[str, Any]:
+    """The arguments without the version that the page showed. Raises Conflict: the record is another one by now."""
+    given = dict(arguments)
+    (found,) = memory.details(given["id"])
+    if found.version != given.pop("version"):
+        raise Conflict("this record was changed since the page showed it", "look at it again, and then decide")
+    return given
+
+
+ANSWERS = (data, record, search, at, compare, brief, near, save, update, forget)  # by the names of their routes

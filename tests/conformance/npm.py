@@ -28,25 +28,30 @@ def missing() -> str:
     """Install what is not there; why that cannot be, or ""."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return "the Node 22 that npm carries is for Linux on x86-64"
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    with FileLock(TOOLS / ".lock"):
-        wanted = (HERE / "package-lock.json").read_text()
-        ready = TOOLS / ".ready"
+    return installed(HERE, TOOLS)
+
+
+def installed(here: Path, tools: Path) -> str:
+    """Install what the lock file of a folder names into another one, once; why that cannot be, or ""."""
+    tools.mkdir(parents=True, exist_ok=True)
+    with FileLock(tools / ".lock"):
+        wanted = (here / "package-lock.json").read_text()
+        ready = tools / ".ready"
         if ready.exists() and ready.read_text() == wanted:
             return ""
-        failed = TOOLS / ".failed"
+        failed = tools / ".failed"
         if failed.exists() and time.time() - failed.stat().st_mtime < _AGAIN:
             return failed.read_text()
         npm = shutil.which("npm")
         if npm is None:
             return "npm is not installed"
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, TOOLS)
+            shutil.copy(here / name, tools)
         # The lock names what is installed; the node that runs npm itself may be older than what it installs asks for.
         options = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
         try:
             subprocess.run(
-                [npm, "ci", *options], check=True, cwd=TOOLS, capture_output=True, text=True, timeout=_SECONDS
+                [npm, "ci", *options], check=True, cwd=tools, capture_output=True, text=True, timeout=_SECONDS
             )
         except subprocess.TimeoutExpired:
             failed.write_text(f"npm could not install within {_SECONDS} s")

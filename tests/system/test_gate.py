@@ -163,7 +163,7 @@ def test_the_action_says_what_the_command_line_takes() -> None:
         assert option in cli(ROOT, command, "--help").out
         assert f"{command} " in told
         assert option in told
-    used = {name for step in action["runs"]["steps"] for name in re.findall(r"inputs\.(\w+)", str(step))}
+    used = {name for step in action["runs"]["steps"] for name in re.findall(r"inputs\.([\w-]+)", str(step))}
     assert used == set(action["inputs"])
 
 

@@ -36,10 +36,11 @@ class Server(NamedTuple):
     token: str
     folder: Path
     told: str
+    host: str = "127.0.0.1"
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply:
         """Send a request as it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
             connection.request(method, path, data, headers or {})
@@ -80,7 +81,9 @@ def serving(
         port = re.search(r":(\d+)/mcp", told)
         assert port, told + process.stderr.read()
         token = re.search(r"token=(\S+)", told)
-        server = Server(int(port[1]), token[1] if token else "", folder, told)
+        host = re.search(r"http://([0-9.]+):", told)
+        assert host
+        server = Server(int(port[1]), token[1] if token else "", folder, told, host[1].replace("0.0.0.0", "127.0.0.1"))
         _wait(server)
         yield server
     finally:

@@ -42,22 +42,23 @@ def test_wrong_members_of_a_body(server: Server, entry: Entry) -> None:
         if name in entry.schema.get("required", ()):
             refused(entry, server.post(entry.path, {key: value for key, value in body.items() if key != name}), name)
             refused(entry, server.post(entry.path, {**body, name: None}), name)
-        for value in (*WRONG, *_out_of_range(said)):
+        for value in (*WRONG[: -1 if said.get("type") == "boolean" else None], *_out_of_range(said)):
             refused(entry, server.post(entry.path, {**body, name: value}), name)
     assert state(server) == before
 
 
 @pytest.mark.parametrize("entry", cases("GET"), ids=lambda one: one.path)
 def test_wrong_parameters(server: Server, entry: Entry) -> None:
-    needed = {one: "a" for one in entry.schema.get("required", ()) if f"{{{one}}}" not in entry.path}
-    address = entry.path.replace("{id}", "7")
+    path = entry.path.replace(":path", "")
+    needed = {one: "a" for one in entry.schema.get("required", ()) if f"{{{one}}}" not in path}
+    address = path.replace("{id}", "7").replace("{name}", "viewer.css")
     for name, said in entry.schema["properties"].items():
         if name in needed:
             refused(entry, server.get(address, **{key: value for key, value in needed.items() if key != name}), name)
         plain_type = said.get("type") in ("integer", "boolean", "number") or "enum" in said
         for value in (*_out_of_range(said), *(("perhaps", "1.5x") if plain_type else ())):
             refused(entry, server.get(address, **{**needed, name: value}), name)
-        if f"{{{name}}}" not in entry.path:
+        if f"{{{name}}}" not in path:
             refused(entry, server.get(address, **{**needed, name: "a\0b"}), name)
             if "array" not in str(said):
                 refused(entry, server.ask("GET", f"{address}?{name}=1&{name}=1"), name)

@@ -63,7 +63,7 @@ def test_failures_have_their_statuses(error: FilememError, status: int, code: st
 
 def test_a_defect_is_reported_and_not_told() -> None:
     site = Site()
-    for path in ("/api/mama/search", "/graph/similar", "/api/search", "/viewer"):
+    for path in ("/api/mama/search", "/graph/similar", "/api/search", "/viewer/data"):
         status, body, crashes = ask_site(site, "GET", path, ZeroDivisionError("secret detail"))
         assert status == 500
         assert "secret" not in str(body)

@@ -15,8 +15,8 @@ def test_without_a_repository_it_says_so_at_once_and_does_not_start(tmp_path: Pa
     assert (done.code, "filemem init" in done.err) == (4, True), done
 
 
-def test_the_front_door_passes_the_token_on(server: Server) -> None:
-    assert server.get("/", token=server.token).headers["location"] == f"/viewer?token={server.token}"
+def test_the_front_door_takes_the_token_too(server: Server) -> None:
+    assert server.get("/", token=server.token).headers["location"] == "/"
     assert server.get("/").headers["location"] == "/viewer"
 
 
@@ -45,7 +45,6 @@ def filled(server: Server) -> Server:
     return server
 
 
-def test_the_page_says_next_steps_once_and_what_is_not_close(filled: Server) -> None:
-    assert filled.get("/viewer").text.count("The other half") == 1
-    page = filled.get("/viewer", q="zzzzqqq").text
-    assert "nothing is close" in page or "no record" in page
+def test_a_search_of_the_page_says_that_nothing_is_close(filled: Server) -> None:
+    note = filled.get("/viewer/search", q="zzzzqqq").body["note"]
+    assert "nothing is close" in note or "no record" in note

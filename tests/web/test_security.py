@@ -16,7 +16,8 @@ from tests.support import git, make_repo
 from tests.web.support import Server, serving
 
 JSON = {"Content-Type": "application/json"}
-EVERY = [(entry, entry.path) for entry in ROUTES]
+EVERY = [(entry, entry.path.replace("{name:path}", "viewer.css")) for entry in ROUTES]
+ENDING = [(entry, path) for entry, path in EVERY if path != "/viewer/events"]  # that answers as long as one listens
 BODIES: dict[str, dict[str, Any]] = {
     "/api/checkpoint/save": {"summary": "Evil"},
     "/api/mama/save": {"topic": "evil", "decision": "Evil", "reasoning": "Evil"},
@@ -26,6 +27,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/observations/batch": {"ids": ["KNOWN"]},
     "/api/code-act": {"code": "1"},
     "/api/slack/send": {"channel_id": "C1", "message": "Evil"},
+    "/viewer/save": {"topic": "evil", "decision": "Evil", "reasoning": "Evil"},
+    "/viewer/update": {"id": "KNOWN", "version": "0", "outcome": "failed"},
+    "/viewer/forget": {"id": "KNOWN", "version": "0"},
 }
 HOSTILE: list[tuple[dict[str, str], int]] = [
     ({"Host": "evil.example"}, 421),
@@ -93,7 +97,7 @@ def test_hostile_callers_are_refused_everywhere(server: Server, known: str) -> N
 
 
 @pytest.mark.requirement("mama-http-code-auth")
-@pytest.mark.parametrize(("entry", "path"), EVERY, ids=[path for _, path in EVERY])
+@pytest.mark.parametrize(("entry", "path"), ENDING, ids=[path for _, path in ENDING])
 def test_what_writes_needs_the_token_and_json(server: Server, known: str, entry: Entry, path: str) -> None:
     before = state(server)
     address, body = request(entry, path, known)
@@ -107,6 +111,7 @@ def test_what_writes_needs_the_token_and_json(server: Server, known: str, entry:
         {"Authorization": f"Bearer {server.token}x"},
         {"Authorization": f"Bearer {server.token[:-1]}"},
         {"Cookie": f"token={server.token}"},
+        {"Cookie": f"filemem_{server.port}={server.token}"},
     ]
     for headers in wrong:
         reply = server.ask(entry.method, address, body, {**JSON, **headers})
@@ -203,12 +208,16 @@ def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: di
     with serving(another, env, command) as running:
         assert GIVEN not in running.told  # who gave it knows it
         bearer = {"Authorization": f"Bearer {GIVEN}"}
-        for entry, path in EVERY:
+        for entry, path in ENDING:
             if entry.method == "GET":
                 address = path.replace("{id}", "7")
                 assert (running.get(address).status == 401) == strict
                 assert running.ask("GET", address, None, bearer).status != 401
             elif entry.writes:
                 assert running.ask("POST", path, {}, JSON).status == 401
+        assert (running.get("/viewer").status, running.get("/viewer", token=GIVEN).status) == (
+            401 if strict else 200,
+            303,
+        )
         assert (running.get("/health").status == 401) == strict
         assert running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status == 200

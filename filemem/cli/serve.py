@@ -1,0 +1,243 @@
+"""Commands that serve the memory: MCP over stdio, HTTP with a page for people, and the page as static files."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from filemem.cli.options import as_json, many, pass_project
+from filemem.cli.project import Project, emit
+from filemem.errors import BadInput
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+PATIENCE = 1.0  # seconds that the first call waits for the first look at the files, which goes on beside
+PORT = 3847
+NO_ENCRYPTION = (
+    "there is no encryption: who is in this network can read along, and then do what the phone may do. "
+    "Use it at home or at work, not in a café; Ctrl-C ends it"
+)
+
+_profile = click.option(
+    "--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md."
+)
+_prefix = click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
+
+
+@click.command()
+@_profile
+@_prefix
+@click.option("--web", "page", is_flag=True, help="Serve the page for people too, on port 3847 or the next free one.")
+@click.option("--config", type=click.Path(path_type=Path), help="A settings file of powermem; its user_id is taken.")
+@click.option("--env", type=click.Path(path_type=Path), help="A file of variables; what FILEMEM_... it sets is taken.")
+@pass_project
+def serve(project: Project, profile: str, prefix: str, page: bool, config: Path | None, env: Path | None) -> None:
+    """Serve this project's memory over MCP on standard input and output. `filemem web` serves it over HTTP.
+
+    With --web it also serves a page for people; `filemem status` shows the address.
+
+    Outside a Git repository it serves your personal memory, a repository in your data folder made at the first save.
+    `filemem --personal serve` serves that one anywhere; `filemem -C DIR serve` serves the memory of DIR or none.
+
+    \b
+    Examples:
+      filemem serve
+      filemem serve --web
+      filemem serve --profile powermem
+    """
+    from filemem import VERSION, server
+    from filemem import config as settings
+    from filemem.cli import personal
+    from filemem.dialects.tool import profile as offered
+
+    told = [settings.environment_file(env)] if env else []
+    user, further = settings.powermem_file(config) if config else ("", "")
+    told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
+    for line in filter(None, (*told, settings.web().unneeded)):
+        click.echo(f"filemem: {line}", err=True)
+    if sys.stdin.isatty():
+        waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
+        click.echo(f"filemem: {waits}", err=True)
+    opener, offer = personal.opener(project, _opener(project), user), offered(profile, prefix)
+    beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
+    server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
+
+
+def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any) -> None:
+    """Serve the page beside MCP, and say where; MCP goes on where that cannot be done."""
+    from filemem.errors import FilememError
+    from filemem.server import http
+    from filemem.web.site import Site
+
+    site, (address, shown) = Site(stated), _address(project, stated)
+    try:
+        http.serve_beside(offer, calls, version, address, site, partial(_tell, site, address, shown))
+    except FilememError as error:
+        click.echo(f"filemem: no page is served: {error.told}", err=True)
+
+
+def _address(project: Project, stated: Any, token: str = "", port: int | None = None, **where: Any) -> tuple[Any, bool]:
+    """Where to listen, and whether the token was made here, so that it must be shown: one that was given is known."""
+    from filemem import config
+    from filemem.server.http import Address
+
+    strict = token or config.load(project.folder).token
+    known = strict or stated.token
+    given = {"remote": bool(known), "token": known or secrets.token_urlsafe(24), "lenient": not strict, **where}
+    return Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
+
+
+def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
+    """Say where the page is, here and for `status`."""
+    from filemem.repo import served
+
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    page = f"http://{host}:{port}/viewer" + (f"?token={address.token}" if shown else "")
+    click.echo(f"filemem: a page for people: {page}", err=True)
+    site.note(f"started on port {port}")
+    ask(lambda memory: memory.closing.append(served.publish(memory.keeper.store.repo.private, page).close))
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; off loopback a token is needed."
+)
+@click.option("--port", type=int, help="TCP port; 0 takes a free one.  [default: MAMA_SERVER_PORT, or 3847]")
+@click.option("--token", default="", help="What every request must carry; other users see it here: see FILEMEM_TOKEN.")
+@many("--name", "names", help="A further host name by which clients call this machine.")
+@click.option("--phone", is_flag=True, help="For a phone in this network: shows a QR code to open the page by.")
+@_profile
+@_prefix
+@pass_project
+def web(
+    project: Project,
+    host: str,
+    port: int | None,
+    token: str,
+    names: tuple[str, ...],
+    phone: bool,
+    profile: str,
+    prefix: str,
+) -> None:
+    """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
+
+    Only programs on this machine may connect, and requests that write need the token in the address printed at the
+    start; the page takes it out of the address and keeps a cookie. To listen on an address that other machines can
+    reach, set a token of your own. There is no encryption, so put a proxy or a tunnel in front.
+
+    With --phone the page is served to the local network, by this machine's address there and with a token of its own,
+    without encryption.
+
+    \b
+    Examples:
+      filemem web
+      filemem web --port 8080
+      filemem web --phone
+      FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
+    """
+    from filemem import VERSION, config
+    from filemem.dialects.tool import profile as offered
+    from filemem.repo import Repo
+    from filemem.server import http
+    from filemem.web.site import Site
+
+    Repo.discover(project.folder).close()  # without one it does not start
+    offer, stated = offered(profile, prefix), config.web()
+    site = Site(stated)
+    if phone and (token or names):
+        raise BadInput("--phone has an address and a token of its own", "leave out --token and --name", field="phone")
+    if phone:
+        token, host = secrets.token_urlsafe(24), local_address() if host == "127.0.0.1" else host
+    address, shown = _address(project, stated, token, port, host=host, names=names, alone=phone)
+
+    def tell(port: int, ask: Any) -> None:
+        _tell(site, address, shown or phone, port, ask)
+        for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
+            click.echo(f"filemem: {line}", err=True)
+        if phone:
+            import segno
+
+            page = f"http://{address.host}:{port}/viewer?token={address.token}"
+            segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+            sys.stderr.flush()
+
+    http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
+
+
+def local_address() -> str:
+    """This machine's address in the local network. Raises BadInput: it has none, or the Internet reaches it."""
+    import ipaddress
+    import socket
+
+    found = "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # says by which address it would go there; nothing is sent
+        found = probe.getsockname()[0]
+    if ipaddress.ip_address(found).is_loopback or ipaddress.ip_address(found).is_global:
+        told = f"this machine has no address of a local network, only {found}"
+        raise BadInput(told, "join the network that the phone is in, or name an address: --host", field="phone")
+    return found
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--base", default="", metavar="URL", help="Its address: adds sitemap.xml and feed.xml.")
+@as_json
+@pass_project
+def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
+    """Write the memory as a web site of static files: the page, and one for each record that needs no script.
+
+    It opens by a double click, and any host of static files can serve it. Only public records are written, and the
+    same memory gives the same files. OUT must be empty, or a site that was written here before.
+
+    \b
+    Examples:
+      filemem site public
+      filemem site public --base https://example.org/decisions/
+    """
+    from filemem.web.export import write_site
+
+    with project.memory() as memory:
+        folder = project.here / out
+        count = write_site(memory, folder, base)
+        told = {"success": True, "folder": str(folder), "records": count}
+        emit(told, as_json, lambda answer: f"{answer['records']} records: {answer['folder']}/index.html")
+
+
+def _opener(project: Project) -> Callable[[], Memory]:
+    """Return the function that opens the memory and its watcher at the first call."""
+
+    def opened() -> Memory:
+        from filemem.memory import Memory
+        from filemem.watch import Watcher
+
+        memory = Memory.open(project.folder, store=project.store, serving=True)
+        watcher = Watcher(memory)
+        # Where the newest files answer, the others take longer than anyone waits.
+        if memory.keeper.ask(lambda store: store.unread):
+            watcher.start(after=PATIENCE)
+        else:
+            watcher.start()
+            watcher.looked.wait(PATIENCE)
+        memory.closing.append(watcher.stop)
+        return memory
+
+    return opened
+
+
+def _report(tool: str, error: BaseException) -> None:
+    """Write a report of a defect; the server goes on."""
+    import traceback
+
+    from filemem.errors import crash_report
+
+    trace = "".join(traceback.format_exception(error))
+    click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)

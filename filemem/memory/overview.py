@@ -1,0 +1,125 @@
+"""Every record in one row, with what holds and what replaced what; and all that is known of one, for a page about it.
+
+Rule: the rows open no file of a record. They come from the index, chains from one resolution of all of them, and who
+saved a record from the commit table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from filemem import chain
+from filemem.errors import NotFound
+from filemem.files import is_private
+from filemem.index import Node
+from filemem.memory.store import Store
+from filemem.query import Drift, Hit, affects_match
+from filemem.query.hit import CHANGED, FRESH, MISSING
+from filemem.record import DECISION
+from filemem.repo.history import Commit
+
+COUNTED, NAMED = 10, 200  # governed paths whose commits are counted, and files of each at most
+
+
+class Row(NamedTuple):
+    """One record."""
+
+    node: Node  # its references as ids
+    path: str  # from the top of the work tree
+    who: str  # the author of the commit that brought it; empty while there is none
+    live: bool = True  # for a decision: it holds today
+    forked: bool = False  # it holds, and so do others on its topic
+    superseded_by: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+
+
+class Overview(NamedTuple):
+    """The whole memory as it stands."""
+
+    branch: str
+    head: str
+    branches: tuple[str, ...]
+    rows: tuple[Row, ...]  # oldest first
+
+
+class Governed(NamedTuple):
+    """A path or glob that a decision governs, and how it stands."""
+
+    path: str
+    state: str  # fresh, changed, missing or unknown
+    commits: int = 0  # that touched it since the decision landed, where it is not what it was
+
+
+class Detail(NamedTuple):
+    """All that is known of one record."""
+
+    hit: Hit
+    row: Row
+    version: str  # blob id of its file as it is now
+    chain: tuple[Node, ...]  # the decisions of its chain, oldest first
+    governed: tuple[Governed, ...]
+    commits: tuple[Commit, ...]  # those that touched it, newest first
+    titles: dict[str, str]  # of the records that it leads to, by id
+
+
+def is_open(node: Node) -> bool:
+    """Whether a record is meant for all who have the repository."""
+    return not (node.closed or is_private(node.path))
+
+
+def overview(store: Store) -> Overview:
+    """Return a row for each record that is meant for all who have the repository."""
+    nodes = [one for one in store.index.nodes() if is_open(one)]
+    graph = chain.resolve(one for one in nodes if one.type == DECISION)
+    head = store.repo.head() or ""
+    who = store.history.authors(store.seen_from) if head else {}
+    told = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads").decode(errors="replace")
+    rows = (_row(store, graph, one, who.get(store.files.named(one.path), "")) for one in nodes)
+    return Overview(store.branch, head, tuple(told.split()), tuple(sorted(rows, key=lambda row: row.node.age)))
+
+
+def detail(store: Store, hit: Hit) -> Detail:
+    """Return all that is known of a record that was read whole. Raises NotFound: it is not meant for everybody."""
+    node = store.find(hit.id)
+    if not is_open(node):
+        raise NotFound(f"no record {hit.id!r}", "search lists what there is")
+    around = store.index.around([node]).nodes.values()
+    seen = {one.id: one for one in around if is_open(one)}
+    graph = chain.resolve(seen.values())
+    named = store.files.named(node.path)
+    touches = store.history.touches([named], store.seen_from)[named] if store.repo.head() else ()
+    row = _row(store, graph, node, touches[-1].commit.author if touches else "")
+    family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
+    targets = {*row.superseded_by, *row.supersedes, *(edge.target for edge in hit.related)}
+    return Detail(
+        hit if len(seen) == len(around) else hit._replace(vacancy="", heads=()),  # which may name what is private
+        row,
+        store.repo.blob_id(store.files.read(node.path)),
+        tuple(seen[one] for one in family),
+        tuple(_governed(store, one, hit.drift, at < COUNTED) for at, one in enumerate(hit.record.affects)),
+        tuple(dict.fromkeys(one.commit for one in touches)),
+        {one.id: one.title for one in store.index.lookup("id", targets) if is_open(one)},
+    )
+
+
+def _row(store: Store, graph: chain.Graph, node: Node, who: str) -> Row:
+    row = Row(node, store.shown(node.path), who)
+    if node.type != DECISION:
+        return row
+    live = graph.is_head(node.id)
+    return row._replace(
+        live=live,
+        forked=live and bool(node.key) and graph.chain(node.key).is_forked,
+        superseded_by=graph.superseded_by(node.id),
+        supersedes=graph.predecessors(node.id),
+    )
+
+
+def _governed(store: Store, stated: str, drift: Drift | None, counts: bool) -> Governed:
+    if drift is None or not drift.since:
+        return Governed(stated, drift.verdict if drift else FRESH)
+    gone, changed = ([one for one in files if affects_match(stated, one)] for files in (drift.missing, drift.changed))
+    if not (gone or changed):
+        return Governed(stated, FRESH)
+    asked = ("rev-list", "--count", f"{drift.since}..HEAD", "--", *(gone + changed)[:NAMED])
+    return Governed(stated, CHANGED if changed else MISSING, int(store.code.git.run(*asked)) if counts else 0)

@@ -1,0 +1,36 @@
+"""Where servers show the page of a work tree: a file for each, which its server holds locked while it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+_FOLDER = "pages"  # in the Git directory; only its owner may read what is in it: an address holds a token
+
+
+def publish(private: Path, address: str) -> IO[str]:
+    """Write where the page of this process is; the file that is returned must stay open as long as it is there."""
+    (private / _FOLDER).mkdir(parents=True, exist_ok=True)
+    path = private / _FOLDER / str(os.getpid())
+    path.unlink(missing_ok=True)
+    file = os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w", encoding="utf-8")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    file.write(address)
+    file.flush()
+    return file
+
+
+def addresses(private: Path) -> list[str]:
+    """Return where pages are shown now; what servers left that are gone is removed."""
+    found = []
+    for path in sorted((private / _FOLDER).glob("[0-9]*")):
+        with suppress(OSError), path.open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                path.unlink()
+            except BlockingIOError:
+                found.append(file.read())
+    return list(filter(None, found))

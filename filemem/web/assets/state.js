@@ -1,0 +1,50 @@
+/* What the reader looks at: one flat value, kept in the address, so that every view is a link and Back works. */
+"use strict";
+
+const State = (() => {
+  const DAY = 864e5;
+  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", from: 0, to: 0 };
+  const now = { ...first };
+  const listeners = [];
+
+  const day = (time) => new Date(time).toISOString().slice(0, 10);
+  const endOf = (date) => Date.parse(`${date}T23:59:59.999Z`) || 0;
+
+  /** The state that an address names; what it does not name is as at first. */
+  function parse(hash) {
+    const given = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));
+    const state = { ...first };
+    for (const key of Object.keys(first)) if (given[key]) state[key] = given[key];
+    state.asof = given.asof ? endOf(given.asof) : 0;
+    state.from = given.from ? Date.parse(given.from) || 0 : 0;
+    state.to = given.to ? Date.parse(given.to) || 0 : 0;
+    return state;
+  }
+
+  function address() {
+    const named = new URLSearchParams();
+    const stamp = (time) => new Date(time).toISOString().replace(/:\d\d\.\d+Z$/, "Z");
+    for (const [key, value] of Object.entries(now)) {
+      if (value === first[key]) continue;
+      named.set(key, key === "asof" ? day(value) : key === "from" || key === "to" ? stamp(value) : value);
+    }
+    return `#${named}`;
+  }
+
+  /** Change some members; listeners hear which ones. Opening a record, and each view, is a step that Back goes back. */
+  function change(patch) {
+    const keys = new Set(Object.keys(patch).filter((key) => patch[key] !== now[key]));
+    if (!keys.size) return;
+    Object.assign(now, patch);
+    const step = ["id", "view", "branch", "lane"].some((key) => keys.has(key));
+    const target = address();
+    if (target !== location.hash) history[step ? "pushState" : "replaceState"](null, "", target);
+    for (const listener of listeners) listener(keys);
+  }
+
+  const follow = () => change(parse(location.hash));
+  addEventListener("popstate", follow);
+  addEventListener("hashchange", follow);
+
+  return { now, change, parse, on: (listener) => listeners.push(listener), day, endOf, DAY };
+})();

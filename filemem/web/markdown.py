@@ -1,0 +1,31 @@
+"""Markdown of records as HTML that can do nothing: no raw HTML, no images, links to the web alone. The one owner of
+markdown-it-py.
+
+A title, a path or a name is never Markdown: the page sets those as text.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from markdown_it import MarkdownIt
+
+LARGEST = 200_000  # characters that are rendered; what is longer is cut
+_SAFE = ("http://", "https://")
+
+
+@cache
+def _renderer() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    made.validateLink = _is_web  # type: ignore[method-assign, assignment]
+    return made
+
+
+def _is_web(address: str) -> bool:
+    """Whether an address leads to the web; one within the repository leads nowhere from a page."""
+    return address.strip().lower().startswith(_SAFE)
+
+
+def html(text: str) -> str:
+    """Render a text. It is HTML for a page whose policy allows no script and no other origin."""
+    return str(_renderer().render(text[:LARGEST]))
