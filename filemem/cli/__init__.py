@@ -19,13 +19,14 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
-_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: docs/cli.md
+_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: cli/completion
 _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why brief hook",
     "gate": "diff check",
     "care": "init sync status index serve web",
     "doctor": "doctor",
+    "completion": "completion",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""
@@ -82,6 +83,7 @@ Set up and look after:
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   hook        Answer an event of a coding agent
+  completion  Print the script that completes words in your shell
 
 Other names: show for get, log for history, list for topics, delete for forget.
 """
