@@ -16,7 +16,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)  ## show the main job on this repository's own memory, in a scratch clone
+demo: $(READY)  ## what filemem does, in two minutes, on scratch copies
 	@$(BIN)/python bench/demo.py
 
 test: lint $(READY)  ## everything: style, types, layers, tests
