@@ -202,6 +202,25 @@ UNNEEDED = (*_MAMA, "DATABASE_PROVIDER", "LLM_", "EMBEDDING_")
 _UNDERSTOOD = ("FILEMEM_", "MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
 
 
+_CLAUDE_MEM = ("$CLAUDE_MEM_DATA_DIR/claude-mem.db", "~/.claude-mem/claude-mem.db")
+_MAMA_FILES = ("~/.mama/memories.db", "~/.claude/mama-memory.db", "~/.spinelift/memories.db")
+_SOURCES = {
+    "mama": ("$MAMA_DB_PATH", "$MAMA_DATABASE_PATH", *_MAMA_FILES),
+    "claude-mem": _CLAUDE_MEM,
+    "mem-claude": _CLAUDE_MEM,
+    "powermem": ("$SQLITE_PATH", "data/powermem_dev.db"),
+    "claude-code": ("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
+    "server-memory": ("$MEMORY_FILE_PATH",),
+}
+
+
+def usual_source(name: str, folder: Path) -> Path | None:
+    """Where another system keeps its memory, by the format of an import, for a project in a folder; None for nowhere."""
+    expanded = (os.path.expandvars(os.path.expandvars(each)) for each in _SOURCES.get(name, ()))
+    places = (folder / os.path.expanduser(each) for each in expanded)  # noqa: PTH111 - "~" may come out of a variable
+    return next((place for place in places if place.exists()), None)
+
+
 def web(environment: Mapping[str, str] | None = None) -> Web:
     """Read what the environment says about serving HTTP. Raises BadInput if MAMA_SERVER_PORT is not a port."""
     environment = os.environ if environment is None else environment

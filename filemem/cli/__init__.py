@@ -26,6 +26,7 @@ _MODULES = {
     "gate": "diff check",
     "care": "init sync status index serve web",
     "doctor": "doctor",
+    "transfer": "import export",
     "completion": "completion",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
@@ -76,6 +77,8 @@ Review:
 
 Set up and look after:
   init        Set up a project
+  import      Bring in what another system remembers
+  export      Write every record as JSON Lines, Markdown or CSV
   sync        Fetch, merge and push the memory
   status      Show how the memory stands, and what to do
   doctor      Check Git, the memory and each coding agent

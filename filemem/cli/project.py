@@ -64,14 +64,18 @@ class Project:
         """Open the memory of this project, and close it at the end; `look` as `Memory.open` takes it."""
         from filemem.memory import Memory
 
-        with Memory.open(self.folder, store=self.store, progress=_bar, look=look) as memory:
+        with Memory.open(self.folder, store=self.store, progress=bar("indexing"), look=look) as memory:
             yield memory
 
 
-def _bar(done: int, total: int) -> None:
-    """Show on a terminal how far the indexing of many records is."""
-    if total >= _MANY and sys.stderr.isatty():
-        sys.stderr.write(f"\rindexing {done} of {total} records" + "\n" * (done >= total))
+def bar(work: str) -> Callable[[int, int], None]:
+    """What shows on a terminal how far some work on many records is."""
+
+    def show(done: int, total: int) -> None:
+        if total >= _MANY and sys.stderr.isatty():
+            sys.stderr.write(f"\r{work} {done} of {total} records" + "\n" * (done >= total))
+
+    return show
 
 
 def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) -> None:

@@ -23,10 +23,11 @@ from filemem.record import Problem
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import brief, check, evidence, forget, hits, search, status, update  # noqa: F401
+    from filemem.memory import brief, check, evidence, forget, hits, ingest, search, status, update  # noqa: F401
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
+    from filemem.memory.ingest import Ingested, Item
     from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
     from filemem.memory.sync import Synced
@@ -269,6 +270,22 @@ class Memory:
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that takes a record out of Git's history, and what it cannot reach; nothing is run."""
         return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
+
+    def ingest(
+        self, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> Ingested:
+        """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
+        how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
+        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, items, system, **how))
+        if dry_run or not any(done.records.values()):
+            return done
+        self.keeper.look()
+        ids = [verbs.ingest.id_of(item, system) for item in items]
+        return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.lookup("id", ids))))
+
+    def project_names(self) -> frozenset[str]:
+        """What other systems may call this project."""
+        return verbs.ingest.names(self._store)
 
     def sync(self) -> Synced:
         """Merge what others saved with what was saved here, and push. Errors as for `filemem.memory.sync.sync`."""

@@ -1,0 +1,63 @@
+"""Other systems' memories, read: one small module a format, from a source to items. `memory.ingest` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, Protocol, cast
+
+from filemem.memory.ingest import Item
+
+_PACKAGE = "filemem.importers"
+
+
+class Format(NamedTuple):
+    """A format: the module that reads it, and whether a source of it holds what belongs to several projects."""
+
+    module: str
+    shared: bool = True
+
+
+FORMATS = {
+    "mama": Format("mama"),
+    "claude-mem": Format("claude_mem"),
+    "mem-claude": Format("claude_mem"),
+    "powermem": Format("powermem"),
+    "claude-code": Format("notes"),
+    "basic-memory": Format("notes"),
+    "server-memory": Format("server_memory"),
+    "adr": Format("adr", shared=False),
+    "filemem": Format("filemem", shared=False),
+}
+
+
+class Reader(Protocol):
+    """A module of a format."""
+
+    def read(self, source: Path) -> Iterator[Item]:
+        """The items of a source. Raises BadInput: it cannot be read, or is of another format."""
+
+
+def read(name: str, source: Path) -> list[Item]:
+    """The items of a source in a format. Raises BadInput."""
+    form = FORMATS[name]
+    reader = cast("Reader", import_module(f"{_PACKAGE}.{form.module}"))
+    return list(getattr(reader, f"read_{name.replace('-', '_')}", reader.read)(source))
+
+
+def chosen(
+    items: Iterable[Item], projects: Collection[str] | None, since: int | None, most: int | None
+) -> tuple[list[Item], list[Item]]:
+    """The items that are asked for, oldest first, and those that belong to other projects.
+
+    `projects`: the names of the project that is meant; None for all. `since`: epoch milliseconds; `most`: so many, the
+    newest.
+    """
+    found, others = list[Item](), list[Item]()
+    for item in items:
+        if since is None or (item.created or 0) >= since:
+            ours = projects is None or item.project.casefold() in projects
+            (found if ours else others).append(item)
+    found.sort(key=lambda item: item.created or 0)
+    return found[-most:] if most else found, others
