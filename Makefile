@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench eval tools clients plugins lock clean
+.PHONY: help demo test test-long check lint bench eval tools clients plugins lock docs release clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -55,6 +55,9 @@ plugins: $(READY)  ## write the plugins for Claude Code, Codex and OpenClaw anew
 lock:  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
+
+release: $(READY)  ## build wheel, server.json and bundle into dist/; refuses what is not ready
+	@$(BIN)/python -m tools.release
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build
