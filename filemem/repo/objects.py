@@ -276,17 +276,19 @@ def together(calls: Sequence[Callable[[], object]]) -> None:
     """Run the calls, some dozens at a time, and return when all have ended; raises the first error of any."""
     errors: list[OSError | FilememError] = []
 
-    def guarded(call: Callable[[], object]) -> None:
-        try:
-            call()
-        except (OSError, FilememError) as error:
-            errors.append(error)
+    rest = iter(calls)
 
-    for start in range(0, len(calls), _AT_ONCE):
-        threads = [threading.Thread(target=guarded, args=(call,)) for call in calls[start : start + _AT_ONCE]]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def work() -> None:
+        for call in rest:
+            try:
+                call()
+            except (OSError, FilememError) as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in calls[:_AT_ONCE]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if errors:
         raise errors[0]
