@@ -155,6 +155,8 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
     from filemem.cli import personal
     from filemem.dialects.tool import profile as offered
 
+    if profile == "powermem":
+        settings.powermem_begin()
     told = [settings.environment_file(env)] if env else []
     user, further = settings.powermem_file(config) if config else ("", "")
     told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []

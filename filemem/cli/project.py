@@ -129,7 +129,7 @@ _TODO = {
 }
 """What is left to the user, each with the command that ends it."""
 _SHOWN = 3  # of each
-_ASIDE = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # what is said of a memory besides
+_ASIDE = ("note", "trouble", "incomplete", "left", "settings", "owners", "degraded")  # what is said of a memory besides
 
 
 def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:

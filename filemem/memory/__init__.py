@@ -19,7 +19,7 @@ from filemem.memory import fields
 from filemem.memory.catch_up import LONG, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
-from filemem.record import Problem
+from filemem.record import Problem, Record
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
@@ -210,6 +210,16 @@ class Memory:
         wanted = fields.each("ids", ids)
         return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
 
+    def owners(self) -> dict[str, str]:
+        """User, agent and run that are meant if a call names none, as far as the project says: see `owners.named`."""
+        with self.keeper.lock:
+            return verbs.owners.named(self._store)
+
+    def sharer(self) -> str:
+        """The user's e-mail if others share the memory, or ""."""
+        with self.keeper.lock:
+            return verbs.owners.sharer(self._store)
+
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not have all of it."""
         if not isinstance(hit, Hit):
@@ -282,6 +292,12 @@ class Memory:
         self.keeper.look()
         ids = [verbs.ingest.id_of(item, system) for item in items]
         return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.lookup("id", ids))))
+
+    def records(self, *, private: bool = False) -> list[Record]:
+        """Every record as its file stands now, oldest first; `private` ones if asked for."""
+        with self.keeper.lock:
+            self._store.refuse_missing()
+            return verbs.ingest.everything(self._store, private=private)
 
     def project_names(self) -> frozenset[str]:
         """What other systems may call this project."""
