@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from filemem.cli.options import Fields, as_json, many, pass_project, tool
 from filemem.cli.project import Project, emit
 from filemem.cli.project import status as show_status
+from filemem.errors import FilememError
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -162,11 +164,26 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
     told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
     for line in filter(None, (*told, settings.web().unneeded)):
         click.echo(f"filemem: {line}", err=True)
+    if profile.startswith("mama") and (line := _old_database(project)):
+        click.echo(f"filemem: {line}", err=True)
     if sys.stdin.isatty():
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
     opener = personal.opener(project, _opener(project), user)
     server.serve_stdio(offered(profile, prefix), opener, version=VERSION, on_crash=_report)
+
+
+def _old_database(project: Project) -> str:
+    """How to bring in a database of MAMA that lies here; "" for none, or where it was said or done before."""
+    from filemem import config
+    from filemem.repo import Repo
+
+    if project.personal or (found := config.usual_source("mama", project.here)) is None:
+        return ""
+    with suppress(FilememError), closing(Repo.discover(project.here)) as repo:
+        if repo.first("mama"):
+            return f"{found} holds memories of MAMA; `filemem import mama --dry-run` shows what of them belongs here"
+    return ""
 
 
 @click.command()

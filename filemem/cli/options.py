@@ -184,6 +184,8 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     """Let click understand the command line, and run the command; return the exit status."""
     try:
         code = Commands(modules, page).main(list(words), prog_name="filemem", standalone_mode=False)
+    except click.Abort:  # what click makes of Ctrl-C
+        raise KeyboardInterrupt from None
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(f"{error.format_message()}\n")
         return error.exit_code

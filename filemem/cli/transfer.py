@@ -26,7 +26,7 @@ _SHOWN = 5  # of what is left to the user
 
 
 @click.command("import")
-@click.argument("format", type=click.Choice([*FORMATS, RULES]), metavar="FORMAT")
+@click.argument("form", type=click.Choice([*FORMATS, RULES]), metavar="FORMAT")
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option("--yes", is_flag=True, help="Write without a question; needed where there is no terminal.")
@@ -36,13 +36,13 @@ _SHOWN = 5  # of what is left to the user
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
 @as_json
 @pass_project
-def import_(project: Project, /, format: str, as_json: bool, **given: Any) -> None:  # noqa: A002  the option's name
+def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None:
     """Bring in what another system remembers, by one commit.
 
-    FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory, server-memory, adr, filemem; SOURCE
-    its database, file or folder, by default where that system keeps it. The source is only read. docs/import.md has what
-    becomes of each. `filemem import rules --dry-run` lists lines of CLAUDE.md, AGENTS.md and .cursor/rules that read like
-    decisions, for you to pick from.
+    FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory, server-memory, adr, filemem;
+    SOURCE its database, file or folder, by default where that system keeps it. The source is only read. docs/import.md
+    has what becomes of each. `filemem import rules --dry-run` lists lines of CLAUDE.md, AGENTS.md and .cursor/rules
+    that read like decisions, for you to pick from.
 
     Only what belongs to this repository is taken. What is about a person comes in as private, which is never committed.
     Run again, it brings what is new, updates what has changed there and not here, and names what was edited here.
@@ -55,38 +55,41 @@ def import_(project: Project, /, format: str, as_json: bool, **given: Any) -> No
       filemem import claude-mem ~/.claude-mem/claude-mem.db --since 30d --yes
       filemem import rules --dry-run
     """
-    if format == RULES:
+    if form == RULES:
         _rules(project, as_json=as_json, dry_run=given["dry_run"])
         return
     from filemem import importers
 
     with project.memory() as memory:
-        source = _source(project, format, given["source"])
-        found, others = importers.chosen(importers.read(format, source), *_restricted(memory, format, source, given))
+        source = _source(project, form, given["source"])
+        found, others = importers.chosen(importers.read(form, source), *_restricted(memory, form, source, given))
         first = given["dry_run"] or not given["yes"]
-        done = memory.ingest(found, format, dry_run=first, progress=bar("reading"))
-        answer = _answer(format, source, done, others, written=not first)
+        done = memory.ingest(found, form, dry_run=first, progress=bar("reading"))
+        answer = _answer(form, source, done, others, written=not first)
         if first and not given["dry_run"] and any(done.records.values()):
             _confirm(answer)
-            done = memory.ingest(found, format, progress=bar("writing"))
-            answer = _answer(format, source, done, others, written=True)
+            done = memory.ingest(found, form, progress=bar("writing"))
+            answer = _answer(form, source, done, others, written=True)
         emit(answer, as_json, _shown)
     click.get_current_context().exit(1 if done.edited or done.refused else 0)
 
 
-def _source(project: Project, format: str, given: Path | None) -> Path:  # noqa: A002
+def _source(project: Project, form: str, given: Path | None) -> Path:
     """What to read. Raises BadInput: nothing is named, and nothing is where it usually is."""
     from filemem import config
 
     if given is not None:
         return Path(os.path.normpath(project.here / given.expanduser()))
-    if (usual := config.usual_source(format, project.here)) is None:
-        raise BadInput(f"no memory of {format} was found", f"name it: filemem import {format} SOURCE", field="source")
+    if (usual := config.usual_source(form, project.here)) is None:
+        raise BadInput(f"no memory of {form} was found", f"name it: filemem import {form} SOURCE", field="source")
     return usual
 
 
 def _restricted(
-    memory: Memory, format: str, source: Path, given: Mapping[str, Any]  # noqa: A002
+    memory: Memory,
+    form: str,
+    source: Path,
+    given: Mapping[str, Any],
 ) -> tuple[frozenset[str] | None, int | None, int | None]:
     """The arguments of `importers.chosen`. What lies in this work tree belongs to it. Raises BadInput."""
     from filemem.query import parse_moment
@@ -96,19 +99,22 @@ def _restricted(
         raise BadInput(f"--since {given['since']} is no date or age", "for example 2025-11-20 or 30d", field="since")
     if given["name"]:
         return frozenset({given["name"].casefold()}), since, given["limit"]
-    own = not FORMATS[format].shared or source.resolve().is_relative_to(memory.work_tree.resolve())
+    own = not FORMATS[form].shared or source.resolve().is_relative_to(memory.work_tree.resolve())
     return None if given["every"] or own else memory.project_names(), since, given["limit"]
 
 
 def _confirm(answer: Answer) -> None:
     """Show on a terminal what would be written, and ask. Raises BadInput where there is none."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("nothing was written: there is no terminal to ask at", "--dry-run shows it, --yes writes it", "yes")
+        raise BadInput(
+            "nothing was written: there is no terminal to ask at", "--dry-run shows it, --yes writes it", "yes"
+        )
     click.echo(_shown(answer), err=True)
-    click.confirm("Write this?", abort=True, err=True)
+    if not click.confirm("Write this?", err=True):
+        raise click.exceptions.Exit(1)
 
 
-def _answer(format: str, source: Path, done: Ingested, others: list[Item], *, written: bool) -> dict[str, Any]:  # noqa: A002
+def _answer(form: str, source: Path, done: Ingested, others: list[Item], *, written: bool) -> dict[str, Any]:
     """What a run did, or would do, as plain values."""
     from filemem.record import format_time
 
@@ -124,7 +130,7 @@ def _answer(format: str, source: Path, done: Ingested, others: list[Item], *, wr
         "other_projects": dict(projects.most_common(_SHOWN)) | ({"left": len(others)} if others else {}),
     }
     kept = {name: value for name, value in answer.items() if value or name in ("new", "updated", "same")}
-    return {"format": format, "source": str(source), "written": written, **kept}
+    return {"format": form, "source": str(source), "written": written, **kept}
 
 
 def _shown(answer: Answer) -> str:
@@ -137,14 +143,18 @@ def _shown(answer: Answer) -> str:
     left, others = list[str](), dict(answer.get("other_projects", {}))
     if count := others.pop("left", 0):
         named = ", ".join(f"{name} ({each})" for name, each in others.items())
-        left.append(f"{count} of other projects, or of none, are left: {named}; --project NAME or --all-projects takes them")
+        left.append(
+            f"{count} of other projects, or of none, are left: {named}; --project NAME or --all-projects takes them"
+        )
     for name, told in (("edited", "edited here, so it stays"), ("refused", "refused")):
         found = [f"{one['id']}: {one['reason']}" if isinstance(one, dict) else one for one in answer.get(name, ())]
         left += [f"{told}: {one}" for one in found[:_SHOWN]]
         left += [f"{told}: and {len(found) - _SHOWN} more"] * (len(found) > _SHOWN)
     left += [f"topic {one} is forked: filemem resolve ends that" for one in answer.get("forked", ())[:_SHOWN]]
     left += [answer["note"]] if "note" in answer else []
-    samples = [f"    {one.get('created', '')[:10]:10}  {one['type']}  {one['title']}" for one in answer.get("samples", ())]
+    samples = [
+        f"    {one.get('created', '')[:10]:10}  {one['type']}  {one['title']}" for one in answer.get("samples", ())
+    ]
     return rows_of(
         f"{answer['format']}: {answer['source']}",
         f"  {', '.join(done)}{commit}",
@@ -167,6 +177,35 @@ def _rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
     repo.close()
     told = "\n".join(f"{one['path']}:{one['line']}: {one['text']}" for one in found)
     emit({"count": len(found), "rules": found}, as_json, lambda _: told or "no line reads like a decision")
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["jsonl", "markdown", "csv"]), default="jsonl", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write this file.  [default: standard output]")
+@click.option("--private", is_flag=True, help="Private records too, which are never committed.")
+@pass_project
+def export(project: Project, form: str, output: Path | None, *, private: bool) -> None:
+    """Write every record: JSON Lines with all fields, one Markdown text, or a CSV table.
+
+    filemem import filemem FILE reads the JSON Lines again.
+
+    \b
+    Examples:
+      filemem export -o memory.jsonl
+      filemem export --format csv -o memory.csv
+    """
+    from filemem.dialects.export import exported
+
+    with project.memory(look=False) as memory:
+        text = exported(memory.records(private=private), form, memory.now())
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        (project.here / output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{output} cannot be written: {error.strerror}", "name another file", "output") from None
+    click.echo(f"{output}: {counted(text.count(chr(10)), 'record')}" if form == "jsonl" else str(output), err=True)
 
 
 globals()["import"] = import_

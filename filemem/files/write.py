@@ -213,7 +213,7 @@ class Files:
                     pass
             source = f"{aside}/{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
             staged = Staged(self.work_tree, parts, source)
-            with open(os.open(source, _NEW, 0o666), "wb", buffering=0) as into:
+            with os.fdopen(os.open(source, _NEW, 0o666), "wb", buffering=0) as into:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[into.write(rest) :]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 from filemem.memory.ingest import Item
 
-_PACKAGE = "filemem.importers"
-
 
 class Format(NamedTuple):
-    """A format: the module that reads it, and whether a source of it holds what belongs to several projects."""
+    """A format: the module and its function that reads it, and whether a source may be of several projects."""
 
     module: str
+    reader: str = "read"
     shared: bool = True
 
 
@@ -24,26 +23,19 @@ FORMATS = {
     "claude-mem": Format("claude_mem"),
     "mem-claude": Format("claude_mem"),
     "powermem": Format("powermem"),
-    "claude-code": Format("notes"),
-    "basic-memory": Format("notes"),
+    "claude-code": Format("notes", "read_claude_code"),
+    "basic-memory": Format("notes", "read_basic_memory"),
     "server-memory": Format("server_memory"),
     "adr": Format("adr", shared=False),
     "filemem": Format("filemem", shared=False),
 }
 
 
-class Reader(Protocol):
-    """A module of a format."""
-
-    def read(self, source: Path) -> Iterator[Item]:
-        """The items of a source. Raises BadInput: it cannot be read, or is of another format."""
-
-
 def read(name: str, source: Path) -> list[Item]:
     """The items of a source in a format. Raises BadInput."""
     form = FORMATS[name]
-    reader = cast("Reader", import_module(f"{_PACKAGE}.{form.module}"))
-    return list(getattr(reader, f"read_{name.replace('-', '_')}", reader.read)(source))
+    reader: Callable[[Path], Iterable[Item]] = getattr(import_module(f"{__name__}.{form.module}"), form.reader)
+    return list(reader(source))
 
 
 def chosen(

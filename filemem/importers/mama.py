@@ -57,7 +57,12 @@ def _decision(row: Row, edges: Mapping[str, list[str]], scopes: Mapping[str, str
     session = text(row.get("session_id"))[:500]
     if kind in _NO_DECISIONS:
         body = sections(("", row.get("decision")), ("", why))
-        given: dict[str, Any] = {"title": text(row.get("topic"))[:500], "text": body, "tags": (kind,), "session": session}
+        given: dict[str, Any] = {
+            "title": text(row.get("topic"))[:500],
+            "text": body,
+            "tags": (kind,),
+            "session": session,
+        }
         about = kind == "preference" or "user" in scopes
         given["kind"] = "memory" if about else "discovery"
         return Item(text(row["id"]), OBSERVATION, created, given, project=project, kept=True, private=about)

@@ -41,7 +41,9 @@ def items(value: object) -> tuple[str, ...]:
     """The lines of a list, or of a text of JSON that holds one; a text alone is a list of one."""
     found = data(value)
     found = found if isinstance(found, list) else [found] if found else []
-    lines = (" ".join(text(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)).split()) for one in found)
+    lines = (
+        " ".join(text(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)).split()) for one in found
+    )
     return tuple(line[:500] for line in lines if line)[:_ITEMS]
 
 

@@ -20,7 +20,7 @@ from filemem import query
 from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.errors import BrokenStore
-from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
+from filemem.record import DECISION, Record, from_plain, short_id, to_plain, topic_key
 
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
@@ -61,8 +61,6 @@ def document(record: Record, blob: str) -> Doc:
     body = "\n\n".join(part for part in _body(record) if part)
     analysed = f"{record.title}\n{body}"
     topic = record.topic if record.topic_stated else ""  # else it is the title, which would count twice
-    plain = Record._field_defaults
-    said = {name: value for name, value in record._asdict().items() if name not in plain or value != plain[name]}
     return Doc(
         path=record.path,
         blob=blob,
@@ -73,7 +71,7 @@ def document(record: Record, blob: str) -> Doc:
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
         passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
         node=Node.of_record(record),
-        card=json.dumps(said, separators=(",", ":"), default=str),
+        card=json.dumps(to_plain(record), separators=(",", ":"), default=str),
     )
 
 
@@ -84,11 +82,7 @@ def key(blob: str) -> int:
 
 def record_from(text: str) -> Record:
     """Return the record of a card."""
-    said: dict[str, Any] = json.loads(text)
-    said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
-    said["outcomes"] = tuple(Outcome(*one) for one in said.get("outcomes", ()))
-    said["mentions"] = tuple(Edge(*one) for one in said.get("mentions", ()))
-    return Record(**said)
+    return from_plain(json.loads(text))
 
 
 def _terms(record: Record) -> dict[str, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from filemem.errors import BadInput, Conflict
 from filemem.files import is_private
 from filemem.memory import fields
 from filemem.memory.save import SPELT_OUT, left_to_user, worded
+from filemem.memory.snapshot import of_work_tree
 from filemem.memory.store import FORGOTTEN, Progress, Store, mark_of
 from filemem.record import (
     DECISION,
@@ -103,7 +104,15 @@ def ingest(
         if done.private:
             store.files.hide("private")
         write_files(store.files, [edit._replace(path=store.files.named(edit.path)) for edit in others])
+    store.repo.first(system)
     return done
+
+
+def everything(store: Store, *, private: bool) -> list[Record]:
+    """The records of the work tree, oldest first, their paths as people see them; `private` ones if asked for."""
+    found = of_work_tree(store)
+    shown = [(found.dates[path], path, one) for path, one in found.records.items() if private or not is_private(path)]
+    return [one._replace(path=store.shown(path)) for _, path, one in sorted(shown, key=lambda row: row[:2])]
 
 
 def names(store: Store) -> frozenset[str]:
@@ -161,7 +170,7 @@ def _planned(
         counts["size"] += len(data)
         kinds[record.type] += 1
         samples += [record] if len(samples) < SAMPLES else []
-    said = {name: counts[name] for name in ("new", "updated", "same", "forgotten", "private", "size")}
+    said: dict[str, Any] = {name: counts[name] for name in Ingested._fields[:6]}
     by_type = {kind: kinds[kind] for kind in TYPES}
     return Ingested(
         **said, records=by_type, edited=tuple(edited), refused=tuple(refused), samples=tuple(samples)
@@ -194,8 +203,9 @@ def _record(item: Item, system: str, ids: Mapping[str, str]) -> Record:
     if not values.get("title"):
         raise BadInput("it has no text")
     if item.type == DECISION:
-        values.setdefault("topic_stated", bool(topic_key(values.get("topic", ""))))
-        values["topic"] = values["topic"] if values["topic_stated"] else topic_of_heading(values["title"])
+        values["topic"] = values.get("topic") or topic_of_heading(values["title"])
+        values.setdefault("topic_stated", bool(topic_key(values["topic"])))
+        values.setdefault("supersedes", ())
         values.setdefault("decision", values["title"])
     if item.private:
         values["visibility"] = "private"
@@ -230,10 +240,10 @@ def _digest(data: bytes) -> str:
 
 def _compared(before: bytes, path: str, data: bytes, record: Record) -> str:
     """How a record that is there stands to what the source says now: the same, updated, or edited here."""
-    found = parse(before, path).record
-    here, new = (one.source if one else "" for one in (found, parse(data, path).record))
+    found, written = parse(before, path).record, parse(data, path).record or record
+    here, new = found.source if found else "", written.source
     if found is None or not isinstance(here, Mapping) or not isinstance(new, Mapping):
-        return "same" if found and found._replace(source=record.source, path=record.path) == record else "edited"
+        return "same" if found and found._replace(source=new, id_stated=True) == written else "edited"
     if here == new:
         return "same"
     plain = before.replace(b"\r\n", b"\n").replace(f", hash: {flow(here.get('hash', ''))}}}\n".encode(), b"}\n", 1)

@@ -107,7 +107,7 @@ def asked(git: Git) -> Settings:
 
 
 def obstacle(repo: Repo, *paths: str) -> str:
-    """Why one of some paths cannot be committed by us, or ""; Git is asked only where an attribute file says so much."""
+    """Why one of some paths cannot be committed by us, or ""; Git is asked only where an attribute file says such."""
     if not _BARRING.search(_rules(repo, paths, "attributes")):
         return ""
     named = b"".join(os.fsencode(path) + b"\0" for path in paths)
