@@ -52,12 +52,17 @@ clients: $(READY)  ## ask the real coding agents that npm has, offline: does eac
 plugins: $(READY)  ## write the plugins for Claude Code, Codex and OpenClaw anew from tools/plugins.py
 	@$(BIN)/python -m tools.plugins
 
-lock:  ## renew requirements.lock from pyproject.toml
+lock:  ## renew requirements.lock and requirements-docs.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -c requirements.lock --group pyproject.toml:docs -o requirements-docs.lock
+
+docs: $(READY)  ## build the documentation into site/, and look for links that lead nowhere
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@$(BIN)/python -m tools.site
 
 release: $(READY)  ## build wheel, server.json and bundle into dist/; refuses what is not ready
 	@$(BIN)/python -m tools.release
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build site
