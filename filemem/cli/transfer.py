@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import click
 
 from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Answer, Project, bar, emit
-from filemem.cli.show import counted, rows_of, styled
+from filemem.cli.show import counted, plain, rows_of, styled
 from filemem.errors import BadInput
 from filemem.importers import FORMATS
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 RULES = "rules"  # the format that is only listed
 _SHOWN = 5  # of what is left to the user
+_COUNTS = {"new": "new", "updated": "updated", "same": "as they were", "forgotten": "forgotten here"}
 
 
 @click.command("import")
@@ -58,38 +60,28 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
     if form == RULES:
         _rules(project, as_json=as_json, dry_run=given["dry_run"])
         return
-    from filemem import importers
+    from filemem import config, importers
 
+    stated: Path | None = given["source"]
+    source = project.here / stated.expanduser() if stated else config.usual_source(form, project.here)
+    if source is None:
+        raise BadInput(f"no memory of {form} was found", f"name it: filemem import {form} SOURCE", field="source")
+    source = Path(os.path.normpath(source))
     with project.memory() as memory:
-        source = _source(project, form, given["source"])
-        found, others = importers.chosen(importers.read(form, source), *_restricted(memory, form, source, given))
-        first = given["dry_run"] or not given["yes"]
-        done = memory.ingest(found, form, dry_run=first, progress=bar("reading"))
-        answer = _answer(form, source, done, others, written=not first)
-        if first and not given["dry_run"] and any(done.records.values()):
+        items, others = importers.chosen(importers.read(form, source), *_restricted(memory, form, source, given))
+        ask = not (given["dry_run"] or given["yes"])
+        done = memory.ingest(items, form, dry_run=ask or given["dry_run"], progress=bar("reading"))
+        answer = _answer(form, source, done, others, written=given["yes"] and not given["dry_run"])
+        if ask and done.records:
             _confirm(answer)
-            done = memory.ingest(found, form, progress=bar("writing"))
+            done = memory.ingest(items, form, progress=bar("reading"))
             answer = _answer(form, source, done, others, written=True)
         emit(answer, as_json, _shown)
     click.get_current_context().exit(1 if done.edited or done.refused else 0)
 
 
-def _source(project: Project, form: str, given: Path | None) -> Path:
-    """What to read. Raises BadInput: nothing is named, and nothing is where it usually is."""
-    from filemem import config
-
-    if given is not None:
-        return Path(os.path.normpath(project.here / given.expanduser()))
-    if (usual := config.usual_source(form, project.here)) is None:
-        raise BadInput(f"no memory of {form} was found", f"name it: filemem import {form} SOURCE", field="source")
-    return usual
-
-
 def _restricted(
-    memory: Memory,
-    form: str,
-    source: Path,
-    given: Mapping[str, Any],
+    memory: Memory, form: str, source: Path, given: Mapping[str, Any]
 ) -> tuple[frozenset[str] | None, int | None, int | None]:
     """The arguments of `importers.chosen`. What lies in this work tree belongs to it. Raises BadInput."""
     from filemem.query import parse_moment
@@ -97,19 +89,17 @@ def _restricted(
     since = parse_moment(given["since"], memory.now()) if given["since"] else None
     if given["since"] and since is None:
         raise BadInput(f"--since {given['since']} is no date or age", "for example 2025-11-20 or 30d", field="since")
-    if given["name"]:
-        return frozenset({given["name"].casefold()}), since, given["limit"]
     own = not FORMATS[form].shared or source.resolve().is_relative_to(memory.work_tree.resolve())
-    return None if given["every"] or own else memory.project_names(), since, given["limit"]
+    projects = frozenset({given["name"].casefold()}) if given["name"] else memory.project_names()
+    return None if given["every"] or (own and not given["name"]) else projects, since, given["limit"]
 
 
 def _confirm(answer: Answer) -> None:
     """Show on a terminal what would be written, and ask. Raises BadInput where there is none."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput(
-            "nothing was written: there is no terminal to ask at", "--dry-run shows it, --yes writes it", "yes"
-        )
-    click.echo(_shown(answer), err=True)
+        told = "nothing was written: there is no terminal to ask at"
+        raise BadInput(told, "--dry-run shows what would be, --yes writes it", field="yes")
+    click.echo(_shown(plain(answer)), err=True)
     if not click.confirm("Write this?", err=True):
         raise click.exceptions.Exit(1)
 
@@ -118,50 +108,40 @@ def _answer(form: str, source: Path, done: Ingested, others: list[Item], *, writ
     """What a run did, or would do, as plain values."""
     from filemem.record import format_time
 
-    projects = Counter(item.project or "(none)" for item in others)
     answer = done._asdict() | {
-        "records": {kind: count for kind, count in done.records.items() if count},
         "refused": [{"id": one, "reason": why} for one, why in done.refused],
         "samples": [
-            {"type": one.type, "title": one.title, "path": one.path}
-            | ({"created": format_time(one.created)} if one.created is not None else {})
+            {"type": one.type, "title": one.title, "created": format_time(one.created) if one.created else ""}
             for one in done.samples
         ],
-        "other_projects": dict(projects.most_common(_SHOWN)) | ({"left": len(others)} if others else {}),
+        "other_projects": Counter(item.project or "(none)" for item in others),
     }
-    kept = {name: value for name, value in answer.items() if value or name in ("new", "updated", "same")}
-    return {"format": form, "source": str(source), "written": written, **kept}
+    counts: Mapping[str, int] = answer.pop("counts")
+    said = {name: value for name, value in answer.items() if value}
+    return {"format": form, "source": str(source), "written": written, **counts, **said}
 
 
 def _shown(answer: Answer) -> str:
     """What a run did, or would do, for people."""
-    counts = ", ".join(counted(count, kind) for kind, count in answer.get("records", {}).items())
-    done = [f"{answer['new']} new", f"{answer['updated']} updated", f"{answer['same']} as they were"]
-    done += [f"{answer['forgotten']} forgotten here"] if "forgotten" in answer else []
-    private = f", {answer['private']} of them private and never committed" if "private" in answer else ""
-    commit = f"  commit {answer['commit'][:10]}" if "commit" in answer else ""
-    left, others = list[str](), dict(answer.get("other_projects", {}))
-    if count := others.pop("left", 0):
-        named = ", ".join(f"{name} ({each})" for name, each in others.items())
-        left.append(
-            f"{count} of other projects, or of none, are left: {named}; --project NAME or --all-projects takes them"
-        )
-    for name, told in (("edited", "edited here, so it stays"), ("refused", "refused")):
-        found = [f"{one['id']}: {one['reason']}" if isinstance(one, dict) else one for one in answer.get(name, ())]
-        left += [f"{told}: {one}" for one in found[:_SHOWN]]
-        left += [f"{told}: and {len(found) - _SHOWN} more"] * (len(found) > _SHOWN)
-    left += [f"topic {one} is forked: filemem resolve ends that" for one in answer.get("forked", ())[:_SHOWN]]
-    left += [answer["note"]] if "note" in answer else []
-    samples = [
-        f"    {one.get('created', '')[:10]:10}  {one['type']}  {one['title']}" for one in answer.get("samples", ())
-    ]
+    written, others = answer["written"], Counter[str](answer.get("other_projects", {}))
+    done = [f"{answer[name]} {word}" for name, word in _COUNTS.items() if name in answer]
+    kinds = [counted(count, kind) for kind, count in answer.get("records", {}).items()]
+    kinds += [f"{answer['private']} of them private and never committed"] if answer.get("private") else []
+    kinds += [f"{answer['bytes']:,} bytes"] if kinds else []
+    left = [f"{one['id']}: {one['reason']}" for one in answer.get("refused", ())]
+    left += [f"edited here, so it stays: {path}" for path in answer.get("edited", ())]
+    left += [f"forked, filemem resolve ends that: {topic}" for topic in answer.get("forked", ())]
+    more = [f"and {len(left) - _SHOWN} more: --json lists them"] * (len(left) > _SHOWN)
+    named = ", ".join(f"{name} ({count})" for name, count in others.most_common(_SHOWN))
+    more += [f"{others.total()} of other projects: {named}; --project or --all-projects takes them"] if others else []
+    samples = [f"    {one['created'][:10]:10}  {one['type']}  {one['title']}" for one in answer.get("samples", ())]
     return rows_of(
         f"{answer['format']}: {answer['source']}",
-        f"  {', '.join(done)}{commit}",
-        f"  {counts}{private}; {answer['size']:,} bytes" if counts else "",
-        *(styled(f"  {one}", "yellow") for one in left),
-        *(["  for example:", *samples] if samples and not answer["written"] else []),
-        "" if answer["written"] or not counts else "  nothing is written yet",
+        f"  {', '.join(done)}" + (f"  commit {answer['commit'][:10]}" if "commit" in answer else ""),
+        f"  {', '.join(kinds)}" if kinds else "",
+        *(styled(f"  {one}", "yellow") for one in (*left[:_SHOWN], *more, *filter(None, [answer.get("note")]))),
+        *([] if written else samples),
+        "" if written or not kinds else "  nothing is written yet",
     )
 
 
@@ -172,9 +152,8 @@ def _rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
 
     if not dry_run:
         raise BadInput("rules are only listed", "--dry-run lists them; save those you pick: filemem save decision")
-    repo = Repo.discover(project.folder)
-    found = [{"path": one.path, "line": one.line, "text": one.text} for one in read(repo.work_tree)]
-    repo.close()
+    with closing(Repo.discover(project.folder)) as repo:
+        found = [one._asdict() for one in read(repo.work_tree)]
     told = "\n".join(f"{one['path']}:{one['line']}: {one['text']}" for one in found)
     emit({"count": len(found), "rules": found}, as_json, lambda _: told or "no line reads like a decision")
 

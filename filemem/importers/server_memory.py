@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from filemem.importers.source import lines
-from filemem.importers.values import sections, text
+from filemem.importers.values import line, sections, text
 from filemem.memory.ingest import Item
 from filemem.record import OBSERVATION
 
@@ -25,5 +25,5 @@ def read(source: Path) -> Iterator[Item]:
     for name, row in entities.items():
         kind, told = text(row.get("entityType")), row.get("observations")
         body = sections(("", kind), ("", told if isinstance(told, list) else []), ("Related", related[name]))
-        given = {"title": name[:500], "text": body, "kind": "memory", "concepts": (kind,) if kind else ()}
+        given = {"title": line(name), "text": body, "kind": "memory", "concepts": (kind,) if kind else ()}
         yield Item(name, OBSERVATION, None, given, private=kind.casefold() in _PEOPLE)

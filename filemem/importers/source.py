@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filemem.errors import BadInput
 
@@ -21,46 +21,44 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def tables(self) -> dict[str, frozenset[str]]:
-        """The columns of every table, by its name."""
-        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        return {name: frozenset(self._columns(name)) for (name,) in found}
-
-    def _columns(self, table: str) -> list[str]:
-        quoted = table.replace('"', '""')
-        return [row[1] for row in self._connection.execute(f'PRAGMA table_info("{quoted}")')]
+    def tables(self) -> list[str]:
+        """The names of the tables."""
+        return [name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
 
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of a table, in the order in which they were made; none where there is no such table."""
-        if columns := self._columns(table):
+        if table in self.tables():
             quoted = table.replace('"', '""')
-            for row in self._connection.execute(f'SELECT * FROM "{quoted}" ORDER BY rowid'):  # noqa: S608 - it is there
+            found = self._connection.execute(f'SELECT * FROM "{quoted}" ORDER BY rowid')  # noqa: S608 - it is there
+            columns = [name for name, *_ in found.description]
+            for row in found:
                 yield dict(zip(columns, row, strict=True))
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file for reading. Raises BadInput."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}", "name what to import", field="source") from None
 
 
 @contextmanager
 def database(path: Path, *needed: str) -> Iterator[Database]:
     """Open a database for reading, with its write-ahead log. Raises BadInput: it is none, or has no table `needed`."""
     # A read of one whose log is gone would make the log anew, beside it; as nobody has it open, it is read as it is.
-    idle = _head(path)[18:20] == _WAL and not path.with_name(f"{path.name}-wal").exists()
+    with _opened(path) as file:
+        idle = file.read(20)[18:] == _WAL and not path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' * idle}"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             found = Database(connection)
-            if needed and not {*needed} & found.tables().keys():
+            if needed and not {*needed} & {*found.tables()}:
                 raise BadInput(f"{path} has no table {' or '.join(needed)}", "is it of another program?", "source")
             yield found
     except sqlite3.Error as error:
         raise BadInput(f"{path} cannot be read: {error}", "is it a database of SQLite?", field="source") from None
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(100)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}", "name what to import", field="source") from None
 
 
 def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
@@ -70,18 +68,14 @@ def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, by
     for path in sorted(folder.glob(pattern)):
         parts = path.relative_to(folder).parts
         if path.is_file() and not any(part.startswith(".") for part in parts):
-            try:
-                yield path, path.read_bytes()
-            except OSError as error:
-                raise BadInput(f"{path} cannot be read: {error.strerror}", field="source") from None
+            with _opened(path) as file:
+                yield path, file.read()
 
 
 def lines(path: Path) -> Iterator[Row]:
     """The objects of a file of JSON Lines. Raises BadInput: a line is none."""
-    try:
-        rows = path.read_bytes().decode("utf-8-sig", "replace").split("\n")
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}", "name what to import", field="source") from None
+    with _opened(path) as file:
+        rows = file.read().decode("utf-8-sig", "replace").split("\n")
     for number, row in enumerate(rows, 1):
         if row.strip():
             try:

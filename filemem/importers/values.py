@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from filemem.memory.fields import ITEMS, LINE
 from filemem.record import parse_time
 
 _SECONDS = 1e11  # a number below this is of seconds: as milliseconds it would be before 1973
-_ITEMS = 200  # entries of a list that are kept: as many as a save takes
 
 
 def moment(value: object) -> int | None:
@@ -37,14 +37,17 @@ def data(value: object) -> Any:
         return value
 
 
+def line(value: object) -> str:
+    """A text as one line, of as many characters as a record takes."""
+    return " ".join(text(value).split())[:LINE]
+
+
 def items(value: object) -> tuple[str, ...]:
     """The lines of a list, or of a text of JSON that holds one; a text alone is a list of one."""
     found = data(value)
     found = found if isinstance(found, list) else [found] if found else []
-    lines = (
-        " ".join(text(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)).split()) for one in found
-    )
-    return tuple(line[:500] for line in lines if line)[:_ITEMS]
+    lines = (line(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) for one in found)
+    return tuple(filter(None, lines))[:ITEMS]
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -287,7 +287,7 @@ class Memory:
         """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
         how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
         done = self.keeper.write(lambda store: verbs.ingest.ingest(store, items, system, **how))
-        if dry_run or not any(done.records.values()):
+        if dry_run or not done.records:
             return done
         self.keeper.look()
         ids = [verbs.ingest.id_of(item, system) for item in items]
