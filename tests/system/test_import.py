@@ -418,7 +418,10 @@ def test_an_export_comes_back_as_it_was(repo: Path, tmp_path: Path, memory: Memo
     memory.save(summary="Half done", next_steps="Rest", open_files=["a.py"])
     memory.save(title="Limit", text="100 a minute", metadata={"n": 3, "s": "3"}, facts=["x"])
     memory.save(title="Mine", text="Of a person", visibility="private")
-    write(repo / "memory/decisions/by-hand.md", "---\nstatus: Final\nteam: core\n---\n# By hand\n\nWithout an id.\n")
+    write(
+        repo / "memory/decisions/by-hand.md",
+        "---\nstatus: Final\ndate: 2024-05-06\nteam: core\n---\n# By hand\n\nWithout an id.\n",
+    )
     assert cli(repo, "export", "-o", str(tmp_path / "all.jsonl"), "--private").code == 0
     public = cli(repo, "export").out.splitlines()
     assert (len(public), len((tmp_path / "all.jsonl").read_text().splitlines())) == (5, 6)
@@ -490,3 +493,17 @@ def test_a_server_of_mama_s_tools_names_the_old_database_once(repo: Path, tmp_pa
     other = make_repo(tmp_path / "other")
     ok(other, "import", "mama", found["MAMA_DB_PATH"], "--all-projects", "--yes")
     assert "import" not in process(other, *serve, **found).err
+
+
+def test_the_page_of_imports_shows_commands_that_work(repo: Path, guarded_home: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/import.md").read_text()
+    write(repo / "AGENTS.md", "Use pnpm, not npm.\n")
+    old = mama(guarded_home / ".mama").rename(guarded_home / ".mama/memories.db")
+    try:
+        calls = re.findall(r"^\$ filemem (.*)$", page, re.MULTILINE)
+        assert len(calls) == 6
+        for call in calls:
+            agreed = ["--yes"] if call == "import mama" else []
+            assert cli(repo, *call.split(), *agreed).code == 0, call
+    finally:
+        old.unlink()
