@@ -129,7 +129,7 @@ _TODO = {
 }
 """What is left to the user, each with the command that ends it."""
 _SHOWN = 3  # of each
-_ASIDE = ("note", "trouble", "incomplete", "left", "settings", "owners", "degraded")  # what is said of a memory besides
+_ASIDE = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # what is said of a memory besides
 
 
 def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
@@ -154,6 +154,7 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         f"{store}: " + ", ".join(show.counted(counts[kind], kind) for kind in counts),
         f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}" if counts["decision"] else "",
         f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
+        f"memories that powermem's tools add are of {answer['owners']}" if answer.get("owners") else "",
     ]
     if verbose:
         read = show.counted(index["records"], "record")

@@ -14,6 +14,7 @@ from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
 from tests.support import git, write
+from tests.system.tools import cli
 
 
 def add(memory: Memory, text: Any, **more: Any) -> Any:
@@ -77,6 +78,7 @@ def test_a_file_of_variables_that_git_does_not_track_names_user_agent_and_run_al
     assert (saved["user_id"], saved["agent_id"], saved["run_id"]) == ("ann", "coder", "run-1")
     assert add(memory, "Stated", user_id="bob", agent_id="tester")["agent_id"] == "tester"
     assert memory.status()["owners"] == "user_id ann, agent_id coder, run_id run-1"
+    assert "powermem's tools add are of user_id ann, agent_id coder" in cli(repo, "status").out
     assert dict(os.environ) == before, "nothing else is taken"
     git(repo, "add", "-f", ".env")
     assert add(memory, "Of a stranger")["user_id"] == "mcp_user"
