@@ -24,10 +24,9 @@ _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why brief hook",
     "gate": "diff check",
-    "care": "init sync status index serve web",
+    "care": "init sync status index serve web completion",
     "doctor": "doctor",
     "transfer": "import export",
-    "completion": "completion",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""

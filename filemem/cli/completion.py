@@ -1,4 +1,4 @@
-"""Shell completion: click's script and its words for commands and options, and here the values of what they take.
+"""What a shell completes besides commands and options, which click knows: topics, ids and files.
 
 Rule: nobody waits for a completion, so neither index nor Git is asked: topics and ids are those in the names of files.
 """
@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 from filemem import config
-from filemem.cli.options import COMPLETE
 
 _IDS = frozenset(("id", "ids", "other", "supersedes", "builds_on", "debates", "synthesizes"))
 _FILES = frozenset(("affects", "file", "files", "files_modified", "files_read", "open_files", "path", "paths", "was"))
@@ -83,19 +82,3 @@ def _whole(path: str, topic: str) -> str:
     with open(path, "rb") as file:  # noqa: PTH123 - the name of a file may be any bytes
         stated = re.search(rb"(?m)^topic: *[\"']?([^\"'\n]+)", file.read(_HEAD))
     return re.sub(r"[\s_\-/.:]+", "-", stated[1].decode(errors="replace").casefold()).strip("-") if stated else topic
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, /, shell: str) -> None:
-    """Print the script that completes commands, options, topics, ids and files in your shell.
-
-    \b
-    Examples:
-      filemem completion bash > ~/.local/share/bash-completion/completions/filemem
-      filemem completion zsh > ~/.zfunc/_filemem
-      filemem completion fish > ~/.config/fish/completions/filemem.fish
-    """
-    if made := get_completion_class(shell):
-        click.echo(made(context.find_root().command, {}, "filemem", COMPLETE).source(), nl=False)
