@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from filemem.dialects.present import everything
-from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time, to_plain
+from filemem.index.document import to_plain
+from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time
 
 FORMS = ("jsonl", "markdown", "csv")
 _DERIVED = ("mentions", "id_stated")  # from the text, and the path

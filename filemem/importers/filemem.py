@@ -9,8 +9,9 @@ from typing import Any
 from filemem.errors import BadInput
 from filemem.importers.notes import item_of
 from filemem.importers.source import Row, lines
+from filemem.index.document import from_plain
 from filemem.memory.ingest import Item
-from filemem.record import TYPES, Record, from_plain, parse_time
+from filemem.record import TYPES, Record, parse_time
 
 _USUAL = Record._field_defaults
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from filemem.importers.source import documents
 from filemem.importers.values import text
+from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
-from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse, to_plain
+from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
 
 _MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by")
 _OURS = ("date", "superseded_by", "superseded-by", "replaces", "title", "permalink", *(key.name for key in KEYS))

@@ -20,7 +20,7 @@ from filemem import query
 from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.errors import BrokenStore
-from filemem.record import DECISION, Record, from_plain, short_id, to_plain, topic_key
+from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
@@ -83,6 +83,20 @@ def key(blob: str) -> int:
 def record_from(text: str) -> Record:
     """Return the record of a card."""
     return from_plain(json.loads(text))
+
+
+def to_plain(record: Record) -> dict[str, Any]:
+    """The fields that say something, in their order."""
+    usual = Record._field_defaults
+    return {name: value for name, value in record._asdict().items() if name not in usual or value != usual[name]}
+
+
+def from_plain(said: Mapping[str, Any]) -> Record:
+    """The record of plain values, or of what JSON made of them."""
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    values["outcomes"] = tuple(Outcome(*one) for one in values.get("outcomes", ()))
+    values["mentions"] = tuple(Edge(*one) for one in values.get("mentions", ()))
+    return Record(**values)
 
 
 def _terms(record: Record) -> dict[str, tuple[str, ...]]:

@@ -36,7 +36,6 @@ from filemem.record.model import (
     Record,
 )
 from filemem.record.parse import parse
-from filemem.record.plain import from_plain, to_plain
 from filemem.record.references import (
     ReferenceIndex,
     answering,
@@ -52,7 +51,7 @@ from filemem.record.times import format_time, parse_span, parse_time
 __all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
 __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
 __all__ += ["ReferenceIndex", "adr_number", "amend", "answering", "cut", "derived_id", "edges_in", "format_time"]
-__all__ += ["from_plain", "made_id", "merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse"]
+__all__ += ["made_id", "merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse"]
 __all__ += ["parse_outcome", "parse_span", "parse_time", "prose", "readings", "record_path", "reference_index"]
-__all__ += ["refuse_unreadable", "render", "resolve_reference", "short_id", "slug", "to_plain", "topic_key"]
+__all__ += ["refuse_unreadable", "render", "resolve_reference", "short_id", "slug", "topic_key"]
 __all__ += ["topic_of_heading"]
