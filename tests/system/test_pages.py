@@ -28,6 +28,8 @@ ELSEWHERE = {  # what is not run here: how it begins, where it is, and by which 
     "filemem web": ("tests/web/support.py", '"web"'),
     "FILEMEM_TOKEN=": ("tests/web/test_security.py", "FILEMEM_TOKEN"),
     "filemem --personal": ("tests/system/test_personal.py", '"--personal"'),
+    "filemem import": ("tests/system/test_import.py", "docs/import.md"),
+    "filemem export": ("tests/system/test_import.py", "docs/import.md"),
     "filemem sync": ("tests/system/test_repositories.py", '"sync"'),
 }
 REVIEW = frozenset(("check", "doctor"))  # 1 is an answer of theirs
