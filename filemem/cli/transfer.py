@@ -153,7 +153,7 @@ def _rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
     if not dry_run:
         raise BadInput("rules are only listed", "--dry-run lists them; save those you pick: filemem save decision")
     with closing(Repo.discover(project.folder)) as repo:
-        found = [one._asdict() for one in read(repo.work_tree)]
+        found = [{"path": path, "line": line, "text": text} for path, line, text in read(repo.work_tree)]
     told = "\n".join(f"{one['path']}:{one['line']}: {one['text']}" for one in found)
     emit({"count": len(found), "rules": found}, as_json, lambda _: told or "no line reads like a decision")
 

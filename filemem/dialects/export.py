@@ -9,24 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from filemem.dialects.present import everything
 from filemem.index.document import to_plain
-from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time
+from filemem.record import DECISION, Outcome, Record, format_time
 
 FORMS = ("jsonl", "markdown", "csv")
 _DERIVED = ("mentions", "id_stated")  # from the text, and the path
-_COLUMNS = (
-    "id",
-    "type",
-    "created",
-    "topic",
-    "title",
-    "text",
-    "status",
-    "outcome",
-    "confidence",
-    "tags",
-    "agent",
-    "path",
-)
+_COLUMNS = ["id", "type", "created", "topic", "title", "text"]
+_COLUMNS += ["status", "outcome", "confidence", "tags", "agent", "path"]
 
 
 def exported(records: Iterable[Record], form: str, at: int) -> str:
@@ -71,8 +59,6 @@ def document(title: str, records: Iterable[Record], at: int) -> str:
 
 
 def _text(record: Record) -> str:
-    named = (record.topic if record.topic_stated else "") or record.title
-    came = f"outcome {record.outcome}, " if record.type == DECISION else ""
-    about = "" if record.type in (DECISION, CHECKPOINT) or record.title == named else record.title
-    told = f"created {_when(record.created) or 'at a time that nothing states'}, {came}id {record.id}"
-    return "\n\n".join(part for part in (f"## {named}", told, about, everything(record)) if part) + "\n"
+    came = f", outcome {record.outcome}" if record.type == DECISION else ""
+    told = f"{record.type}, created {_when(record.created)}{came}, id {record.id}"
+    return f"## {record.topic or record.title}\n\n{told}\n\n{everything(record)}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.importers.source import documents
-from filemem.importers.values import text
+from filemem.importers.values import sections, text
 from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
 from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
@@ -21,15 +21,12 @@ def read_claude_code(source: Path) -> Iterator[Item]:
     for path, data in documents(source, "**/memory/*.md"):
         if path.name == "MEMORY.md":
             continue
-        record = parse(data, f"observations/{path.name}").record
-        project, extra = path.parent.parent.name, record.extra if record else {}
-        title, about = text(extra.get("name")), text(extra.get("description"))
-        heading, whole = (
-            (record.title, record.text) if record else ("", "")
-        )  # of a line without a heading it is the title
-        body = "\n\n".join(part for part in (about, whole or heading * bool(title)) if part)
-        given = {"title": title or heading, "text": body, "kind": "memory"}
-        made = int(path.stat().st_mtime * 1000)
+        project, made = path.parent.parent.name, int(path.stat().st_mtime * 1000)
+        found = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
+        title = text(found.extra.get("name"))
+        whole = found.text or found.title * bool(title)  # one line without a heading is the title of its record
+        body = sections(("", found.extra.get("description")), ("", whole))
+        given = {"title": title or found.title, "text": body, "kind": "memory"}
         yield Item(f"{project}/{path.name}", OBSERVATION, made, given, project=project, private=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.importers.source import documents
 
@@ -19,30 +18,19 @@ _MARK = re.compile(r"[ \t>]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
 _BEGIN, _END = "<!-- filemem:begin", "<!-- filemem:end"  # around the block that `filemem init` writes
 
 
-class Rule(NamedTuple):
-    """A line: its file from the top of the work tree, its number, its text."""
+def read(work_tree: Path) -> Iterator[tuple[str, int, str]]:
+    """The lines of a project's files for agents that read like decisions: file, number and text of each.
 
-    path: str
-    line: int
-    text: str
-
-
-def read(work_tree: Path) -> Iterator[Rule]:
-    """The lines of a project's files for agents that read like decisions."""
+    None of code, and none of our own block.
+    """
     found = [one for pattern in _FILES for one in documents(work_tree, pattern)]
     if (work_tree / _CURSOR).is_dir():
         found += [one for pattern in ("**/*.mdc", "**/*.md") for one in documents(work_tree / _CURSOR, pattern)]
     for path, data in found:
-        name = path.relative_to(work_tree).as_posix()
-        yield from (Rule(name, number, line) for number, line in rules_in(data.decode("utf-8-sig", "replace")))
-
-
-def rules_in(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that read like decisions, with their numbers; none of code, and none of our own block."""
-    code, ours = False, False
-    for number, line in enumerate(text.splitlines(), 1):
-        code ^= line.lstrip().startswith(("```", "~~~"))
-        ours = line.startswith(_BEGIN) or (ours and not line.startswith(_END))
-        plain = _MARK.sub("", line).strip()
-        if not (code or ours) and _CHOICE.search(plain):
-            yield number, plain[:300]
+        code, ours = False, False
+        for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
+            code ^= line.lstrip().startswith(("```", "~~~"))
+            ours = line.startswith(_BEGIN) or (ours and not line.startswith(_END))
+            plain = _MARK.sub("", line).strip()
+            if not (code or ours) and _CHOICE.search(plain):
+                yield path.relative_to(work_tree).as_posix(), number, plain[:300]

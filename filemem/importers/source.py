@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,11 +16,11 @@ _WAL = b"\x02\x02"  # bytes 18 and 19 of a database that has, or had, a write-ah
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
 class Database:
     """A database of another program."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    _connection: sqlite3.Connection
 
     def tables(self) -> list[str]:
         """The names of the tables."""
