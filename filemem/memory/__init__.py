@@ -285,19 +285,23 @@ class Memory:
         self, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
     ) -> Ingested:
         """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
-        how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
-        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, items, system, **how))
+        found, name = fields.each("items", items, verbs.ingest.item), fields.line("system", system)
+        if progress is not None and not callable(progress):
+            raise BadInput(f"progress must be a function, not {fields.shown(progress)}", field="progress")
+        how: dict[str, Any] = {"dry_run": fields.flag("dry_run", dry_run), "progress": progress}
+        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, found, name, **how))
         if dry_run or not done.records:
             return done
         self.keeper.look()
-        ids = [verbs.ingest.id_of(item, system) for item in items]
+        ids = [verbs.ingest.id_of(item, name) for item in found]
         return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.lookup("id", ids))))
 
     def records(self, *, private: bool = False) -> list[Record]:
         """Every record as its file stands now, oldest first; `private` ones if asked for."""
+        every = fields.flag("private", private)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return verbs.ingest.everything(self._store, private=private)
+            return verbs.ingest.everything(self._store, private=every)
 
     def project_names(self) -> frozenset[str]:
         """What other systems may call this project."""

@@ -96,12 +96,20 @@ def ingest(
     with store.repo.saving():
         if ours:
             made = commit.save(store.repo, store.files, lambda: Plan(tuple(ours), told, store.clock()))
-            done = done._replace(commit=made.commit, note="; ".join(filter(None, (made.left, made.trouble))))
+            waits = f"not committed yet: {made.pending}" if made.pending else ""
+            done = done._replace(commit=made.commit, note="; ".join(filter(None, (waits, made.left, made.trouble))))
         if done.counts["private"]:
             store.files.hide("private")
         write_files(store.files, others)
     store.repo.first(system)
     return done
+
+
+def item(field: str, value: object) -> Item:
+    """Check an item. Raises BadInput."""
+    if not isinstance(value, Item):
+        raise BadInput(f"{field} must be an Item, not {fields.shown(value)}", field=field)
+    return value
 
 
 def everything(store: Store, *, private: bool) -> list[Record]:

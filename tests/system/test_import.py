@@ -282,6 +282,33 @@ def test_an_edit_here_wins_a_change_there_comes_and_what_is_forgotten_stays_away
     assert "approach-0" in cli(repo, *again).out
 
 
+def test_what_cannot_be_brought_is_named_and_the_rest_comes(repo: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    for name in "ab":
+        sources.note(notes / f"{name}.md", f"---\ntitle: {name}\npermalink: one\n---\nText of {name}.\n")
+    done = cli(repo, "import", "basic-memory", str(notes), "--all-projects", "--yes", "--json")
+    assert (done.code, done.json["new"], len(done.json["refused"]), [*records(repo)]) == (1, 1, 1, ["a"])
+    source = database(tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1), observed(2)])
+    ok(repo, "import", "mem-claude", str(source), "--yes")
+    changed(source, "UPDATE observations SET visibility = 'private', narrative = 'My wish'")
+    done = cli(repo, "import", "mem-claude", str(source), "--yes")
+    assert (done.code, done.out.count("it is private there now, and committed here")) == (1, 2)
+    assert not any("My wish" in path.read_text() for path in repo.glob("memory/**/*.md"))
+
+
+def test_the_same_source_is_left_to_the_user_where_commits_are(repo: Path, tmp_path: Path) -> None:
+    write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
+    source, tip = mama(tmp_path), git(repo, "rev-parse", "HEAD")
+    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["new"] == 3
+    assert git(repo, "show", "--format=", "--name-only", "HEAD").startswith("memory/checkpoints/")
+    assert git(repo, "rev-list", "--count", f"{tip}..HEAD") == "1"
+    assert len(git(repo, "ls-files", "--others", "memory").splitlines()) == 2
+    git(repo, "switch", "-q", "--detach")
+    other = database(tmp_path / "n.db", sources.MAMA, [("checkpoints", {"timestamp": START, "summary": "Detached"})])
+    assert "HEAD is detached" in ok(repo, "import", "mama", str(other), "--all-projects", "--yes")["note"]
+    assert "Detached" in records(repo)
+
+
 def test_two_clones_that_import_one_source_agree(tmp_path: Path) -> None:
     source = claude_mem(tmp_path / "source")
     origin = tmp_path / "origin.git"
