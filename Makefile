@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench eval tools clients plugins lock clean
+.PHONY: help demo test test-long check lint bench eval tools clients plugins lock docs release clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -16,7 +16,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)  ## show the main job on this repository's own memory, in a scratch clone
+demo: $(READY)  ## what filemem does, in two minutes, on scratch copies
 	@$(BIN)/python bench/demo.py
 
 test: lint $(READY)  ## everything: style, types, layers, tests
@@ -53,9 +53,17 @@ clients: $(READY)  ## ask the real coding agents that npm has, offline: does eac
 plugins: $(READY)  ## write the plugins for Claude Code, Codex and OpenClaw anew from tools/plugins.py
 	@$(BIN)/python -m tools.plugins
 
-lock:  ## renew requirements.lock from pyproject.toml
+lock:  ## renew requirements.lock and requirements-docs.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -c requirements.lock --group pyproject.toml:docs -o requirements-docs.lock
+
+docs: $(READY)  ## build the documentation into site/, and look for links that lead nowhere
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@$(BIN)/python -m tools.site
+
+release: $(READY)  ## build wheel, server.json and bundle into dist/; refuses what is not ready
+	@$(BIN)/python -m tools.release
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build site

@@ -44,6 +44,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"http"}), partial(searching.measure_http, stores, largest)),
         Group(frozenset({"keyword"}), partial(starting.measure_one_shot, stores, sizes, "keyword")),
         Group(frozenset({"hybrid"}), partial(starting.measure_one_shot, stores, sizes, "hybrid")),
+        Group(frozenset({"completion"}), partial(starting.measure_completion, stores, sizes)),
         Group(frozenset({"brief", "hook"}), partial(starting.measure_brief, stores, sizes)),
         *(Group(frozenset({row}), partial(starting.measure_command, stores, min(sizes), row)) for row in sorted(ONCE)),
         Group(frozenset({"first"}), partial(starting.measure_first, stores, sizes)),

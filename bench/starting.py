@@ -28,6 +28,15 @@ def measure_help(surroundings: Surroundings) -> Iterator[Line]:
     yield commands(surroundings, "help", 0, partial(surroundings.cpu, "filemem", "--help"))
 
 
+def measure_completion(stores: Stores, sizes: list[int]) -> Iterator[Line]:
+    """Measure what the completion of a topic costs that no record has, so that the names of all files are read."""
+    for size in sizes:
+        repository = stores.get(size)
+        asked = ("_FILEMEM_COMPLETE=bash_complete", "COMP_WORDS=filemem history zzz", "COMP_CWORD=2")
+        ours = partial(repository.surroundings.cpu, "env", "-C", str(repository.folder), *asked, "filemem")
+        yield commands(repository.surroundings, "completion", size, ours)
+
+
 def measure_one_shot(stores: Stores, sizes: list[int], mode: str) -> Iterator[Line]:
     """Measure a search from the command line, the index being in step and no server running.
 

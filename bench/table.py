@@ -72,6 +72,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "reindex": Target("full reindex, records per second", "reading and parsing the YAML", "x", 0.06, 0.15, True),
         "catch-up": Target("catch-up after a checkout, all known", "full reindex", "x", 0.3, 0.1),
         "help": Target("--help, processor time", "bare interpreter", "x", 6, 4),
+        "completion": Target("completion of a topic, processor time", "bare interpreter", "x", 8),
         "keyword": Target("one-shot keyword search, processor time", "bare interpreter", "x", 8, 6),
         "hybrid": Target("one-shot hybrid search, processor time", "bare interpreter", "x", 14, 10),
         "brief": Target("brief of a branch, processor time", "bare interpreter", "x", 20, 12),

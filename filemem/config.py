@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,6 +22,7 @@ REPOSITORY_FILE = ".filemem.toml"
 POLICIES = ("commit", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
 HOOKS = ("start", "prompt-first", "prompt", "edits", "capture", "remind")
+_NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 
 
@@ -199,7 +202,27 @@ def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
 # How variables of other systems begin that are not needed here: docs/http.md says why.
 _MAMA = ("MAMA_DB_PATH", "MAMA_SERVER_TOKEN", "MAMA_EMBEDDING_PORT", "MAMA_HTTP_PORT")
 UNNEEDED = (*_MAMA, "DATABASE_PROVIDER", "LLM_", "EMBEDDING_")
-_UNDERSTOOD = ("FILEMEM_", "MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
+_UNDERSTOOD = ("FILEMEM_", "MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_", "SLACK_BOT_TOKEN")
+OWNERS = ("user_id", "agent_id", "run_id")  # each also named by a variable: POWERMEM_USER_ID ...
+
+
+_CLAUDE_MEM = ("$CLAUDE_MEM_DATA_DIR/claude-mem.db", "~/.claude-mem/claude-mem.db")
+_MAMA_FILES = ("~/.mama/memories.db", "~/.claude/mama-memory.db", "~/.spinelift/memories.db")
+_SOURCES = {
+    "mama": ("$MAMA_DB_PATH", "$MAMA_DATABASE_PATH", *_MAMA_FILES),
+    "claude-mem": _CLAUDE_MEM,
+    "mem-claude": _CLAUDE_MEM,
+    "powermem": ("$SQLITE_PATH", "data/powermem_dev.db"),
+    "claude-code": ("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
+    "server-memory": ("$MEMORY_FILE_PATH",),
+}
+
+
+def usual_source(name: str, folder: Path) -> Path | None:
+    """Where another system keeps its memory, by the format of an import, as seen from a folder; None for nowhere."""
+    expanded = (os.path.expandvars(os.path.expandvars(each)) for each in _SOURCES.get(name, ()))
+    places = (folder / os.path.expanduser(each) for each in expanded)  # noqa: PTH111 - "~" may come out of a variable
+    return next((place for place in places if place.exists()), None)
 
 
 def web(environment: Mapping[str, str] | None = None) -> Web:
@@ -240,7 +263,7 @@ def powermem_file(path: Path) -> tuple[str, str]:
     try:
         value = json.loads(path.read_bytes())
         user = value.pop("user_id", "")
-        if not isinstance(user, str) or not user.isprintable() or len(user) > 200:
+        if not isinstance(user, str) or not user.isprintable() or len(user) > _NAME:
             raise ValueError
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", "name powermem's settings file", field="config") from None
@@ -249,8 +272,35 @@ def powermem_file(path: Path) -> tuple[str, str]:
     return user, ", ".join(sorted(value))
 
 
+def powermem_names(path: Path | None) -> dict[str, str]:
+    """User, agent and run that the environment names, or else a `.env` file of the user's own; no other line counts."""
+    found: Mapping[str, str | None] = {}
+    with suppress(OSError, UnicodeDecodeError):  # what cannot be read names nobody
+        seen = path.lstat() if path else None
+        if path and seen and stat.S_ISREG(seen.st_mode) and seen.st_uid == os.getuid() and seen.st_size < _SMALL:
+            from dotenv import dotenv_values  # noqa: PLC0415 - only for projects that have such a file
+
+            with path.open(encoding="utf-8-sig") as file:
+                found = dotenv_values(stream=file, interpolate=False)
+    given = {one: os.environ.get(f"POWERMEM_{one.upper()}") or found.get(f"POWERMEM_{one.upper()}") for one in OWNERS}
+    return {one: value for one, value in given.items() if value and value.isprintable() and len(value) <= _NAME}
+
+
+def _powermem_settings() -> Path:
+    folder = os.environ.get("POWERMEM_DIR", "")
+    return (Path(folder) if folder else Path.home() / ".powermem") / "config.json"
+
+
+def powermem_begin() -> None:
+    """Make powermem's own settings file if there is none, as its users expect; it names nobody until they do."""
+    path = _powermem_settings()
+    with suppress(OSError):  # it is there, or the home folder is read-only
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write('{"user_id": ""}\n')
+
+
 def powermem_user() -> str:
     """The user that powermem's own settings file names, or ""."""
-    folder = os.environ.get("POWERMEM_DIR", "")
-    path = (Path(folder) if folder else Path.home() / ".powermem") / "config.json"
+    path = _powermem_settings()
     return powermem_file(path)[0] if path.exists() else ""

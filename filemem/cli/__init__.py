@@ -21,7 +21,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
-_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: docs/cli.md
+_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: cli/completion
 _LIMIT = ("limit", "[1-9][0-9]{0,2}|1000")
 _OPTIONS = {  # of a search: the field, and the form of its value, if it takes one
     **{f"--{name}": (name, "") for name in ("json", "live", "explain", "oneline")},
@@ -33,9 +33,10 @@ _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why brief hook",
     "gate": "diff check",
-    "care": "init sync status index",
+    "care": "init sync status index completion",
     "serve": "serve web site",
     "doctor": "doctor",
+    "transfer": "import export",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""
@@ -85,6 +86,8 @@ Review:
 
 Set up and look after:
   init        Set up a project
+  import      Bring in what another system remembers
+  export      Write every record as JSON Lines, Markdown or CSV
   sync        Fetch, merge and push the memory
   status      Show how the memory stands, and what to do
   doctor      Check Git, the memory and each coding agent
@@ -93,6 +96,7 @@ Set up and look after:
   web         Serve a page for people, and the routes of other systems
   site        Write the page and all records as static files
   hook        Answer an event of a coding agent
+  completion  Print the script that completes words in your shell
 
 Other names: show for get, log for history, list for topics, delete for forget.
 """

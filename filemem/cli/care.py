@@ -1,4 +1,4 @@
-"""Commands that set up and maintain: init, index, sync, status."""
+"""Commands that set up and maintain: init, index, sync, status, completion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, as_json, pass_project, tool
+from filemem.cli.options import COMPLETE, Fields, as_json, pass_project, tool
 from filemem.cli.project import Project, emit
 from filemem.cli.project import status as show_status
 
@@ -117,3 +117,21 @@ def status(project: Project, as_json: bool, verbose: bool) -> None:
       filemem status
     """
     show_status(project, as_json, verbose=verbose)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, /, shell: str) -> None:
+    """Print the script that completes commands, options, topics, ids and files in your shell.
+
+    \b
+    Examples:
+      filemem completion bash > ~/.local/share/bash-completion/completions/filemem
+      filemem completion zsh > ~/.zfunc/_filemem
+      filemem completion fish > ~/.config/fish/completions/filemem.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    if made := get_completion_class(shell):
+        click.echo(made(context.find_root().command, {}, "filemem", COMPLETE).source(), nl=False)

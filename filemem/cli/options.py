@@ -20,6 +20,7 @@ from filemem.errors import BadInput
 
 Fields = Mapping[str, Any]
 Option = Callable[[Any], Any]
+COMPLETE = "_FILEMEM_COMPLETE"  # how a shell asks: cli/completion
 ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"}
 _CUT = "------------------------ >8 ------------------------"  # Git's own line: what stands below is no text
 _DRAFT = "filemem.draft"  # the key under which click keeps the file that was open in the editor
@@ -165,6 +166,12 @@ class Commands(click.Group):
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         name = ALIASES.get(name, name)
         found: click.Command | None = getattr(import_module(self.modules[name]), name) if name in self.modules else None
+        if found and COMPLETE in os.environ:
+            from filemem.cli.completion import Value
+
+            for each in (found, *getattr(found, "commands", {}).values()):
+                for one in each.params:
+                    one.type = Value() if type(one.type) is click.types.StringParamType else one.type
         return found
 
 
@@ -177,6 +184,8 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     """Parse the command line with click and run the command; return the exit status."""
     try:
         code = Commands(modules, page).main(list(words), prog_name="filemem", standalone_mode=False)
+    except click.Abort:  # what click makes of Ctrl-C
+        raise KeyboardInterrupt from None
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(f"{error.format_message()}\n")
         return error.exit_code

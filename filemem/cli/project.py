@@ -64,14 +64,18 @@ class Project:
         """Open the memory of this project, and close it at the end; `look`: as for `Memory.open`."""
         from filemem.memory import Memory
 
-        with Memory.open(self.folder, store=self.store, progress=_bar, look=look) as memory:
+        with Memory.open(self.folder, store=self.store, progress=bar("indexing"), look=look) as memory:
             yield memory
 
 
-def _bar(done: int, total: int) -> None:
-    """Show the progress of indexing many records on a terminal."""
-    if total >= _MANY and sys.stderr.isatty():
-        sys.stderr.write(f"\rindexing {done} of {total} records" + "\n" * (done >= total))
+def bar(work: str) -> Callable[[int, int], None]:
+    """Return a function that shows the progress of some work on many records, on a terminal."""
+
+    def show(done: int, total: int) -> None:
+        if total >= _MANY and sys.stderr.isatty():
+            sys.stderr.write(f"\r{work} {done} of {total} records" + "\n" * (done >= total))
+
+    return show
 
 
 def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) -> None:
@@ -151,6 +155,7 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}" if counts["decision"] else "",
         f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
         *(f"page: {one}" for one in answer.get("pages", ())),
+        f"memories that powermem's tools add are of {answer['owners']}" if answer.get("owners") else "",
     ]
     if verbose:
         read = show.counted(index["records"], "record")

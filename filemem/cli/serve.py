@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import click
 
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
-from filemem.errors import BadInput
+from filemem.errors import BadInput, FilememError
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -58,10 +58,14 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     from filemem.cli import personal
     from filemem.dialects.tool import profile as offered
 
+    if profile == "powermem":
+        settings.powermem_begin()
     told = [settings.environment_file(env)] if env else []
     user, further = settings.powermem_file(config) if config else ("", "")
     told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
     for line in filter(None, (*told, settings.web().unneeded)):
+        click.echo(f"filemem: {line}", err=True)
+    if profile.startswith("mama") and (line := _old_database(project)):
         click.echo(f"filemem: {line}", err=True)
     if sys.stdin.isatty():
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
@@ -71,9 +75,21 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
 
 
+def _old_database(project: Project) -> str:
+    """How to import an old database of MAMA that lies here; "" if there is none, or if this was said or done before."""
+    from filemem import config
+    from filemem.repo import Repo
+
+    if project.personal or (found := config.usual_source("mama", project.here)) is None:
+        return ""
+    with suppress(FilememError), closing(Repo.discover(project.here)) as repo:
+        if repo.first("mama"):
+            return f"{found} holds memories of MAMA; `filemem import mama --dry-run` shows what of them belongs here"
+    return ""
+
+
 def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any) -> None:
     """Serve the page beside MCP, and say where; MCP goes on where that cannot be done."""
-    from filemem.errors import FilememError
     from filemem.server import http
     from filemem.web.site import Site
 

@@ -246,7 +246,7 @@ def _carry_out(code: Repo, steps: Iterable[Step]) -> None:
             target = _target_of(code.work_tree, step.path)
             staged = files.stage(target, step.content.encode())
             with suppress(FileNotFoundError):  # who may read a file is not ours to change
-                os.fchmod(staged.fd, (code.work_tree / target).stat().st_mode & 0o777)
+                Path(staged.source).chmod((code.work_tree / target).stat().st_mode & 0o777)
             staged.finish()
 
 

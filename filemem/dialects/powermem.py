@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from filemem.query import Hit
 
 STATED = ("user_id", "agent_id", "run_id", "scope", "memory_type")  # keys that a filter may name too
-USER = "mcp_user"  # whose memories are added where nobody says
+USER = "mcp_user"  # whose memories are added where nobody says; they are nobody's in particular
 KIND = "memory"
 _OWNERS = ("user_id", "agent_id", "run_id")
 
 
 def add_memory(memory: Memory, arguments: Arguments) -> Answer:
     filters = dict(arguments.get("filters") or {})
-    fields = {name: arguments.get(name) or filters.pop(name, None) for name in STATED}
-    fields["user_id"] = fields["user_id"] or _user(memory)
+    stated, own = {name: arguments.get(name) or filters.pop(name, None) for name in STATED}, memory.owners()
+    fields = {name: value or own.get(name) for name, value in stated.items()}
+    fields["user_id"] = stated["user_id"] or _user(memory)
     metadata = {**filters, **(arguments.get("metadata") or {})}
     with in_words(text="messages"):
         saved = memory.save(
@@ -165,7 +166,7 @@ def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> C
     filters = arguments.get("filters") or {}
     wanted = tuple((name, arguments[name]) for name in _OWNERS if arguments.get(name))
     tests = conditions(filters)
-    users = () if anyone or arguments.get("user_id") or "user_id" in filters else ("", _user(memory))
+    users = () if anyone or arguments.get("user_id") or "user_id" in filters else ("", USER, _user(memory))
 
     def passes(hit: Hit) -> bool:
         record = hit.record
@@ -177,7 +178,8 @@ def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> C
 
 
 def _user(memory: Memory) -> str:
-    return memory.stated_user or powermem_user() or USER
+    """Whose a memory is that nobody claims; where others share the memory, not everybody's."""
+    return memory.stated_user or memory.owners().get("user_id") or powermem_user() or memory.sharer() or USER
 
 
 def _owners(arguments: Arguments) -> dict[str, Any]:

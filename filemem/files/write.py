@@ -29,17 +29,20 @@ _AGAIN = "read it again, then repeat the change"
 class Staged:
     """A file written aside, not yet in its place: `sync`, `publish`, `sync_folders`; always `discard` at the end.
 
-    `source` is the temporary file, "" once it is in place; `fd` an open descriptor of it; `changed` are the folders
-    whose listing changed.
+    `source` is the temporary file, "" once it is in place; `changed` are the folders whose listing changed.
     """
 
-    def __init__(self, work_tree: Path, parts: tuple[str, ...], source: str, fd: int) -> None:
-        self.work_tree, self.parts, self.source, self.fd = work_tree, parts, source, fd
+    def __init__(self, work_tree: Path, parts: tuple[str, ...], source: str) -> None:
+        self.work_tree, self.parts, self.source = work_tree, parts, source
         self.changed: list[tuple[str, ...]] = []
 
     def sync(self) -> None:
         """Wait until the bytes are on disk."""
-        os.fsync(self.fd)
+        at = os.open(self.source, os.O_RDONLY | os.O_CLOEXEC)  # opened anew: a commit may have thousands of files
+        try:
+            os.fsync(at)
+        finally:
+            os.close(at)
 
     def publish(self, replace: bytes | None, *, over: bool = False) -> None:
         """Put the file into its place, creating folders as needed.
@@ -86,10 +89,7 @@ class Staged:
                 os.fsync(at)  # a command of the user's may have removed it meanwhile
 
     def discard(self) -> None:
-        """Close the file, and remove the temporary one where it is not in its place."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        """Remove the temporary file where it is not in its place."""
         if self.source:
             Path(self.source).unlink(missing_ok=True)
             self.source = ""
@@ -212,10 +212,11 @@ class Files:
                 with open_folder(self.work_tree, parts[:-1], create=[]):
                     pass
             source = f"{aside}/{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
-            staged = Staged(self.work_tree, parts, source, os.open(source, _NEW, 0o666))
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(staged.fd, rest) :]
+            staged = Staged(self.work_tree, parts, source)
+            with os.fdopen(os.open(source, _NEW, 0o666), "wb", buffering=0) as into:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[into.write(rest) :]
         except OSError as error:
             if staged is not None:
                 staged.discard()

@@ -62,8 +62,6 @@ def document(record: Record, blob: str) -> Doc:
     body = "\n\n".join(part for part in _body(record) if part)
     analysed = f"{record.title}\n{body}"
     topic = record.topic if record.topic_stated else ""  # else it is the title, which would count twice
-    plain = Record._field_defaults
-    said = {name: value for name, value in record._asdict().items() if name not in plain or value != plain[name]}
     return Doc(
         path=record.path,
         blob=blob,
@@ -74,7 +72,7 @@ def document(record: Record, blob: str) -> Doc:
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
         passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
         node=Node.of_record(record),
-        card=json.dumps(said, separators=(",", ":"), default=str),
+        card=json.dumps(to_plain(record), separators=(",", ":"), default=str),
     )
 
 
@@ -85,11 +83,21 @@ def key(blob: str) -> int:
 
 def record_from(text: str) -> Record:
     """Return the record of a card."""
-    said: dict[str, Any] = json.loads(text)
-    said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
-    said["outcomes"] = tuple(Outcome(*one) for one in said.get("outcomes", ()))
-    said["mentions"] = tuple(Edge(*one) for one in said.get("mentions", ()))
-    return Record(**said)
+    return from_plain(json.loads(text))
+
+
+def to_plain(record: Record) -> dict[str, Any]:
+    """The fields that say something, in their order."""
+    usual = Record._field_defaults
+    return {name: value for name, value in record._asdict().items() if name not in usual or value != usual[name]}
+
+
+def from_plain(said: Mapping[str, Any]) -> Record:
+    """The record of plain values, or of what JSON made of them."""
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    values["outcomes"] = tuple(Outcome(*one) for one in values.get("outcomes", ()))
+    values["mentions"] = tuple(Edge(*one) for one in values.get("mentions", ()))
+    return Record(**values)
 
 
 def _terms(record: Record) -> dict[str, tuple[str, ...]]:

@@ -18,14 +18,15 @@ from filemem.memory import fields
 from filemem.memory.catch_up import LONG, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
-from filemem.record import Problem
+from filemem.record import Problem, Record
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import brief, check, evidence, forget, hits, search, status, update  # noqa: F401
+    from filemem.memory import brief, check, evidence, forget, hits, ingest, search, status, update  # noqa: F401
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
+    from filemem.memory.ingest import Ingested, Item
     from filemem.memory.overview import Detail, Overview
     from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
@@ -224,6 +225,16 @@ class Memory:
         wanted = fields.each("ids", ids)
         return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
 
+    def owners(self) -> dict[str, str]:
+        """User, agent and run that are meant if a call names none, as far as the project says: see `owners.named`."""
+        with self.keeper.lock:
+            return verbs.owners.named(self._store)
+
+    def sharer(self) -> str:
+        """The user's e-mail if others share the memory, or ""."""
+        with self.keeper.lock:
+            return verbs.owners.sharer(self._store)
+
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
         if not isinstance(hit, Hit):
@@ -284,6 +295,32 @@ class Memory:
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that removes a record from Git's history, and what it cannot reach. Runs nothing."""
         return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
+
+    def ingest(
+        self, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> Ingested:
+        """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
+        found, name = fields.each("items", items, verbs.ingest.item), fields.line("system", system)
+        if progress is not None and not callable(progress):
+            raise BadInput(f"progress must be a function, not {fields.shown(progress)}", field="progress")
+        how: dict[str, Any] = {"dry_run": fields.flag("dry_run", dry_run), "progress": progress}
+        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, found, name, **how))
+        if dry_run or not done.records:
+            return done
+        self.keeper.look()
+        ids = [verbs.ingest.id_of(item, name) for item in found]
+        return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.lookup("id", ids))))
+
+    def records(self, *, private: bool = False) -> list[Record]:
+        """Every record as its file stands now, oldest first; `private` ones if asked for."""
+        every = fields.flag("private", private)
+        with self.keeper.lock:
+            self._store.refuse_missing()
+            return verbs.ingest.everything(self._store, private=every)
+
+    def project_names(self) -> frozenset[str]:
+        """What other systems may call this project."""
+        return verbs.ingest.names(self._store)
 
     def sync(self) -> Synced:
         """Fetch, merge and push. Errors as for `filemem.memory.sync.sync`."""

@@ -239,9 +239,8 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
     for path in () if obstacle else now.lost:
         text = f"Git has it and the work tree does not: git restore {store.shown(path)}, or commit its removal"
         yield Problem(path, 1, "record-missing", "warning", text)
-    rules = dict.fromkeys(filter(None, (settings.ignored(store.repo, store.files.named(path)) for path in _SAVED)))
-    for rule in rules:
-        yield Problem("", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores it by {rule}")
+    if found := settings.ignored(store.repo, *map(store.files.named, _SAVED)):
+        yield Problem("", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores {found}")
 
 
 def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:

@@ -46,8 +46,9 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
                 told = f"{store.shown(node.path)} has edits that are not committed"
                 raise Conflict(told, "commit or undo them first")
         edits = [Edit(node.path, None, store.files.read(node.path))]
-        mark = f"{FORGOTTEN}/{mark_of(node.id)}"
-        if held and not is_private(node.path) and not store.files.exists(mark):
+        private = is_private(node.path)  # of one that was imported, so that the next import leaves it away
+        mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
+        if (bool(shown.source) if private else held) and not store.files.exists(mark):
             edits.append(Edit(mark, b"", None))
         text = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
         made = write(store, node.path, node.type, lambda: (tuple(edits), text))

@@ -22,6 +22,7 @@ from filemem.record import (
     CHECKPOINT,
     DECISION,
     EDGE_KINDS,
+    OBSERVATION,
     OUTCOMES,
     Outcome,
     Record,
@@ -44,7 +45,8 @@ from filemem.repo.journal import write as write_files
 
 _OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
 _OF_AN_ADR = ("id_stated", "title", "text", "decision", "topic", "topic_stated")  # what it says in its own way
-_SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
+_WHOLE = {DECISION: "decision", CHECKPOINT: "summary", OBSERVATION: "text"}  # the field of which a heading is made
+SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
 
 
 class Saved(NamedTuple):
@@ -166,27 +168,22 @@ def _repeats(record: Record, before: Record) -> bool:
 
 def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool) -> _Composed:
     """Make a record of checked fields, and its bytes; a decision replaces what holds at this moment."""
-    values = {name: value for name, value in given.items() if name not in _SPELT_OUT}
+    values = {name: value for name, value in given.items() if name not in SPELT_OUT}
     replaced: tuple[Node, ...] = ()
     if kind == DECISION:
         replaced, known = _replaced(store, given), store.index.lookup("topic", [topic_key(given["topic"])])
         stated = [node for node in known if node.stated]
         values["topic"] = min(stated, key=lambda node: node.age).topic if stated else given["topic"]  # one spelling
-        values |= {"title": fields.heading(given["decision"]), "text": given["reasoning"], "topic_stated": True}
+        values["topic_stated"] = True
         values["supersedes"] = tuple(node.id for node in replaced)
         if "affects" not in given and given.get("status", "accepted") in DEMOTING:
             carried = (path for old in store.records([node.path for node in replaced]).values() for path in old.affects)
             values["affects"] = tuple(dict.fromkeys(carried))  # a successor governs them too unless it says otherwise
         if values.get("outcome", OUTCOMES[0]) != OUTCOMES[0]:
             values["outcomes"] = (Outcome(now, values["outcome"], given.get("reason", "")),)
-    elif kind == CHECKPOINT:
-        values["title"] = fields.heading(given["summary"])
-        values["text"] = "" if given["summary"] == values["title"] else given["summary"]
-    else:
+    elif kind == OBSERVATION:
         values.setdefault("kind", "discovery")
-        title = values.get("title") or fields.heading(given["text"])
-        values["text"] = "" if given["text"] == title and not values.get("title") else given["text"]
-        values["title"] = title
+    values["title"], values["text"] = worded(kind, given)
     record_id = new_id(kind, now, entropy, str(values.get("topic", "")))
     record = Record(id=record_id, type=kind, created=now, secrets_allowed=allowed, **values)
     if kind == DECISION and (newest := store.files.newest_adr()):
@@ -196,6 +193,15 @@ def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entr
         data = render(record)
     refuse_unreadable(data, record.path)
     return record, replaced, data
+
+
+def worded(kind: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """The heading of a record and the text below it, of its fields."""
+    stated, whole = given.get("title", ""), given.get(_WHOLE[kind], "")
+    title = stated or fields.heading(whole)
+    if kind == DECISION:
+        return title, given.get("reasoning", "")
+    return title, "" if whole == title and not stated else whole
 
 
 def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...]) -> tuple[Record, bytes]:

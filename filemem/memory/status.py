@@ -14,6 +14,7 @@ from typing import Any
 from filemem.errors import BadInput, NotFound
 from filemem.files import is_listed, is_private
 from filemem.index import Node
+from filemem.memory import owners
 from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
@@ -79,6 +80,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
         "incomplete": store.repo.incomplete(),
         "pages": addresses(store.repo.private),
+        "owners": ", ".join(f"{name} {value}" for name, value in owners.named(store).items()),
         "left": left_to_user(store, "decisions/a.md", DECISION),
     }
     return {**found, **{name: value for name, value in more.items() if value}}

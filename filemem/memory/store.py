@@ -19,7 +19,7 @@ from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
-from filemem.record import Parsed, Record, adr_number, parse, short_id, topic_key
+from filemem.record import DECISION, Parsed, Record, adr_number, parse, short_id, topic_key
 from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -233,6 +233,12 @@ class Store:
         if not found:
             raise NotFound(f"no record {wanted!r}", self._hint(wanted))
         return found[0]
+
+    def forked(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+        """The topics of some records on which several decisions hold."""
+        about = {node.key: node for node in nodes if node.type == DECISION and node.key}
+        graph = self.index.around(about.values()).graph
+        return tuple(sorted(node.topic for key, node in about.items() if graph.chain(key).is_forked))
 
     def _hint(self, wanted: str) -> str:
         """A hint at the record that was probably meant."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.memory.store import FORGOTTEN, TOP, Store, mark_of
-from filemem.record import DECISION, merge, parse
+from filemem.record import merge, parse
 from filemem.repo import commit, remote
 from filemem.repo.remote import Clash, Raced, Remote, commit_files, merged_tree
 from filemem.repo.run import LONG, GitError
@@ -95,9 +95,7 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
     told = store.repo.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, head)
     came = [path for path in told.decode("utf-8", "surrogateescape").split("\0") if path and store.files.holds(path)]
     nodes = store.index.lookup("path", [store.files.inside(path) for path in came])
-    topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
-    graph = store.index.around(nodes).graph
-    forked = tuple(sorted(topic for key, topic in topics.items() if graph.chain(key).is_forked))
+    forked = store.forked(nodes)
     ends = [f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends the fork" for topic in forked]
     return done._replace(forked=forked, hint="; ".join(filter(None, (done.hint, *ends[:1]))))
 

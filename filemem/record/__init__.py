@@ -6,6 +6,7 @@ from filemem.record.foreign import prose
 from filemem.record.identity import (
     adr_number,
     derived_id,
+    made_id,
     new_id,
     number,
     record_path,
@@ -50,6 +51,7 @@ from filemem.record.times import format_time, parse_span, parse_time
 __all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
 __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
 __all__ += ["ReferenceIndex", "adr_number", "amend", "answering", "cut", "derived_id", "edges_in", "format_time"]
-__all__ += ["merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse", "parse_outcome", "parse_span"]
-__all__ += ["parse_time", "prose", "readings", "record_path", "reference_index", "refuse_unreadable", "render"]
-__all__ += ["resolve_reference", "short_id", "slug", "topic_key", "topic_of_heading"]
+__all__ += ["made_id", "merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse"]
+__all__ += ["parse_outcome", "parse_span", "parse_time", "prose", "readings", "record_path", "reference_index"]
+__all__ += ["refuse_unreadable", "render", "resolve_reference", "short_id", "slug", "topic_key"]
+__all__ += ["topic_of_heading"]

@@ -63,6 +63,12 @@ def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str: 
     return f"{type}_{plain or _base32(_digest(key)[:_ENTROPY])}_{tail}"
 
 
+def made_id(type: str, system: str, *parts: str) -> str:  # noqa: A002
+    """The id of what is imported, such as `observation_claude_mem_1nq7c0s4k3f9w2ma`: the same from the same parts."""
+    name = _NOT_ID.sub("_", system.casefold())
+    return f"{type}_{name}_{_base32(_digest(chr(0).join((system, *parts)))[:10])}"
+
+
 def short_id(id: str) -> str:  # noqa: A002
     """Return the part of an id that people type: its last eight characters, fewer where the id ends sooner."""
     return id.rpartition("_")[2][-_SHORT:]
@@ -116,11 +122,12 @@ def _cut(name: str, limit: int) -> str:
 
 
 def record_path(record: Record) -> str:
-    """Return the store-relative path of a new record, whose `created` is known; a decision's begins with its topic."""
+    """Return the store-relative path of a new record; the name of a decision begins with its topic."""
+    dated = record.created is not None
     when = moment(record.created or 0)
-    name = f"{when:%Y%m%d}-{slug(record.title)}-{slug(short_id(record.id))}.md"
+    name = f"{f'{when:%Y%m%d}-' * dated}{slug(record.title)}-{slug(short_id(record.id))}.md"
     if record.type == DECISION:
         name = f"{slug(topic_key(record.topic or record.title), _TOPIC_BYTES)}--{name}"
     month = f"{when:%Y/%m/%d}" if record.type == OBSERVATION else f"{when:%Y/%m}"
-    path = f"{_FOLDERS[record.type]}/{month}/{name}"
+    path = f"{_FOLDERS[record.type]}/{month if dated else 'undated'}/{name}"
     return f"{PRIVATE}/{path}" if record.visibility == "private" else path

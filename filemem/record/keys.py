@@ -28,14 +28,15 @@ from filemem.record.times import parse_time
 from filemem.record.yaml import Header, Plain, Value, flow, typed
 
 TEXT, CHOICE, LIST, WORDS, EDGES = "text", "choice", "list", "words", "edges"
-TIME, SHARE, MAPPING, FLAG = "time", "share", "mapping", "flag"
+TIME, SHARE, MAPPING, FLAG, ORIGIN = "time", "share", "mapping", "flag", "origin"
 
 
 class Key(NamedTuple):
     """One front matter key: its name, the Record field it fills, the shape of its value, the types it is for.
 
     Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of words it is split at
-    commas; edges are ids, paths or links of other records; a share is between 0 and 1; a flag is the word `allowed`.
+    commas; edges are ids, paths or links of other records; a share is between 0 and 1; a flag is the word `allowed`; an
+    origin is text, or a mapping of text.
     """
 
     name: str
@@ -80,7 +81,7 @@ KEYS: tuple[Key, ...] = (
     Key("tags", "tags", WORDS),
     Key("agent", "agent", TEXT),
     Key("session", "session", TEXT),
-    Key("source", "source", TEXT),
+    Key("source", "source", ORIGIN),
     Key("secrets", "secrets_allowed", FLAG),
     Key("metadata", "metadata", MAPPING, _O),
 )
@@ -119,6 +120,8 @@ def _read(value: Value, key: Key) -> object:
         if isinstance(value, dict):
             return {str(name): typed(item) for name, item in value.items()}
         raise WrongValue("a mapping")
+    if key.shape == ORIGIN and isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        return {str(name): str(item) for name, item in value.items()}
     if key.shape in (LIST, WORDS, EDGES):
         return _items(value, key.shape)
     if isinstance(value, dict) and list(value.values()) == [""]:  # `{accepted}`: a template's braces left in

@@ -74,7 +74,7 @@ class Record(NamedTuple):
     tags: tuple[str, ...] = ()
     agent: str = ""
     session: str = ""
-    source: str = ""
+    source: str | Mapping[str, str] = ""  # of an import: system, id, and hash, the digest of what was written
     secrets_allowed: bool = False
     # decision
     topic: str = ""

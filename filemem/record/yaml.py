@@ -43,7 +43,12 @@ class Refused(Exception):
 _WORDS = r"\w(?:[\w./@+*\-]| (?=[\w./@+*\-]))*+"
 _QUOTED = '"[^"\\\\\t\x85\u2028\u2029]*+"'
 _ITEM = rf"(?:{_WORDS}|{_QUOTED})"
-_SIMPLE_LINE = re.compile(rf"([A-Za-z_][A-Za-z0-9_-]*+): (?:({_WORDS})|({_QUOTED})|\[((?:{_ITEM}(?:, {_ITEM})*+)?)\])")
+_KEY = "[A-Za-z_][A-Za-z0-9_-]*+"
+_PAIR = rf"{_KEY}: {_ITEM}"
+_SIMPLE_LINE = re.compile(
+    rf"({_KEY}): (?:({_WORDS})|({_QUOTED})|\[((?:{_ITEM}(?:, {_ITEM})*+)?)\]|{{({_PAIR}(?:, {_PAIR})*+)}})"
+)
+_SIMPLE_PAIR = re.compile(rf"({_KEY}): ({_ITEM})")
 _SIMPLE_ITEM = re.compile(_ITEM)
 
 
@@ -57,14 +62,20 @@ def read_simple(text: str) -> dict[str, Value] | None:
         match = _SIMPLE_LINE.fullmatch(line)
         if not match or match[1] in values:
             return None
-        key, plain, quoted, items = match.groups()
+        key, plain, quoted, items, pairs = match.groups()
         if plain is not None:
             values[key] = Plain(plain)
         elif quoted is not None:
             values[key] = quoted[1:-1]
+        elif pairs is not None:
+            values[key] = {name: _item(value) for name, value in _SIMPLE_PAIR.findall(pairs)}
         else:
-            values[key] = [item[1:-1] if item[0] == '"' else Plain(item) for item in _SIMPLE_ITEM.findall(items)]
+            values[key] = [_item(item) for item in _SIMPLE_ITEM.findall(items)]
     return values
+
+
+def _item(text: str) -> Value:
+    return text[1:-1] if text[0] == '"' else Plain(text)
 
 
 # Letters first, so that it is no number, date or sign; no character that means anything inside `[ ]` or `{ }`.

@@ -19,6 +19,7 @@ from filemem.repo.state import SaveLock
 __all__ = ["Branch", "Git", "GitError", "Repo"]
 
 FOLDER = "filemem"  # of ours, in Git directories
+_MANY = 1_000  # paths
 _USUAL = ("main", "master", "trunk")
 _HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
 
@@ -183,10 +184,11 @@ class Repo:
 
     def staged(self, paths: Sequence[str]) -> dict[str, str]:
         """What the user's index holds for some files or folders: path -> blob id; nothing for one in conflict."""
-        answer = self.git.run("ls-files", "-s", "-z", "--", *paths).decode("utf-8", "surrogateescape") if paths else ""
+        asked = () if (many := len(paths) > _MANY) else paths  # a command line takes no more: then all are asked for
+        answer = self.git.run("ls-files", "-s", "-z", "--", *asked).decode("utf-8", "surrogateescape") if paths else ""
         cells = (row.partition("\t") for row in answer.split("\0")[:-1])
-        fields = ((head.split(), path) for head, _, path in cells)
-        return {path: oid for (_, oid, stage), path in fields if stage == "0"}
+        fields, wanted = ((head.split(), path) for head, _, path in cells), {*paths}
+        return {path: oid for (_, oid, stage), path in fields if stage == "0" and (not many or path in wanted)}
 
     def edited(self, path: str, data: bytes) -> bool:
         """Whether these bytes are not what HEAD holds for a file; False where only a filter could tell."""
@@ -197,8 +199,9 @@ class Repo:
 
     def committed(self, path: str, data: bytes, old: str) -> bytes:
         """The bytes that Git would commit for a file: CRLF may become LF, unless `old`, the blob in HEAD, has CRLF."""
-        off = self.settings.unfiltered
-        if b"\r\n" not in data or off is None or settings.obstacle(self, path) or b"\r\n" in (self.blob(old) or b""):
+        if b"\r\n" not in data or (off := self.settings.unfiltered) is None:
+            return data
+        if settings.obstacle(self, path) or b"\r\n" in (self.blob(old) or b""):
             return data
         asked = ("hash-object", "--stdin", f"--path={path}")
         made = self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
@@ -218,6 +221,16 @@ class Repo:
         return frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
 
     # saving
+
+    def first(self, name: str) -> bool:
+        """Whether what is to be said once here was not said yet; from now on it was."""
+        mark = self.shared / "told" / name
+        try:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch(exist_ok=False)
+        except OSError:  # it is there, or nothing can be written
+            return False
+        return True
 
     @property
     def unfinished(self) -> bool:

@@ -158,14 +158,12 @@ def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
     """Why files are not ours to commit, or ""."""
     if not head.ref:
         return "HEAD is detached: `git switch` to a branch, then commit it"
-    for edit in edits:
-        if not edit.old and (rule := ignored(repo, edit.path)):
-            return f"Git ignores {edit.path} ({rule})"
-        if not edit.old and edit.before is not None and edit.data is not None:
-            return f"{edit.path} was never committed; commit it with Git"
-        if why := obstacle(repo, edit.path):
-            return why
-    return ""
+    new = [edit for edit in edits if not edit.old]
+    if found := ignored(repo, *(edit.path for edit in new)):
+        return f"Git ignores {found}"
+    if had := next((edit for edit in new if edit.before is not None and edit.data is not None), None):
+        return f"{had.path} was never committed; commit it with Git"
+    return obstacle(repo, *(edit.path for edit in edits))
 
 
 def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from filemem.repo import Repo
 
 PATIENCE, BRIEFLY = 3.0, 0.3  # seconds to wait for a lock of the user's, and where an old save is finished meanwhile
+_MANY = 500  # files, from which Git is asked: to look for each in the index takes longer
 _KEEP = 60.0  # seconds that a finished save is looked after
 _PAUSE = 0.02  # seconds between two tries for the index's lock
 
@@ -239,6 +240,9 @@ def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
     index = repo.git_dir / "index"
     data = index.read_bytes() if index.exists() else b""
     latest = {edit.path: edit for entry in entries for edit in entry.edits}
+    if len(latest) > _MANY:
+        staged = repo.staged(list(latest))
+        return all(staged.get(path, "") == edit.blob for path, edit in latest.items())
     return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())
 
 

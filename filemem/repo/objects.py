@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FILE, FOLDER = b"100644", b"40000"
 _FILES = (FILE, b"100755", b"100664")
 _REMEMBERED = 64  # trees
-_AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request
+_AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request; and calls made together
 _CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _SIGNING = 60.0  # seconds; a passphrase may have to be typed
@@ -191,17 +191,19 @@ class Objects:
 
     def _spliced(self, root: str, rows: Mapping[tuple[bytes, ...], str], made: list[Loose]) -> Tree:
         tree = dict(self.tree(root)) if root else {}
-        for first in sorted({parts[0] for parts in rows}):
+        below: dict[bytes, dict[tuple[bytes, ...], str]] = {}
+        for parts, blob in rows.items():
+            below.setdefault(parts[0], {})[parts[1:]] = blob
+        for first, deeper in sorted(below.items()):
             here = tree.pop(first, None)
-            deeper = {parts[1:]: blob for parts, blob in rows.items() if parts[0] == first}
             if here is not None and (here[0] not in _FILES if () in deeper else here[0] != FOLDER):
                 told = "a regular file" if () in deeper else "a folder"
                 raise Conflict(f"{os.fsdecode(first)} stands in HEAD and is not {told}", "move it away first")
             if () in deeper:
                 if blob := deeper[()]:
                     tree[first] = (here[0] if here else FILE, bytes.fromhex(blob))
-            elif below := self._spliced(here[1].hex() if here else "", deeper, made):
-                tree[first] = (FOLDER, bytes.fromhex(self._add(below, made)))
+            elif spliced := self._spliced(here[1].hex() if here else "", deeper, made):
+                tree[first] = (FOLDER, bytes.fromhex(self._add(spliced, made)))
         return tree
 
     def _add(self, tree: Tree, made: list[Loose]) -> str:
@@ -271,16 +273,19 @@ def sync_folder(folder: Path) -> None:
 
 
 def together(calls: Sequence[Callable[[], object]]) -> None:
-    """Run the calls at the same time and return when all have ended; raises the first error of any."""
+    """Run the calls, some dozens at a time, and return when all have ended; raises the first error of any."""
     errors: list[OSError | FilememError] = []
 
-    def guarded(call: Callable[[], object]) -> None:
-        try:
-            call()
-        except (OSError, FilememError) as error:
-            errors.append(error)
+    rest = iter(calls)
 
-    threads = [threading.Thread(target=guarded, args=(call,)) for call in calls]
+    def work() -> None:
+        for call in rest:
+            try:
+                call()
+            except (OSError, FilememError) as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in calls[:_AT_ONCE]]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,11 +106,12 @@ def asked(git: Git) -> Settings:
     return Settings(values)
 
 
-def obstacle(repo: Repo, path: str) -> str:
-    """Why a path cannot be committed by us, or ""; Git is asked only where an attribute file says anything of such."""
-    if not _BARRING.search(_rules(repo, path, "attributes")):
+def obstacle(repo: Repo, *paths: str) -> str:
+    """Why one of some paths cannot be committed by us, or ""; Git is asked only where an attribute file says such."""
+    if not _BARRING.search(_rules(repo, paths, "attributes")):
         return ""
-    answer = repo.git.run("check-attr", "-z", "--stdin", *_BARRED, input=os.fsencode(path) + b"\0")
+    named = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    answer = repo.git.run("check-attr", "-z", "--stdin", *_BARRED, input=named)
     fields = answer.decode("utf-8", "surrogateescape").split("\0")
     for name, value in zip(fields[1::3], fields[2::3], strict=False):
         if name != "filter" and value not in ("unspecified", "unset"):
@@ -120,35 +121,47 @@ def obstacle(repo: Repo, path: str) -> str:
     return ""
 
 
-def ignored(repo: Repo, path: str) -> str:
-    """Which rule makes Git ignore a path that it does not track yet (`.gitignore:3: memory/`), or ""."""
+def ignored(repo: Repo, *paths: str) -> str:
+    """Which of some paths that Git does not track yet it ignores, by which rule (`a/b (.gitignore:3: a/)`), or ""."""
     # Git is asked only where what stands last in some pattern could be the end of a part of the path.
-    lines = _rules(repo, path, "ignore").splitlines()
+    lines = _rules(repo, paths, "ignore").splitlines()
     rows = (row for line in lines if (row := line.strip()) and row[0] not in "#!")
     ends = {_WILD.split(row.rstrip("/ ").rpartition("/")[2].casefold())[-1] for row in rows}
-    if not any(part.endswith(tuple(ends)) for part in path.casefold().split("/")):
+    if not any(part.endswith(tuple(ends)) for path in paths for part in path.casefold().split("/")):
         return ""
     try:
         # It takes paths alone, and refuses `--literal-pathspecs`; `./`: a colon at the beginning would be magic.
-        named = b"./" + os.fsencode(path) + b"\0"
+        named = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         answer = repo.git.run("--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin", input=named)
     except GitError as error:
         if error.code == 1:
             return ""
         raise
-    source, line, pattern, *_ = answer.decode("utf-8", "surrogateescape").split("\0")
-    return "" if pattern.startswith("!") else f"{source.removeprefix(f'{repo.work_tree}/')}:{line}: {pattern}"
+    fields = answer.decode("utf-8", "surrogateescape").split("\0")
+    for source, line, pattern, path in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=False):
+        if not pattern.startswith("!"):
+            return f"{path.removeprefix('./')} ({source.removeprefix(f'{repo.work_tree}/')}:{line}: {pattern})"
+    return ""
 
 
-def _rules(repo: Repo, path: str, kind: str) -> str:
-    """What the files that may hold rules about a path say; `kind` is "attributes" or "ignore"."""
+def _rules(repo: Repo, paths: Iterable[str], kind: str) -> str:
+    """What the files that may hold rules about some paths say; `kind` is "attributes" or "ignore"."""
     home, xdg = _user_folders(repo.git.environment)
     name, own = ("attributesfile", "attributes") if kind == "attributes" else ("excludesfile", "exclude")
     stated = repo.settings.text(f"core.{name}") or str(xdg / "git" / kind)
     places = [repo.common_dir / "info" / own, Path(f"/etc/git{kind}")]
     places.append(repo.work_tree / (f"{home}{stated[1:]}" if stated.startswith("~/") else stated))
-    places += [repo.work_tree / folder / f".git{kind}" for folder in Path(path).parents]
+    folders = {above for folder in {path.rpartition("/")[0] for path in paths} for above in _with_parents(folder)}
+    places += [repo.work_tree / folder / f".git{kind}" for folder in folders]
     return "\n".join(map(read, places))
+
+
+def _with_parents(folder: str) -> Iterator[str]:
+    """A folder and those that it is in, up to the top of the work tree."""
+    yield folder
+    while folder:
+        folder = folder.rpartition("/")[0]
+        yield folder
 
 
 def _user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:

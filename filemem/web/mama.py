@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
+from filemem.dialects.export import document, table
 from filemem.dialects.mama import checkpoint, decide, listed, shown, waits
-from filemem.dialects.present import asides, everything
+from filemem.dialects.present import asides
 from filemem.dialects.reader import Reader
 from filemem.dialects.reader import search as find
 from filemem.memory import fields
@@ -78,28 +77,14 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     if shape == "csv":
         stands = [{"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits]
         rows = [{**one, **status} for one, status in zip(decisions, stands, strict=True)]
-        into = io.StringIO()
-        writer = csv.writer(into)
-        writer.writerow(_COLUMNS)
-        writer.writerows([_cell(row.get(name)) for name in _COLUMNS] for row in rows)
-        return Told(into.getvalue(), media="text/csv; charset=utf-8", headers=headers)
-    text = f"# Decisions, exported {at}\n\n" + "\n".join(_text(hit) for hit in hits)
+        return Told(table(_COLUMNS, rows), media="text/csv; charset=utf-8", headers=headers)
+    text = document("Decisions", [hit.record._replace(created=hit.created) for hit in hits], memory.now())
     return Told(text, media="text/markdown; charset=utf-8", headers=headers)
 
 
 def every_decision(memory: Memory) -> list[Hit]:
     """Decisions, the newest first."""
     return list(find(memory, "", lambda _: True, 1_000_000, type=DECISION).hits)
-
-
-def _cell(value: object) -> str:
-    text = "" if value is None else str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def _text(hit: Hit) -> str:
-    told = f"created {format_time(hit.created)}, outcome {hit.record.outcome}, id {hit.id}"
-    return f"## {hit.record.topic or hit.title}\n\n{told}\n\n{everything(hit.record)}\n"
 
 
 def _only(arguments: Arguments, *names: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from filemem.dialects.powermem import memory_summary as summary
 from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
+from tests.support import git, write
+from tests.system.tools import cli
 
 
 def add(memory: Memory, text: Any, **more: Any) -> Any:
@@ -60,6 +63,43 @@ def test_the_configuration_in_the_home_folder_counts(
     (tmp_path / ".powermem").mkdir()
     (tmp_path / ".powermem" / "config.json").write_text('{"user_id": "home"}')
     assert add(memory, "At home")["user_id"] == "home"
+
+
+@pytest.mark.requirement("pm-dotenv", "pm-user-id-default")
+def test_a_file_of_variables_that_git_does_not_track_names_user_agent_and_run_alone(
+    memory: Memory, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERMEM_DIR", str(repo.parent / "nothing"))
+    before = dict(os.environ)
+    names = 'export POWERMEM_USER_ID="ann"\nPOWERMEM_AGENT_ID=coder\nPOWERMEM_RUN_ID=run-1\n'
+    others = "POWERMEM_DIR=/nowhere\nFILEMEM_MODEL=/nowhere\nFILEMEM_TOKEN=t\nLLM_API_KEY=k\nMAMA_SERVER_PORT=1\n"
+    file = write(repo / ".env", names + others)
+    saved = add(memory, "Taken from the file")
+    assert (saved["user_id"], saved["agent_id"], saved["run_id"]) == ("ann", "coder", "run-1")
+    assert add(memory, "Stated", user_id="bob", agent_id="tester")["agent_id"] == "tester"
+    assert memory.status()["owners"] == "user_id ann, agent_id coder, run_id run-1"
+    assert "powermem's tools add are of user_id ann, agent_id coder" in cli(repo, "status").out
+    assert dict(os.environ) == before, "nothing else is taken"
+    git(repo, "add", "-f", ".env")
+    assert add(memory, "Of a stranger")["user_id"] == "mcp_user"
+    assert "owners" not in memory.status()
+    git(repo, "rm", "-q", "--cached", ".env")
+    write(repo.parent / "elsewhere", names)
+    file.unlink()
+    file.symlink_to(repo.parent / "elsewhere")
+    assert add(memory, "By a link")["user_id"] == "mcp_user"
+
+
+@pytest.mark.requirement("pm-user-id-default")
+def test_where_others_share_the_memory_nobody_is_everybody(
+    memory: Memory, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERMEM_DIR", str(repo.parent / "nothing"))
+    add(memory, "Prefers tabs over spaces")
+    git(repo, "remote", "add", "origin", "https://example.org/x.git")
+    assert add(memory, "Prefers coffee")["user_id"] == git(repo, "config", "user.email")
+    found = good(memory, "powermem", "list_memories")["results"]
+    assert {one["memory"] for one in found} == {"Prefers tabs over spaces", "Prefers coffee"}, "former ones are found"
 
 
 ROWS: dict[str, dict[str, Any]] = {

@@ -107,6 +107,17 @@ def test_the_files_that_the_user_names_are_read_in_the_order_of_the_page(repo: P
     assert "sk-secret" not in told
 
 
+@pytest.mark.requirement("pm-config-made")
+def test_the_settings_file_is_made_on_the_first_run_and_names_nobody(repo: Path, tmp_path: Path) -> None:
+    home = tmp_path / "powermem"
+    served(repo, "native", HELLO, POWERMEM_DIR=str(home))
+    assert not home.exists()
+    assert added(repo, POWERMEM_DIR=str(home))["user_id"] == "mcp_user"
+    assert json.loads((home / "config.json").read_text()) == {"user_id": ""}
+    (home / "config.json").write_text('{"user_id": "ann"}')
+    assert added(repo, POWERMEM_DIR=str(home))["user_id"] == "ann"
+
+
 @pytest.mark.requirement("pm-config-file", "pm-env-file")
 @pytest.mark.parametrize(
     ("option", "text", "said"),

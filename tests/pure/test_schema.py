@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from filemem.record import KEYS, TYPES, parse, schema
-from filemem.record.keys import LIST, MAPPING, TEXT, TIME, WORDS, Key
+from filemem.record.keys import LIST, MAPPING, ORIGIN, TEXT, TIME, WORDS, Key
 from filemem.record.parse import read_header
 from filemem.record.yaml import typed
 
@@ -160,6 +160,7 @@ def test_schema_and_parser_agree_on_every_record_we_have(path: Path) -> None:
 @pytest.mark.parametrize("key", [key for key in KEYS if key.name != "type"], ids=lambda key: key.name)
 def test_schema_and_parser_refuse_the_same_value(key: Key) -> None:
     wrong = {TEXT: "{a: 1, b: 2}", TIME: "{a: 1, b: 2}", MAPPING: "word", LIST: "{a: 1}", WORDS: "{a: 1}"}
+    wrong |= {ORIGIN: "[a, b]"}
     value = wrong.get(key.shape, "{a: 1, b: 2}")
     for type_ in key.types:
         header = f"---\ntype: {type_}\n{key.name}: {value}\n---\n# T\n"

@@ -87,3 +87,58 @@ def test_every_call_that_a_document_shows_is_in_a_conversation(document: str, pr
     asked = [call for call in calls(document) if not str(next(iter(call.values()), "")).startswith("The ")]
     assert len(asked) == count
     assert [call for call in asked if not any(same(call, step) for step in steps)] == []
+
+
+def literal(text: str) -> dict[str, Any]:
+    """What an object of JavaScript or a map of Go holds."""
+    text = re.sub(r"(?m)(^|\s)//.*$", "", text)
+    text = re.sub(r"'((?:[^'\\]|\\.)*)'", lambda found: json.dumps(found[1]), text)
+    text = re.sub(r"([{,]\s*)(\w+):", r'\1"\2":', text)
+    found: dict[str, Any] = json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
+    return found
+
+
+# How programs and shells call a tool: its name, and what is given to it. Go names the tool after the map.
+_JAVASCRIPT = re.compile(r"(?ms)^(?:const \w+ = await client\.callTool\('(\w+)', |(\w+)\()(\{.*?\})?\);")
+_GO = re.compile(r"(?ms)map\[string\]interface\{\}(\{\n.*?\n\t\}).*?CallTool\(\"(\w+)\"")
+_CURL = re.compile(r"(?ms)^ *curl -X POST \S*/api/(\w+) .*?-d '(\{.*?\})'$")
+_CURL_GET = re.compile(r"(?m)^ *curl \"\S*/api/(\w+)\?(\w+)=([^\"]*)\"$")
+_TEXT = re.compile(r"`(\w+)\((\w+=\"[^`]*)\)`")
+
+
+def programs(document: str) -> list[tuple[str, dict[str, Any]]]:
+    """The tool and the arguments of every call in a program, a shell command or the text of a document."""
+    text = (SEEDS / document).read_text(encoding="utf-8")
+    blocks = re.findall(r"(?ms)^```javascript\n(.*?)^```", text)
+    found = [
+        (named or name, literal(given or "{}"))
+        for block in blocks
+        if "require(" not in block or "callTool" in block
+        for named, name, given in _JAVASCRIPT.findall(block)
+        if (named or name) != "log"
+    ]
+    found += [(name, literal(given)) for given, name in _GO.findall(text)]
+    found += [(name, json.loads(given)) for name, given in _CURL.findall(text)]
+    found += [(name, {key: value}) for name, key, value in _CURL_GET.findall(text)]
+    return found + [(name, dict(re.findall(r'(\w+)="([^"]*)"', given))) for name, given in _TEXT.findall(text)]
+
+
+@pytest.mark.parametrize(
+    ("document", "profiles", "count"),
+    [
+        ("000_45b1d41a0ea74563.txt", {"mama"}, 7),
+        ("001_672685da419b17a1.txt", {"mama-v1"}, 1),
+        ("003_68305c49c63561b6.txt", {"mem-claude"}, 6),
+        ("004_181245f914f26c7b.txt", {"project-memory"}, 2),
+    ],
+)
+def test_every_call_of_a_program_is_in_a_conversation(document: str, profiles: set[str], count: int) -> None:
+    steps = [
+        (step["call"], {name: type(value) for name, value in step.get("with", {}).items()})
+        for told in conversations()
+        if told.profile in profiles
+        for step in told.steps
+    ]
+    asked = [(name, {key: type(value) for key, value in given.items()}) for name, given in programs(document)]
+    assert len(asked) == count, programs(document)
+    assert [call for call in asked if call not in steps] == []

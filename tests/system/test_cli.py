@@ -287,7 +287,19 @@ def test_adopt_writes_ids_into_files_that_have_none(repo: Path) -> None:
     assert (again.code, again.err) != (0, "") or "already" in again.out
 
 
-def test_the_demo_runs_to_its_end() -> None:
+def test_the_demo_shows_what_it_promises() -> None:
     demo = Path(__file__).parents[2] / "bench" / "demo.py"
-    done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=120, check=False)
+    wide = {**os.environ, "COLUMNS": "110"}
+    done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, env=wide, check=False)
     assert done.returncode == 0, done.stderr
+    for promise in (
+        r"1\. 4\. Keep orders in PostgreSQL .*\n(.*\n)*.*superseded by 4\. Keep orders in PostgreSQL",
+        r"Ada: decision\(mail retries\): Try a mail three times",
+        r"delivers 97 of 100.*\n(.*\n)*  1 record edited, not committed",
+        r"1 topic forked(.*\n)*.*replacing 6\. Try a mail five times .* and 6\. Try a mail for two days",
+        r"governs filemem/repo/commit\.py:40:\n +1\. ",
+        r"govern what this branch touches \(files: 1\)",
+    ):
+        assert re.search(promise, done.stdout), promise
+    assert len(done.stdout.splitlines()) < 130
+    assert "\x1b[" not in done.stdout, "colours are for terminals"

@@ -150,11 +150,6 @@ def test_a_command_that_is_not_there_names_the_near_one(repo: Path) -> None:
     assert "history" in cli(repo, "histroy").err
 
 
-def test_the_shell_completes_commands(repo: Path) -> None:
-    asked = {"_FILEMEM_COMPLETE": "bash_complete", "COMP_WORDS": "filemem che", "COMP_CWORD": "1"}
-    assert process(repo, **asked).out.split() == ["plain,checkpoint", "plain,check"]
-
-
 @pytest.mark.parametrize("words", [("search", "redis"), ("history", "caching"), ("topics",)])
 def test_one_line_each(repo: Path, words: tuple[str, ...]) -> None:
     saved = ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")

@@ -74,12 +74,16 @@ WRONG: dict[str, tuple[object, ...]] = {
     "Iterable[str]": (None, 3, "x", b"x", [None], [3], ["\0"], object()),
     "Callable[[str], object] | None": (3, "x", []),
     "Callable[[], None]": (None, 3, "x"),
+    "Collection[Item]": (None, 3, "x", [3], {"a": 1}),
+    "Progress | None": (3, "x", []),
 }
 RIGHT: dict[str, object] = {
     "path": "README.md",
     "files": ["README.md"],
     "topic": "caching",
     "id": "Use Redis",
+    "items": [],
+    "system": "mama",
 } | dict.fromkeys(("data", "before"), b"x")
 NAMES = {
     "topic_or_id": "topic",

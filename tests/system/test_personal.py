@@ -28,6 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place / "filemem" / "personal"
 
 
+@pytest.mark.requirement("mama-desktop", "pm-desktop")
 def test_a_server_outside_a_repository_serves_it_and_makes_it_at_the_first_save(tmp_path: Path, home: Path) -> None:
     (plain := tmp_path / "plain").mkdir()
     with talking(plain, named=False) as talk:
@@ -48,6 +49,7 @@ def test_a_server_outside_a_repository_serves_it_and_makes_it_at_the_first_save(
         assert "no Git repository" in talk.refused("search", query="tabs")["message"], "-C names a project"
 
 
+@pytest.mark.requirement("mama-user-wide")
 def test_a_project_reads_it_where_that_is_asked_for_and_never_writes_there(repo: Path, home: Path) -> None:
     assert ok(repo, "--personal", *DECISION)["success"]
     before = git(home, "rev-parse", "HEAD")

@@ -66,6 +66,7 @@ def test_every_variable_is_documented() -> None:
         "MAMA_SERVER_PORT",
         "SLACK_BOT_TOKEN",
         "POWERMEM_DIR",
+        *(f"POWERMEM_{name.upper()}" for name in others.OWNERS),
     }
     assert documented == used | set(others.UNNEEDED)
 

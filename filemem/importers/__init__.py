@@ -1,0 +1,55 @@
+"""Other systems' memories, read: one small module a format, from a source to items. `memory.ingest` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem.memory.ingest import Item
+
+
+class Format(NamedTuple):
+    """A format: the module and its function that reads it, and whether a source may be of several projects."""
+
+    module: str
+    reader: str = "read"
+    shared: bool = True
+
+
+FORMATS = {
+    "mama": Format("mama"),
+    "claude-mem": Format("claude_mem"),
+    "mem-claude": Format("claude_mem"),
+    "powermem": Format("powermem"),
+    "claude-code": Format("notes", "read_claude_code"),
+    "basic-memory": Format("notes", "read_basic_memory"),
+    "server-memory": Format("server_memory"),
+    "adr": Format("adr", shared=False),
+    "filemem": Format("filemem", shared=False),
+}
+
+
+def read(name: str, source: Path) -> list[Item]:
+    """The items of a source in a format. Raises BadInput."""
+    form = FORMATS[name]
+    reader: Callable[[Path], Iterable[Item]] = getattr(import_module(f"{__name__}.{form.module}"), form.reader)
+    return list(reader(source))
+
+
+def chosen(
+    items: Iterable[Item], projects: Collection[str] | None, since: int | None, most: int | None
+) -> tuple[list[Item], list[Item]]:
+    """The items that are asked for, oldest first, and those that belong to other projects.
+
+    `projects`: the names of the project that is meant; None for all. `since`: epoch milliseconds; `most`: so many, the
+    newest.
+    """
+    found, others = list[Item](), list[Item]()
+    for item in items:
+        if since is None or (item.created or 0) >= since:
+            ours = projects is None or item.project.casefold() in projects
+            (found if ours else others).append(item)
+    found.sort(key=lambda item: item.created or 0)
+    return found[-most:] if most else found, others

@@ -1,0 +1,35 @@
+"""What `filemem export` wrote as lines of JSON: records with every field, under their own ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from filemem.errors import BadInput
+from filemem.importers.notes import item_of
+from filemem.importers.source import Row, lines
+from filemem.index.document import from_plain
+from filemem.memory.ingest import Item
+from filemem.record import TYPES, Record, parse_time, render
+
+
+def read(source: Path) -> Iterator[Item]:
+    """The records of a file. Raises BadInput: one is not as an export has it."""
+    for number, row in enumerate(lines(source), 1):
+        try:
+            record = _record(row)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise BadInput(f"{source}: record {number} is not as filemem export writes it", field="source") from None
+        stated = {name: getattr(record, name) for name in ("topic", "topic_stated", "supersedes", "superseded_by")}
+        yield item_of(record, record.id, kept=True, more={**stated, "extra": record.extra})
+
+
+def _record(row: Row) -> Record:
+    """The record of a line. Raises ValueError and the like where a value is not what its field holds."""
+    said = {name: value for name, value in row.items() if name in Record._fields}
+    logged = [(parse_time(one["at"]) or 0, one["outcome"], one["reason"]) for one in said.get("outcomes", ())]
+    record = from_plain({**said, "created": parse_time(said.get("created", "")), "outcomes": logged})
+    render(record)
+    if record.type not in TYPES or not all(isinstance(one, str) for one in (record.id, record.title, record.text)):
+        raise ValueError
+    return record

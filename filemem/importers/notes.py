@@ -1,0 +1,48 @@
+"""Folders of Markdown: the auto memory of Claude Code, which is about a person, and the notes of basic-memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from filemem.importers.source import documents
+from filemem.importers.values import sections, text
+from filemem.index.document import to_plain
+from filemem.memory.ingest import Item
+from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
+
+_MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by")
+_OURS = ("date", "superseded_by", "superseded-by", "replaces", "title", "permalink", *(key.name for key in KEYS))
+
+
+def read_claude_code(source: Path) -> Iterator[Item]:
+    """The notes below `projects/`: the folder of each project is named by its path. `MEMORY.md` only lists them."""
+    for path, data in documents(source, "**/memory/*.md"):
+        if path.name == "MEMORY.md":
+            continue
+        project, made = path.parent.parent.name, int(path.stat().st_mtime * 1000)
+        found = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
+        title = text(found.extra.get("name"))
+        whole = found.text or found.title * bool(title)  # one line without a heading is the title of its record
+        body = sections(("", found.extra.get("description")), ("", whole))
+        given = {"title": title or found.title, "text": body, "kind": "memory"}
+        yield Item(f"{project}/{path.name}", OBSERVATION, made, given, project=project, private=True)
+
+
+def read_basic_memory(source: Path) -> Iterator[Item]:
+    """The notes of a folder, each by its permalink; one that says `type: decision` is a decision."""
+    for path, data in documents(source):
+        name = path.relative_to(source).as_posix()
+        if (record := parse(data, f"observations/{path.name}").record) is None:
+            continue
+        kind = record.type if record.type == DECISION else OBSERVATION
+        one = text(record.extra.get("permalink")) or name
+        yield item_of(record._replace(type=kind), one, more={"kind": "memory"} if kind == OBSERVATION else {})
+
+
+def item_of(record: Record, one: str, *, kept: bool = False, more: dict[str, Any]) -> Item:
+    """The item that a record of another store is."""
+    stated = {name: value for name, value in to_plain(record).items() if name not in _MADE_ANEW}
+    stated["extra"] = {name: value for name, value in record.extra.items() if name.casefold() not in _OURS}
+    return Item(one, record.type, record.created, {}, {**stated, **more}, kept=kept)

@@ -1,0 +1,88 @@
+"""What an import reads, opened so that nothing of it changes: databases, folders of Markdown, lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filemem.errors import BadInput
+
+_WAL = b"\x02\x02"  # bytes 18 and 19 of a database that has, or had, a write-ahead log
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of another program."""
+
+    _connection: sqlite3.Connection
+
+    def tables(self) -> list[str]:
+        """The names of the tables."""
+        return [name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """The rows of a table, in the order in which they were made; none where there is no such table."""
+        if table in self.tables():
+            quoted = table.replace('"', '""')
+            found = self._connection.execute(f'SELECT * FROM "{quoted}" ORDER BY rowid')  # noqa: S608 - it is there
+            columns = [name for name, *_ in found.description]
+            for row in found:
+                yield dict(zip(columns, row, strict=True))
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file for reading. Raises BadInput."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}", "name what to import", field="source") from None
+
+
+@contextmanager
+def database(path: Path, *needed: str) -> Iterator[Database]:
+    """Open a database for reading, with its write-ahead log. Raises BadInput: it is none, or has no table `needed`."""
+    # A read of one whose log is gone would make the log anew, beside it; as nobody has it open, it is read as it is.
+    with _opened(path) as file:
+        idle = file.read(20)[18:] == _WAL and not path.with_name(f"{path.name}-wal").exists()
+    address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' * idle}"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            found = Database(connection)
+            if needed and not {*needed} & {*found.tables()}:
+                raise BadInput(f"{path} has no table {' or '.join(needed)}", "is it of another program?", "source")
+            yield found
+    except sqlite3.Error as error:
+        raise BadInput(f"{path} cannot be read: {error}", "is it a database of SQLite?", field="source") from None
+
+
+def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
+    """The files of a folder, sorted, without hidden ones, each with its bytes. Raises BadInput."""
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder", "name the folder to import", field="source")
+    for path in sorted(folder.glob(pattern)):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith(".") for part in parts):
+            with _opened(path) as file:
+                yield path, file.read()
+
+
+def lines(path: Path) -> Iterator[Row]:
+    """The objects of a file of JSON Lines. Raises BadInput: a line is none."""
+    with _opened(path) as file:
+        rows = file.read().decode("utf-8-sig", "replace").split("\n")
+    for number, row in enumerate(rows, 1):
+        if row.strip():
+            try:
+                found = json.loads(row)
+                if not isinstance(found, dict):
+                    raise ValueError
+            except (ValueError, RecursionError):
+                raise BadInput(f"{path}:{number}: this line is no JSON object", "nothing was imported") from None
+            yield found
