@@ -167,6 +167,8 @@ class Store:
     @property
     def synonyms(self) -> str:
         """The project's own list of synonyms, as a text; "" for none, or one that cannot be read."""
+        if not os.path.lexists(self.folder / SYNONYMS):
+            return ""
         try:
             return self.files.read(SYNONYMS).decode(errors="replace")
         except (NotFound, BadInput, BrokenStore):
