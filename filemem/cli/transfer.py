@@ -6,7 +6,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,12 +147,11 @@ def _shown(answer: Answer) -> str:
 def _rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
     """List the lines that read like decisions. Raises BadInput without --dry-run."""
     from filemem.importers.rules import read
-    from filemem.repo import Repo
 
     if not dry_run:
         raise BadInput("rules are only listed", "--dry-run lists them; save those you pick: filemem save decision")
-    with closing(Repo.discover(project.folder)) as repo:
-        found = [{"path": path, "line": line, "text": text} for path, line, text in read(repo.work_tree)]
+    with project.memory(look=False) as memory:
+        found = [{"path": path, "line": line, "text": text} for path, line, text in read(memory.work_tree)]
     told = "\n".join(f"{one['path']}:{one['line']}: {one['text']}" for one in found)
     emit({"count": len(found), "rules": found}, as_json, lambda _: told or "no line reads like a decision")
 

@@ -22,7 +22,7 @@ from filemem.record import Problem, Record
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import brief, check, evidence, forget, hits, ingest, search, status, update  # noqa: F401
+    from filemem.memory import brief, check, evidence, forget, hits, ingest, search, snapshot, status, update  # noqa: F401
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
@@ -316,7 +316,7 @@ class Memory:
         every = fields.flag("private", private)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return verbs.ingest.everything(self._store, private=every)
+            return verbs.snapshot.everything(self._store, private=every)
 
     def project_names(self) -> frozenset[str]:
         """What other systems may call this project."""

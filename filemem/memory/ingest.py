@@ -17,7 +17,6 @@ from filemem.errors import BadInput, BrokenStore, Conflict
 from filemem.files import is_private
 from filemem.memory import fields
 from filemem.memory.save import SPELT_OUT, left_to_user, worded
-from filemem.memory.snapshot import of_work_tree
 from filemem.memory.store import FORGOTTEN, Progress, Store, mark_of
 from filemem.record import (
     DECISION,
@@ -110,14 +109,6 @@ def item(field: str, value: object) -> Item:
     if not isinstance(value, Item):
         raise BadInput(f"{field} must be an Item, not {fields.shown(value)}", field=field)
     return value
-
-
-def everything(store: Store, *, private: bool) -> list[Record]:
-    """The records of the work tree, oldest first, dated, paths as people see them; `private` ones if asked for."""
-    found = of_work_tree(store)
-    chosen = [(at, path) for path, at in found.dates.items() if private or not is_private(path)]
-    of_all = ((found.records[path], at, path) for at, path in sorted(chosen))
-    return [one._replace(created=at or one.created, path=store.shown(path)) for one, at, path in of_all]
 
 
 def names(store: Store) -> frozenset[str]:

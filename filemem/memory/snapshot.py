@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import chain
 from filemem.errors import BadInput, BrokenStore, NotFound
-from filemem.files import MAX_SIZE, is_listed
+from filemem.files import MAX_SIZE, is_listed, is_private
 from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
@@ -149,6 +149,14 @@ def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
         lost=tuple(path for path in tracked if path not in files and not store.files.exists(path)),
         reading=reading,
     )
+
+
+def everything(store: Store, *, private: bool) -> list[Record]:
+    """The records of the work tree, oldest first, dated, paths as people see them; `private` ones if asked for."""
+    found = of_work_tree(store)
+    chosen = [(at, path) for path, at in found.dates.items() if private or not is_private(path)]
+    of_all = ((found.records[path], at, path) for at, path in sorted(chosen))
+    return [one._replace(created=at or one.created, path=store.shown(path)) for one, at, path in of_all]
 
 
 def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:

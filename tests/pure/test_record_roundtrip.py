@@ -324,7 +324,7 @@ def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
 @example(['a: "x" '])
 @example(["a: [b, c d, 1.0]"])
 @example(["a: []"])
-@example(["a: {b: c, d: \"e\"}"])
+@example(['a: {b: c, d: "e"}'])
 @example(["a: {b: c, b: d}"])
 @example(["a: {}"])
 def test_the_short_way_reads_as_the_long_way(lines: list[str]) -> None:
