@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,12 @@ TITLES = """[...document.querySelectorAll('.mark')].map(mark => {
   if (box.bottom > board.bottom || box.top < board.top + 34) return null;
   const shown = text?.textContent || '';
   return {shown: [...shown.replace('…', '')].length, whole: Boolean(shown) && !shown.endsWith('…'), box: text && [box.left, box.top, box.right, box.bottom]} }).filter(Boolean)"""
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """The answer of the real command."""
+    line = [sys.executable, "-m", "filemem", "-C", str(folder), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=True).stdout
 
 
 def address(server: Server, view: str = "") -> str:
@@ -152,3 +160,69 @@ def test_an_outcome_is_one_commit(page: Page, server: Server) -> None:
     assert page.js("document.querySelector('.outcome [value=failed]').checked")
     assert server.post("/viewer/update", id=held.id, version=version, outcome="failed").status == 409
     assert server.ask("POST", "/viewer/update", {"id": held.id}, {"Content-Type": "application/json"}).status == 401
+
+
+@pytest.mark.long
+def test_the_past_is_what_topics_shows(page: Page, server: Server) -> None:
+    """At twenty dates the page marks the decisions that `filemem topics --at` names."""
+    whens = [one.when for one in memory.decisions()]
+    for place in range(20):
+        day = f"{whens[5 + place * 10]:%Y-%m-%d}"
+        shown = page.js(
+            f"(async () => {{ await Data.goTo(State.endOf('{day}')); "
+            "return Data.decisions.filter(row => Data.there(row) && Data.past.live.has(row.id) && /holds|part|fork/.test(Data.kind(row))).map(row => row.id) })()"
+        )
+        told = json.loads(run(server.folder, "topics", "--at", day, "--json"))
+        assert sorted(shown) == sorted(id_ for topic in told["topics"] for id_ in topic["ids"]), day
+
+
+@pytest.mark.long
+def test_a_branch_is_what_diff_shows(page: Page, server: Server, tmp_path: Path) -> None:
+    """The marks of a compared branch are the effects that `filemem diff` lists."""
+    made = [one for one in memory.decisions() if one.status == "accepted"]
+    live = [one for one in made if one.id not in {other.old for other in made} and one.outcome == "pending"]
+    git(server.folder, "branch", "-q", "other")
+    git(server.folder, "worktree", "add", "-q", str(tmp_path / "other"), "other")
+    run(tmp_path / "other", "save", "decision", "--topic", live[0].topic, "--decision", "Rotate them by hand", "--reasoning", "A test")
+    run(tmp_path / "other", "save", "decision", "--topic", "a new topic", "--decision", "Something new", "--reasoning", "A test")
+    run(tmp_path / "other", "update", live[1].id, "--outcome", "failed", "--reason", "A test")
+    run(tmp_path / "other", "forget", live[2].id)
+    told = json.loads(run(server.folder, "diff", "main...other", "--json"))
+    page.open(address(server, "#branch=other"))
+    page.wait("document.querySelector('.marked')")
+    marks = page.js("Object.fromEntries(Data.marks)")
+    words = {"new": "new", "superseded": "replaced", "outcome": "edited", "accepted": "edited", "revised": "edited", "removed": "removed"}
+    assert {(id_, word) for id_, word in marks.items()} == {(effect["id"], words[effect["kind"]]) for effect in told["effects"]}
+    assert page.js("[...document.querySelectorAll('.mark.marked')].length") == len(marks)
+    git(server.folder, "worktree", "remove", "--force", str(tmp_path / "other"))
+    git(server.folder, "branch", "-q", "-D", "other")
+
+
+@pytest.mark.long
+def test_hostile_records_change_nothing_but_their_own_text(browser: Browser, tmp_path: Path) -> None:
+    """Markup, turned text, long titles and long bodies stay text; the rest of the page is as it was."""
+    titles = ["<img src=x onerror=alert(1)><script>alert(2)</script>", "plain \u202etxet denrut\u202c and \u2067more\u2069", "long " * 120, "[a](javascript:alert(3)) ![b](https://example.org/c.png)"]
+    made = memory.decisions(20)
+    bad = [one._replace(title=title, topic=title[:60].replace("\n", " ")) for one, title in zip(made, titles, strict=False)]
+    folder = tmp_path / "bad"
+    memory.write(folder, 20)
+    for one, old in zip(bad, made, strict=False):
+        path = folder / f"memory/decisions/{old.when:%Y/%m}/{old.topic.replace(' ', '-')}-{old.id[-8:]}.md"
+        text = memory.text(old).replace(f"# {old.title}", f"# {one.title}").replace(f"topic: {old.topic}", f"topic: {json.dumps(one.topic)}")
+        path.write_text(text.replace("\n## Rejected", "\n" + "<b>x</b> <iframe src=//example.org></iframe>\n" * 2_500 + "\n## Rejected"), encoding="utf-8")
+    git(folder, "commit", "-qam", "bad")
+    with serving(folder) as server:
+        page = browser.page()
+        page.open(f"http://127.0.0.1:{server.port}/viewer?token={server.token}")
+        page.js("window.alert = () => { throw new Error('ran') }")
+        for one in bad:
+            for view in ("time", "list"):
+                page.js(f"State.change({{view: '{view}', id: ''}})")
+                page.js(f"State.change({{id: {json.dumps(one.id)}}})")
+                page.wait("document.querySelector('#panel .commits')")
+                assert page.js("document.querySelectorAll('#panel img, #panel script, #panel iframe, #panel b b, #lanes img, #rows img').length") == 0
+                assert page.js("[...document.querySelectorAll('#panel a[href]')].every(a => /^(https?:|#)/.test(a.getAttribute('href')))")
+        assert page.js("[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]") == [0, 0]
+        assert page.js("document.querySelector('#legend').getBoundingClientRect().height < 60")
+        assert page.wrong == []
+        assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {f"127.0.0.1:{server.port}"}
