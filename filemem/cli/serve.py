@@ -14,7 +14,7 @@ import click
 
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
-from filemem.errors import BadInput
+from filemem.errors import BadInput, FilememError
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -73,7 +73,6 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
 
 def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any) -> None:
     """Serve the page beside MCP, and say where; MCP goes on where that cannot be done."""
-    from filemem.errors import FilememError
     from filemem.server import http
     from filemem.web.site import Site
 
@@ -87,12 +86,12 @@ def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any)
 def _address(project: Project, stated: Any, token: str = "", port: int | None = None, **where: Any) -> tuple[Any, bool]:
     """Where to listen, and whether the token was made here, so that it must be shown: one that was given is known."""
     from filemem import config
-    from filemem.server.http import Address
+    from filemem.server import http
 
     strict = token or config.load(project.folder).token
     known = strict or stated.token
     given = {"remote": bool(known), "token": known or secrets.token_urlsafe(24), "lenient": not strict, **where}
-    return Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
+    return http.Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
 
 
 def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
