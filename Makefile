@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench eval tools clients plugins lock docs release clean
+.PHONY: help demo test test-long check lint bench eval tools clients plugins vendor-check lock docs release clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ clients: $(READY)  ## ask the real coding agents that npm has, offline: does eac
 
 plugins: $(READY)  ## write the plugins for Claude Code, Codex and OpenClaw anew from tools/plugins.py
 	@$(BIN)/python -m tools.plugins
+
+vendor-check: $(READY)  ## compare the page's vendored files with their npm packages
+	@$(BIN)/python -m tools.vendor
 
 lock:  ## renew requirements.lock and requirements-docs.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

@@ -103,12 +103,12 @@ def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any)
 def _address(project: Project, stated: Any, token: str = "", port: int | None = None, **where: Any) -> tuple[Any, bool]:
     """Where to listen, and whether the token was made here, so that it must be shown: one that was given is known."""
     from filemem import config
-    from filemem.server.http import Address
+    from filemem.server import http
 
     strict = token or config.load(project.folder).token
     known = strict or stated.token
     given = {"remote": bool(known), "token": known or secrets.token_urlsafe(24), "lenient": not strict, **where}
-    return Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
+    return http.Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
 
 
 def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:

@@ -6,6 +6,7 @@ saved a record from the commit table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from filemem import chain
@@ -19,6 +20,7 @@ from filemem.record import DECISION
 from filemem.repo.history import Commit
 
 COUNTED, NAMED = 10, 200  # governed paths whose commits are counted, and files of each at most
+_STATED = {"built_on_by": "builds_on", "debated_by": "debates", "synthesized_by": "synthesizes"}
 
 
 class Row(NamedTuple):
@@ -59,7 +61,7 @@ class Detail(NamedTuple):
     chain: tuple[Node, ...]  # the decisions of its chain, oldest first
     governed: tuple[Governed, ...]
     commits: tuple[Commit, ...]  # those that touched it, newest first
-    titles: dict[str, str]  # of the records that it leads to, by id
+    related: tuple[tuple[str, Node, str, bool], ...]  # edges: kind, the other record, the reason, whether from that one
 
 
 def is_open(node: Node) -> bool:
@@ -90,7 +92,8 @@ def detail(store: Store, hit: Hit) -> Detail:
     touches = store.history.touches([named], store.seen_from)[named] if store.repo.head() else ()
     row = _row(store, graph, node, touches[-1].commit.author if touches else "")
     family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
-    targets = {*row.superseded_by, *row.supersedes, *(edge.target for edge in hit.related)}
+    edges = list(_edges(row, hit))
+    others = {one.id: one for one in store.index.lookup("id", [edge[1] for edge in edges]) if is_open(one)}
     return Detail(
         hit if len(seen) == len(around) else hit._replace(vacancy="", heads=()),  # which may name what is private
         row,
@@ -98,8 +101,18 @@ def detail(store: Store, hit: Hit) -> Detail:
         tuple(seen[one] for one in family),
         tuple(_governed(store, one, hit.drift, at < COUNTED) for at, one in enumerate(hit.record.affects)),
         tuple(dict.fromkeys(one.commit for one in touches)),
-        {one.id: one.title for one in store.index.lookup("id", targets) if is_open(one)},
+        tuple((kind, others[to], reason, inwards) for kind, to, reason, inwards in edges if to in others),
     )
+
+
+def _edges(row: Row, hit: Hit) -> Iterable[tuple[str, str, str, bool]]:
+    """Every edge of a record, in the words of the one that states it."""
+    yield from (("supersedes", one, "", False) for one in row.supersedes)
+    yield from (("supersedes", one, "", True) for one in row.superseded_by)
+    for kind, target, reason in hit.related:
+        turned = _STATED.get(kind, kind)
+        if turned in _STATED.values():
+            yield turned, target, reason, kind in _STATED
 
 
 def _row(store: Store, graph: chain.Graph, node: Node, who: str) -> Row:

@@ -20,7 +20,6 @@ from filemem.errors import Conflict, NotFound
 from filemem.index import Node
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
-from filemem.memory.hits import INVERSE
 from filemem.memory.overview import is_open
 from filemem.record import DECISION, Record
 from filemem.web.graph import near as alike
@@ -126,26 +125,15 @@ def whole(memory: Memory, found: Detail) -> Answer:
         **{name: html(text) for name, text in texts.items() if text},
         "outcomes": [made._asdict() for made in one.outcomes],
         "chain": [made.id for made in found.chain[:-1] and found.chain],
-        "related": [_edge(*edge, found.titles) for edge in _edges(found) if edge[1] in found.titles],
+        "related": [
+            {"kind": kind, **present.fields(other, "id title"), "reason": reason, "in": inwards}
+            for kind, other, reason, inwards in found.related
+        ],
         "similar": [{**present.fields(other, "id title"), "score": score} for other, score in likely if _open(other)],
         "governed": [made._asdict() for made in found.governed],
         "commits": [present.fields(made, "id who=author agent? when=at subject") for made in found.commits],
     }
     return {**row(found.row), **{name: value for name, value in told.items() if value}}
-
-
-def _edges(found: Detail) -> Iterable[tuple[str, str, str, bool]]:
-    """Every edge: its kind, the other record, the reason that is stated, and whether it leads to this record."""
-    yield from (("supersedes", one, "", False) for one in found.row.supersedes)
-    yield from (("supersedes", one, "", True) for one in found.row.superseded_by)
-    turned = {word: kind for kind, word in INVERSE.items() if kind in _STATED}
-    for edge in found.hit.related:
-        if edge.kind in _STATED or edge.kind in turned:
-            yield turned.get(edge.kind, edge.kind), edge.target, edge.reason, edge.kind in turned
-
-
-def _edge(kind: str, target: str, reason: str, inwards: bool, titles: dict[str, str]) -> Answer:
-    return {"kind": kind, "id": target, "title": titles[target], "reason": reason, "in": inwards}
 
 
 def _everybody(one: Record) -> bool:

@@ -25,10 +25,14 @@ HERE = Path(__file__).parent / "npm"
 TOOLS = Path(__file__).parents[2] / ".tools" / "browser"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome-headless-shell")
 QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update "
-    "--disable-sync --disable-dev-shm-usage --hide-scrollbars --force-color-profile=srgb --remote-debugging-pipe"
-).split()
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+    *("--hide-scrollbars", "--force-color-profile=srgb", "--remote-debugging-pipe"),
+)
 SECONDS = 30.0  # for one answer; the machine may be busy
+_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+_MIDDLE = """(each => { each.scrollIntoView({block: 'center'}); const box = each.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2] })"""
 _UNPACK = """
 const fs = require("fs"), zlib = require("zlib"), [from, to] = process.argv.slice(1);
 fs.writeFileSync(to, zlib.brotliDecompressSync(fs.readFileSync(from)), { mode: 0o755 });
@@ -52,18 +56,18 @@ def find() -> Found:
         return Found(missing="no Chromium on the PATH, and the one that npm carries is for Linux on x86-64")
     if reason := installed(HERE / "chromium", TOOLS / "npm"):
         return Found(missing=f"no Chromium on the PATH; {reason}")
-    packed, program, libraries = TOOLS / "npm/node_modules/@sparticuz/chromium/bin", TOOLS / "chromium", TOOLS / "lib"
-    node = shutil.which("node")
+    packed, unpacked = TOOLS / "npm/node_modules/@sparticuz/chromium/bin", TOOLS / "chromium"
+    node = shutil.which("node") or "node"
     with FileLock(TOOLS / ".lock"):
-        if not program.exists() and node is not None:
+        if not unpacked.exists():
             for name in ("al2023", "swiftshader"):
                 plain = TOOLS / f"{name}.tar"
                 subprocess.run([node, "-e", _UNPACK, str(packed / f"{name}.tar.br"), str(plain)], check=True)
                 shutil.unpack_archive(plain, TOOLS, filter="data")
                 plain.unlink()
-            subprocess.run([node, "-e", _UNPACK, str(packed / "chromium.br"), f"{program}.part"], check=True)
-            os.rename(f"{program}.part", program)
-    return Found(str(program), str(libraries))
+            subprocess.run([node, "-e", _UNPACK, str(packed / "chromium.br"), f"{unpacked}.part"], check=True)
+            Path(f"{unpacked}.part").rename(unpacked)
+    return Found(str(unpacked), str(TOOLS / "lib"))
 
 
 def axe() -> Path | str:
@@ -84,7 +88,8 @@ class Browser:
             ["/bin/bash", "-c", line, "sh", found.program, *QUIET, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(to_read, to_write), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        os.close(to_read), os.close(to_write)
+        os.close(to_read)
+        os.close(to_write)
         self._buffer, self._count = b"", 0
         self.pages: dict[str, Page] = {}
 
@@ -127,7 +132,8 @@ class Browser:
         """End the browser."""
         self._process.terminate()
         self._process.wait(10)
-        os.close(self._write), os.close(self._read)
+        os.close(self._write)
+        os.close(self._read)
 
 
 class Page:
@@ -153,16 +159,16 @@ class Page:
         elif event == "Log.entryAdded" and told["entry"]["level"] == "error":
             self.wrong.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
 
-    def look(self, width: int, height: int, *, dark: bool = False, still: bool = True) -> None:
-        """Set size, colours and motion; a narrow page is a phone with touch."""
+    def look(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Set size and colours, without motion; a narrow page is a phone with touch."""
         phone = width < 600
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
-        features = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce" if still else ""}
+        features = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
         self.call("Emulation.setEmulatedMedia", features=[{"name": k, "value": v} for k, v in features.items()])
 
     def open(self, address: str, ready: str = "document.body?.dataset.ready === ''") -> None:
-        """Go to an address and wait until the page has drawn; an address that differs in its hash alone is loaded anew too."""
+        """Load an address anew, even if only its hash differs, and wait until the page has drawn."""
         self.call("Page.navigate", url="about:blank")
         self.wait("location.href === 'about:blank'")
         self.call("Page.navigate", url=address)
@@ -171,7 +177,8 @@ class Page:
     def js(self, expression: str) -> Any:
         """The value of an expression; a promise is waited for."""
         told = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, f"{expression}: {told['exceptionDetails'].get('exception', {}).get('description')}"
+        wrong = told.get("exceptionDetails")
+        assert not wrong, f"{expression}: {wrong}"
         return told["result"].get("value")
 
     def wait(self, condition: str) -> None:
@@ -184,15 +191,17 @@ class Page:
             select.select([], [], [], 0.02)
         raise AssertionError(f"not within {SECONDS} s: {condition}; {self.wrong}")
 
+    def there(self, selector: str) -> None:
+        """Wait until the page has what a selector names."""
+        self.wait(f"document.querySelector({json.dumps(selector)})")
+
     def key(self, *keys: str) -> None:
         """Press and release keys by their names: ArrowLeft, Enter, /."""
         for key in keys:
-            text = {"Enter": "\r", "Space": " "}.get(key, key if len(key) == 1 else "")
-            name = " " if key == "Space" else key
-            codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Space": 32}
-            more = {"windowsVirtualKeyCode": codes.get(key, 0), "code": key if len(key) > 1 else ""}
-            self.call("Input.dispatchKeyEvent", type="keyDown", key=name, text=text, **more)
-            self.call("Input.dispatchKeyEvent", type="keyUp", key=name, **more)
+            text = "\r" if key == "Enter" else key if len(key) == 1 else ""
+            more = {"windowsVirtualKeyCode": _CODES.get(key, 0), "code": key if len(key) > 1 else ""}
+            self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, **more)
+            self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
 
     def write(self, text: str) -> None:
         """Type into the field that has the focus."""
@@ -200,8 +209,7 @@ class Page:
 
     def press(self, selector: str) -> None:
         """Click the middle of what a selector names."""
-        place = f"(e => {{ e.scrollIntoView({{block: 'center'}}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2] }})(document.querySelector({json.dumps(selector)}))"
-        x, y = self.js(place)
+        x, y = self.js(f"{_MIDDLE}(document.querySelector({json.dumps(selector)}))")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 

@@ -24,7 +24,7 @@ class Decision(NamedTuple):
 
     id: str
     topic: str
-    path: str
+    governed: str
     title: str
     when: datetime
     who: str
@@ -38,12 +38,13 @@ def decisions(count: int = 210) -> list[Decision]:
     """So many decisions, oldest first: whole chains in the order of `topics.txt`, round and round."""
     chance = random.Random(SEED)
     made: list[Decision] = []
-    for topic, path, titles in _topics():
+    for topic, governed, titles in _topics():
         whens = sorted(_when(chance.random(), chance.random()) for _ in titles)
         old = before = ""
-        for step, (title, when) in enumerate(zip(titles, whens, strict=True)):
-            if title.startswith("/ "):  # another answer to the same predecessor: a fork
-                title, old = title[2:], before
+        for step, (text_, when) in enumerate(zip(titles, whens, strict=True)):
+            title = text_.removeprefix("/ ")
+            if title != text_:  # another answer to the same predecessor: a fork
+                old = before
             if len(made) == count:
                 return sorted(made, key=lambda one: (one.when, one.id))
             number = len(made)
@@ -54,18 +55,20 @@ def decisions(count: int = 210) -> list[Decision]:
             outcome = ("failed", "partial", "success", "pending")[sum(luck > edge for edge in (0.05, 0.16, 0.55))]
             who = PEOPLE[int(chance.random() * len(PEOPLE))]
             dropped = titles[(step + 1) % len(titles)] if len(titles) > 1 else "Leave it to each team"
-            made.append(Decision(id_, topic, path, title, when, who, old, dropped.removeprefix("/ "), status, outcome))
+            made.append(
+                Decision(id_, topic, governed, title, when, who, old, dropped.removeprefix("/ "), status, outcome)
+            )
             before, old = old, id_ if status == "accepted" else old
     raise AssertionError("the topics never end")
 
 
 def _topics() -> Iterator[tuple[str, str, list[str]]]:
-    lines = [line for line in (Path(__file__).parent / "topics.txt").read_text().splitlines() if line and line[0] != "#"]
+    listed = (Path(__file__).parent / "topics.txt").read_text(encoding="utf-8").splitlines()
     for turn in range(1_000):
-        for line in lines:
-            topic, path, chain = (part.strip() for part in line.split("|"))
+        for line in listed[1:]:
+            topic, governed, chain = (part.strip() for part in line.split("|"))
             more = f" ({turn + 1})" if turn else ""
-            yield topic + more, path, [title.strip() + more for title in chain.replace(" / ", " > / ").split(" > ")]
+            yield topic + more, governed, [title.strip() + more for title in chain.replace(" / ", " > / ").split(" > ")]
 
 
 def _when(kind: float, place: float) -> datetime:
@@ -75,14 +78,20 @@ def _when(kind: float, place: float) -> datetime:
     return FIRST + timedelta(seconds=int((LAST - FIRST).total_seconds() * share))
 
 
+def path(one: Decision) -> str:
+    """Where its file is."""
+    return f"memory/decisions/{one.when:%Y/%m}/{one.topic.replace(' ', '-')}-{one.id[-8:]}.md"
+
+
 def text(one: Decision) -> str:
     """The file of one decision."""
     head = [f"id: {one.id}", "type: decision", f"topic: {one.topic}", f'created: "{one.when:%Y-%m-%dT%H:%M:%S}.000Z"']
-    head += [f"status: {one.status}"] * (one.status != "accepted") + [f"outcome: {one.outcome}"] * (one.outcome != "pending")
-    head += [f"supersedes: [{one.old}]" if one.old else "supersedes: []", f"affects: [{one.path}/**]"]
+    head += [f"status: {one.status}"] * (one.status != "accepted")
+    head += [f"outcome: {one.outcome}"] * (one.outcome != "pending")
+    head += [f"supersedes: [{one.old}]" if one.old else "supersedes: []", f"affects: [{one.governed}/**]"]
     why = (
-        f"This settles {one.topic} for {one.path.split('/')[-1]}. It was measured in a branch for a week, and costs less to run "
-        "than what was there before; the team that answers for it agreed."
+        f"This settles {one.topic} for {one.governed.split('/')[-1]}. It was measured in a branch for a week, "
+        "and costs less to run than what was there before; the team that answers for it agreed."
     )
     return "\n".join(("---", *head, "---", f"# {one.title}", "", why, "", "## Rejected", "", f"- {one.dropped}", ""))
 
@@ -96,11 +105,10 @@ def write(folder: Path, count: int = 210, *, one_commit: bool = False) -> list[D
     stream: list[str] = []
     for place, one in enumerate(made):
         if not one_commit or not place:
-            at, subject = int((LAST if one_commit else one.when).timestamp()), f"decision({one.topic}): {one.title}"
-            name = one.who.lower().replace(" ", ".")
-            stream.append(f"commit refs/heads/main\ncommitter {one.who} <{name}@example.org> {at} +0000\n{_data(subject)}")
-        path = f"memory/decisions/{one.when:%Y/%m}/{one.topic.replace(' ', '-')}-{one.id[-8:]}.md"
-        stream.append(f"M 100644 inline {path}\n{_data(text(one))}")
+            at, name = int((LAST if one_commit else one.when).timestamp()), one.who.lower().replace(" ", ".")
+            who, subject = f"{one.who} <{name}@example.org> {at} +0000", f"decision({one.topic}): {one.title}"
+            stream.append(f"commit refs/heads/main\ncommitter {who}\n{_data(subject)}")
+        stream.append(f"M 100644 inline {path(one)}\n{_data(text(one))}")
     subprocess.run(["git", "-C", str(folder), "fast-import", "--quiet"], input="".join(stream).encode(), check=True)
     subprocess.run(["git", "-C", str(folder), "reset", "-q", "--hard"], check=True)
     return made

@@ -59,7 +59,7 @@ const App = (() => {
     const chip = ([kind, name]) => h("button", { class: `chip k-${kind}`, type: "button", "data-kind": kind, "aria-pressed": String(only.has(kind)), disabled: !counts[kind] && !only.has(kind), onclick: () => {
       only.has(kind) ? only.delete(kind) : only.add(kind);
       State.change({ only: [...only].join(",") });
-    } }, Dom.icon(kind), `${name} `, h("b", {}, String(counts[kind] || 0)));
+    } }, Dom.icon(kind), `${name} `, h("b", {}, (counts[kind] || 0).toLocaleString("en")));
     const kinds = Object.entries(Data.KINDS).filter(([kind]) => kind !== "fork" || counts.fork || only.has("fork"));
     const focused = document.activeElement?.closest?.("#legend [data-kind]")?.dataset.kind;
     const off = (name, patch) => h("button", { class: "chip off", type: "button", onclick: () => State.change(patch) }, name, " ", h("span", { "aria-hidden": "true" }, "×"));
@@ -81,7 +81,8 @@ const App = (() => {
     }
     if (Data.marks) return Data.marks.size ? `${Data.marks.size} differ` : "This branch changes no record.";
     const what = facts.degraded ? ` · ${facts.degraded}` : "";
-    return (n === there.length ? `${n} decisions` : `${n} of ${there.length} decisions`) + what;
+    const all = there.length.toLocaleString("en");
+    return (n === there.length ? `${all} decisions` : `${n.toLocaleString("en")} of ${all} decisions`) + what;
   }
 
   function asOf() {
@@ -190,7 +191,7 @@ const App = (() => {
       State.change({ by: all[(all.indexOf(State.now.by || Lanes.usual(Data.decisions)) + 1) % all.length], lane: "" });
     },
     "+": () => Timeline.zoom(0.6), "=": () => Timeline.zoom(0.6), "-": () => Timeline.zoom(1.6), 0: () => State.change({ from: 0, to: 0 }),
-    "[": () => along(Data.get(State.now.id)?.supersedes || []), "]": () => along(Data.get(State.now.id)?.superseded_by || []),
+    "[": () => along(Data.get(State.now.id)?.supersedes || []), "]": () => along([Data.get(State.now.id)].flatMap((row) => (row?.superseded_by.length ? row.superseded_by : row?.proposed || []))),
     Escape: () => (State.now.id ? open("", { focus: true }) : State.now.lane ? State.change({ lane: "" }) : State.change({ asof: 0 })),
   };
 

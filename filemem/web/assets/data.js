@@ -43,7 +43,7 @@ const Data = (() => {
     const title = Dom.line(row.title) || row.id;
     const topic = Dom.line(row.topic);
     const lists = { supersedes: [], superseded_by: [], affects: [], tags: [], builds_on: [], debates: [], synthesizes: [] };
-    const made = { ...lists, ...row, title, topic, t: row.created || 0 };
+    const made = { ...lists, ...row, title, topic, t: row.created || 0, proposed: [] };
     made.words = [title, topic, row.id, row.area, row.who, ...made.affects, ...made.tags, row.words].join("\n").toLowerCase();
     return made;
   }
@@ -58,7 +58,8 @@ const Data = (() => {
     for (const row of rows) {
       for (const id of row.supersedes) {
         const old = byId.get(id);
-        if (old && !old.superseded_by.includes(row.id) && accepted(row)) old.superseded_by = [...old.superseded_by, row.id];
+        const list = accepted(row) ? "superseded_by" : "proposed"; // what would replace it stands in its chain too
+        if (old && !old[list].includes(row.id)) old[list] = [...old[list], row.id];
       }
     }
     decisions = rows.filter((row) => row.type === "decision");
@@ -98,7 +99,7 @@ const Data = (() => {
   function then(row) {
     if (row.type !== "decision") return "other";
     const state = today(row);
-    if (past.exact && past.live.has(row.id)) return state === "part" || state === "fork" ? state : "holds";
+    if (past.exact && past.live.has(row.id)) return state === "part" ? state : past.heads.get(row.topic) > 1 && state === "fork" ? state : "holds";
     if (past.exact) return state === "dead" || state === "open" ? state : "gone";
     if (row.superseded_by.some((id) => byId.get(id)?.t <= past.when)) return "gone";
     return state === "gone" || state === "fork" ? "holds" : state;
@@ -118,7 +119,9 @@ const Data = (() => {
     if (!when || facts.static) return;
     const answer = await ask("at", { when: State.day(when) });
     if (past?.when !== when) return;
-    past = { when, live: new Set(answer.live), exact: true, commit: answer.commit };
+    const heads = new Map();
+    for (const id of answer.live) heads.set(byId.get(id)?.topic, (heads.get(byId.get(id)?.topic) || 0) + 1);
+    past = { when, live: new Set(answer.live), heads, exact: true };
     recount();
   }
 
@@ -150,7 +153,7 @@ const Data = (() => {
       const row = byId.get(next);
       if (!row || seen.has(next)) continue;
       seen.add(next);
-      wait.push(...row.supersedes, ...row.superseded_by);
+      wait.push(...row.supersedes, ...row.superseded_by, ...row.proposed);
     }
     return [...seen].map((each) => byId.get(each)).sort((a, b) => b.t - a.t || (a.id < b.id ? 1 : -1));
   }

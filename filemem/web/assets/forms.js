@@ -124,7 +124,7 @@ const Forms = (() => {
   async function showNear(form, near, chosen) {
     const topic = form.elements.topic.value.trim();
     const decision = form.elements.decision.value.trim();
-    const same = Data.decisions.filter((row) => row.topic && row.topic.toLowerCase() === topic.toLowerCase() && /holds|part|fork/.test(Data.kind(row)));
+    const same = Data.decisions.filter((row) => row.topic && row.topic.toLowerCase() === topic.toLowerCase() && row.live);
     let found = [];
     if (topic.length + decision.length > 3) {
       try {

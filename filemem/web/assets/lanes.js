@@ -33,7 +33,7 @@ const Lanes = (() => {
     const newest = new Map();
     const head = (row) => {
       if (newest.has(row.id)) return newest.get(row.id);
-      const chain = row.supersedes.length || row.superseded_by.length ? Data.chain(row.id) : [row];
+      const chain = row.supersedes.length || row.superseded_by.length || row.proposed.length ? Data.chain(row.id) : [row];
       for (const each of chain) newest.set(each.id, chain[0]);
       return newest.get(row.id);
     };

@@ -27,10 +27,11 @@ const List = (() => {
     const before = keep ? drawn : 0;
     const count = (type) => Data.rows.filter((row) => (type === "all" || row.type === type) && Data.there(row)).length;
     Dom.put($("types"), ...Object.entries(TYPES).map(([type, name]) =>
-      h("button", { "aria-pressed": String(State.now.type === type), onclick: () => State.change({ type }) }, name, " ", h("b", {}, String(count(type))))));
+      h("button", { "aria-pressed": String(State.now.type === type), onclick: () => State.change({ type }) }, name, " ", h("b", {}, count(type).toLocaleString("en")))));
     rows = wanted();
     several = new Set(Data.rows.map((row) => row.who)).size > 1;
     drawn = 0;
+    form = new Set(rows.map((row) => State.day(row.t).slice(0, 7))).size * 4 > rows.length ? forms.year : forms.month;
     month = "";
     nodes = new Map();
     Dom.put($("rows"));
@@ -42,7 +43,10 @@ const List = (() => {
     $("board").scrollTop = keep ? scrollTop : 0;
   }
 
-  const monthOf = (row) => (row.t ? new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" }).format(row.t) : "Without a date");
+  /* Months; years where the months would hold one record or two. */
+  const forms = { month: new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" }), year: new Intl.DateTimeFormat("en", { year: "numeric", timeZone: "UTC" }) };
+  let form = forms.month;
+  const monthOf = (row) => (row.t ? form.format(row.t) : "Without a date");
   function more() {
     for (const row of rows.slice(drawn, drawn + PART)) {
       const next = Search.matches ? "Found" : monthOf(row);

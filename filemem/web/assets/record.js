@@ -79,12 +79,16 @@ const Panel = (() => {
     const same = (html) => Dom.line(Dom.safe(html).textContent) === headline(row);
     const chained = new Set(Data.chain(row.id).map((each) => each.id));
     const similar = (told.similar || []).filter((each) => !chained.has(each.id));
-    const texts = told.sections?.length ? told.sections.map((each) => section(each.title, Dom.safe(each.html))) : [];
+    const list = (each) => each?.length && h("ul", { class: "plain" }, each.map((text) => h("li", { dir: "auto" }, Dom.line(text))));
+    const paths = (each) => each?.length && h("ul", { class: "files" }, each.map((path) => h("li", {}, h("code", {}, Dom.line(path)))));
     return [
+      told.note && h("p", { class: "notice", dir: "auto" }, Dom.line(told.note)),
       ...section("Decision", told.decision_html && !same(told.decision_html) && Dom.safe(told.decision_html)),
       ...section("Why", told.reasoning_html && Dom.safe(told.reasoning_html)),
       ...section(row.type === "decision" ? "More" : "Text", told.text_html && !same(told.text_html) && Dom.safe(told.text_html)),
-      ...texts.flat(),
+      ...section("Next steps", told.next_steps_html && Dom.safe(told.next_steps_html)),
+      ...section("Facts", list(told.facts)), ...section("Concepts", list(told.concepts)),
+      ...section("Open files", paths(told.open_files)), ...section("Files read", paths(told.files_read)), ...section("Files changed", paths(told.files_modified)),
       ...section("Ruled out", told.rejected?.length && h("ul", { class: "ruled-out" }, told.rejected.map((each) => h("li", { dir: "auto" }, Dom.line(each))))),
       ...chain(row),
       ...edges(told.related || []),
@@ -132,7 +136,7 @@ const Panel = (() => {
   function outcome(row, told) {
     if (row.type !== "decision") return [];
     const past = (told.outcomes || []).map((each) => h("li", {}, h("b", {}, each.outcome), h("small", {}, when(each.at)), each.reason && h("p", { dir: "auto" }, Dom.line(each.reason))));
-    return section("How it turned out", past.length && h("ul", { class: "outcomes" }, past), told.limitation && h("p", { dir: "auto" }, Dom.line(told.limitation)), Forms.outcome(row, told));
+    return section("How it turned out", past.length && h("ul", { class: "outcomes" }, past), (told.evidence || []).map((each) => h("p", { class: "soft", dir: "auto" }, Dom.line(each))), told.limitation && h("p", { dir: "auto" }, Dom.line(told.limitation)), Forms.outcome(row, told));
   }
 
   function commits(all) {

@@ -31,6 +31,7 @@ const Timeline = (() => {
     const by = State.now.by || Lanes.usual(Data.decisions);
     lanes = Lanes.group(Data.decisions, by);
     if (State.now.lane) lanes = lanes.filter((lane) => lane.name === State.now.lane);
+    if (Data.marks?.size) lanes = lanes.filter((lane) => lane.rows.some((row) => Data.marks.has(row.id)));
     places = new Map();
     let y = 0;
     lanes.forEach((lane, index) => {
@@ -184,24 +185,27 @@ const Timeline = (() => {
     const to = places.get(newId);
     if (!from || !to) return null;
     const way = Math.sign(to.y - from.y);
-    let d;
-    if (bold) {
-      const mid = (from.x + to.x) / 2;
-      const steep = to.x - from.x < 24;
-      d = steep && way ? `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}` : way ? `M${from.x} ${from.y + 8 * way}C${from.x} ${(from.y + to.y) / 2} ${mid} ${to.y} ${to.x - 9} ${to.y}` : `M${from.x + 4} ${from.y + 8}Q${mid} ${from.y + 22} ${to.x - 3} ${to.y + 9}`;
-    } else if (!way) {
+    const far = to.x - from.x;
+    let d = "";
+    if (!blocked(from, to)) {
       const start = from.x + Math.min(from.room, from.want) + 2;
-      d = to.x - start > 11 && `M${start} ${from.y}H${to.x - 8}`;
-    } else {
-      const bend = Math.min(9, to.x - from.x);
-      d = to.x - from.x > 16 && `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${to.x - 8}`;
+      const bend = Math.min(9, far);
+      if (!way && to.x - start > 11) d = `M${start} ${from.y}H${to.x - 8}`;
+      if (way && far > 16) d = `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${to.x - 8}`;
     }
-    if (!d || (!bold && blocked(from, to))) return null;
+    if (!d && bold) {
+      const mid = (from.x + to.x) / 2;
+      if (!way) d = `M${from.x + 4} ${from.y + 8}Q${mid} ${from.y + 22} ${to.x - 3} ${to.y + 9}`;
+      else if (far < 24) d = `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}`;
+      else d = `M${from.x} ${from.y + 8 * way}C${from.x} ${(from.y + to.y) / 2} ${mid} ${to.y} ${to.x - 9} ${to.y}`;
+    }
+    if (!d) return null;
     return s("path", { class: Data.accepted(to.row) ? "link" : "link maybe", d, "marker-end": "url(#arrow)", "data-from": oldId, "data-to": newId });
   }
 
   /** Whether another mark stands in the way of an arrow: down from the old one, then along the new one's line. */
   function blocked(from, to) {
+    if (from.lane !== to.lane) return true;
     const [low, high] = [Math.min(from.y, to.y), Math.max(from.y, to.y)];
     return lanes[to.lane].packed.marks.some(({ row, x: left, room }) => {
       const { y } = places.get(row.id);
