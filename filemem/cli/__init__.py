@@ -25,7 +25,9 @@ _COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: docs/cl
 _LIMIT = ("limit", "[1-9][0-9]{0,2}|1000")
 _OPTIONS = {  # of a search: the field, and the form of its value, if it takes one
     **{f"--{name}": (name, "") for name in ("json", "live", "explain", "oneline")},
-    "-n": _LIMIT, "--limit": _LIMIT, "--mode": ("mode", "hybrid|keyword|vector"),
+    "-n": _LIMIT,
+    "--limit": _LIMIT,
+    "--mode": ("mode", "hybrid|keyword|vector"),
 }
 _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",

@@ -199,7 +199,7 @@ class Search:
         """How near all records are to a text; raises `ModelUnavailable`."""
         if self.model is None:
             raise ModelUnavailable(NOT_BUILT if self._layer and not self._seal.name else NO_MODEL)
-        query = self.model.encode([text])[0]
+        query = self.model.table.encode([text])[0][0]
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
         self._vectors = self._vectors or self.model.table.vectors()

@@ -15,11 +15,11 @@ from filemem.query.score import (
     score,
     topical,
 )
-from filemem.query.snippet import beyond, passages, rejected_before, snippet
+from filemem.query.snippet import beyond, prose, rejected_before, snippet
 from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
 
 __all__ = ["FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Candidate", "Drift", "Evidence", "Filter"]
 __all__ += ["Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms", "affects_match", "arrange"]
 __all__ += ["beyond", "fixed", "fold", "governs", "holding", "likely", "likeness", "loosened", "matches", "merge"]
-__all__ += ["parse", "parse_moment", "passages", "promising", "rejected_before", "relevance", "score", "snippet"]
+__all__ += ["parse", "parse_moment", "promising", "prose", "rejected_before", "relevance", "score", "snippet"]
 __all__ += ["split_identifiers", "summary", "topical", "touches", "within"]

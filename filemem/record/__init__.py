@@ -2,7 +2,6 @@
 
 from filemem.record.amend import amend
 from filemem.record.body import edges_in, parse_outcome
-from filemem.record.foreign import prose
 from filemem.record.identity import (
     adr_number,
     derived_id,
@@ -51,5 +50,5 @@ __all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS
 __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
 __all__ += ["ReferenceIndex", "adr_number", "amend", "answering", "cut", "derived_id", "edges_in", "format_time"]
 __all__ += ["merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse", "parse_outcome", "parse_span"]
-__all__ += ["parse_time", "prose", "readings", "record_path", "reference_index", "refuse_unreadable", "render"]
+__all__ += ["parse_time", "readings", "record_path", "reference_index", "refuse_unreadable", "render"]
 __all__ += ["resolve_reference", "short_id", "slug", "topic_key", "topic_of_heading"]
