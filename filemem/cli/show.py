@@ -198,7 +198,7 @@ def head(answer: Answer) -> list[str]:
 
 def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     """A record in three lines: title and state, text, origin; then what is rare."""
-    from filemem.record import prose  # `--help` pays for none
+    from filemem.query import prose  # `--help` pays for none
 
     by = hit.get("by", {})
     alone = "" if by.get("merged", True) else f"only on {by.get('branch') or 'this commit'}"
@@ -298,8 +298,7 @@ def history(answer: Answer) -> str:
 
 
 def _step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
-    from filemem.query import beyond
-    from filemem.record import prose
+    from filemem.query import beyond, prose
 
     step = defaultdict(str, step)
     replaced = [titles[one] for one in step["supersedes"] if one in titles]

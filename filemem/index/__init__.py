@@ -135,22 +135,14 @@ class Index(Search):
     @property
     def notes(self) -> Notes:
         """The notes kept by `note`."""
-        return Notes(**(self.kept("notes") or {}))
+        return Notes(**(read_file(self.root / "notes.json") or {}))
 
     def note(self, **news: Any) -> None:
         """Keep some fields of `Notes`; the others stay."""
         before = self.notes
         if (after := before._replace(**news)) != before:
-            self.keep("notes", after._asdict())
-
-    def kept(self, name: str) -> Any:
-        """What a caller keeps here under a name; None where that is torn or gone: it must follow from the files."""
-        return read_file(self.root / f"{name}.json")
-
-    def keep(self, name: str, value: object) -> None:
-        """Keep a value, as JSON, until the index is deleted. Raises BrokenStore."""
-        with writing(self.root):
-            replace_file(self.root / f"{name}.json", value)
+            with writing(self.root):
+                replace_file(self.root / "notes.json", after._asdict())
 
     def waiting(self) -> tuple[Item, ...]:
         """Return the saves that wait to be folded in, oldest first."""

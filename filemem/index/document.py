@@ -25,6 +25,10 @@ from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run session project".split())  # noqa: SIM905
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
 GENERATION = re.compile(r"g\d{10}")
+PASSAGE = 450  # characters; 900 and 1800 measured worse
+MOST_PASSAGES = 24
+TITLE_IN_PASSAGE = 200  # characters
+_SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
 _PART = 1 << 18  # bytes of a file that are read at a time
 _ENTRY = re.compile(r"[0-9]{20}-[0-9a-f]{8}\.json")
 _README = """\
@@ -70,10 +74,45 @@ def document(record: Record, blob: str) -> Doc:
         title=record.title,
         topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
-        passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
+        passages=passages(f"{topic}: {record.title}" if topic else record.title, body),
         node=Node.of_record(record),
         card=json.dumps(to_plain(record), separators=(",", ":"), default=str),
     )
+
+
+def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
+    """Return the texts to embed for a record: pieces of about `size` characters, each with the title in front.
+
+    Cut at line ends and sentence ends where possible. At most MOST_PASSAGES; what lies behind is found by words only.
+    """
+    head = " ".join(title.split())[:TITLE_IN_PASSAGE]
+    pieces: list[str] = []
+    filled = ""
+    for piece in _pieces(text, size):
+        if len(pieces) == MOST_PASSAGES:
+            break
+        if filled and len(filled) + 1 + len(piece) > size:
+            pieces.append(filled)
+            filled = piece
+        else:
+            filled = f"{filled} {piece}" if filled else piece
+    if filled and len(pieces) < MOST_PASSAGES:
+        pieces.append(filled)
+    return tuple("\n".join(part for part in (head, piece) if part) for piece in pieces or [""] if head or piece)
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    """Yield sentences and lines, and parts of those that are longer than `size`."""
+    for sentence in re.split(_SENTENCE_END, text):
+        rest = " ".join(sentence.split())
+        at = 0
+        while len(rest) - at > size:
+            gap = rest.rfind(" ", at + size // 2, at + size)
+            cut = gap if gap > 0 else at + size
+            yield rest[at:cut]
+            at = cut + 1 if gap > 0 else cut
+        if rest[at:]:
+            yield rest[at:]
 
 
 def key(blob: str) -> int:

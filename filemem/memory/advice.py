@@ -12,7 +12,7 @@ from filemem.memory.store import Store
 from filemem.query import FIELDS, Filter, Terms
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
-LOOKED_AT, READ = 80, 10  # records compared by meaning, and by words where that would load the model
+NEAREST = 20  # records that are compared with a new one; what says nearly the same is far nearer
 GIST = 900  # characters of a text by which it is compared
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
 NOTHING_YET = "nothing is saved yet"
@@ -43,9 +43,9 @@ def similar(store: Store, record: Record) -> tuple[Similar, ...]:
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
     """Yield live records that are near in meaning and share words. A command compares words only."""
     own, without = _text(record), {record.id, *(record.supersedes or ())}
-    asked = Terms(tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS], text=own[:GIST])
-    depth, mode = (LOOKED_AT, "vector") if store.serving else (READ, "keyword")
-    found = store.index.candidates(asked, depth=depth, mode=mode).candidates
+    words = tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS]
+    asked, mode = (Terms(text=own[:GIST]), "vector") if store.serving else (Terms(words), "keyword")
+    found = store.index.candidates(asked, depth=NEAREST, mode=mode).candidates
     near = {one.path: one for one in found if one.node.type == record.type and one.node.id not in without}
     graph = store.index.around(one.node for one in near.values()).graph
     for path, old in store.records(near).items():

@@ -6,6 +6,8 @@ has and the base has not.
 
 from __future__ import annotations
 
+import json
+import os
 import posixpath
 import shlex
 from collections import Counter
@@ -19,7 +21,7 @@ from typing import NamedTuple
 from filemem import secrets
 from filemem.chain.compare import eased
 from filemem.changes import blob_id
-from filemem.errors import BrokenStore, NotFound
+from filemem.errors import NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
@@ -29,7 +31,6 @@ from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
 from filemem.repo import settings
 
-_CLEAN = "clean"  # the name of what is kept
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 _SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the like of what is saved
 
@@ -48,14 +49,15 @@ class Finding(NamedTuple):
 
 
 class Verdicts:
-    """Which contents were found clean, so that each is looked at once; kept beside the index until a rule changes."""
+    """Which contents were found clean: each is looked at once, until a rule changes; kept in the Git directory."""
 
     def __init__(self, store: Store) -> None:
-        rules = (Path(str(one.__file__)) for one in (secrets, lint, lines))
-        self._index, self._rules = store.index, blob_id(b"".join(one.read_bytes() for one in rules))
-        kept = self._index.kept(_CLEAN) or {}
-        self._known = frozenset(kept["blobs"] if kept.get("rules") == self._rules else ())
-        self._clean: set[str] = set()
+        rules = (Path(str(one.__file__)).read_bytes() for one in (secrets, lint, lines))
+        self._file, self._rules = store.repo.private / "clean.json", blob_id(b"".join(rules))
+        self._known, self._clean = frozenset[str](), set[str]()
+        with suppress(OSError, ValueError, LookupError, TypeError):  # gone, or torn
+            kept = json.loads(self._file.read_bytes())
+            self._known = frozenset(kept["blobs"] if kept["rules"] == self._rules else ())
 
     def read(self, data: bytes, path: str) -> Parsed:
         """Read a record and say all that is wrong with it alone."""
@@ -68,8 +70,11 @@ class Verdicts:
     def keep(self) -> None:
         """Remember what was found; where nothing can be written it is looked at again."""
         if self._clean - self._known:
-            with suppress(BrokenStore):
-                self._index.keep(_CLEAN, {"rules": self._rules, "blobs": sorted(self._clean)})
+            with suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                written = self._file.with_suffix(f".{os.getpid()}")
+                written.write_text(json.dumps({"rules": self._rules, "blobs": sorted(self._clean)}))
+                written.replace(self._file)
 
 
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from filemem import query
 from filemem.chain import DEMOTING
 from filemem.chain.compare import consequences
 from filemem.errors import BadInput, Conflict, NotFound
@@ -18,7 +19,7 @@ from filemem.memory.fields import line
 from filemem.memory.past import PastStore
 from filemem.memory.snapshot import Moment, moment, moment_of, of_commit, of_merge
 from filemem.memory.store import Store, mark_of
-from filemem.record import DECISION, Parsed, Record, cut, prose
+from filemem.record import DECISION, Parsed, Record, cut
 from filemem.record.compare import changes, damage
 from filemem.repo import Branch
 
@@ -121,7 +122,7 @@ class Change:
             details.append(f"would supersede {'; '.join(old.title for old in replaced)}")
             replaced = ()
         if decision and one.text:
-            details.append(f"why: {cut(' '.join(prose(one.text).split()), _REASON)}")
+            details.append(f"why: {cut(' '.join(query.prose(one.text).split()), _REASON)}")
         return _of(one, "new", (*details, *damage((), parsed.problems)), replaced)
 
     def _revised(self, before: Parsed, after: Parsed, accepted: bool) -> Iterator[Effect]:

@@ -12,7 +12,7 @@ from filemem.chain import Graph
 from filemem.index import Around, Node, said_in
 from filemem.memory.store import Store, listed
 from filemem.query import Hit, Placed, Provenance, Snippet, Terms
-from filemem.record import CONFLICT, DECISION, Edge, Record, prose
+from filemem.record import CONFLICT, DECISION, Edge, Record
 from filemem.repo import Branch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
@@ -153,4 +153,4 @@ def _body(record: Record) -> str:
     said = [part for part in (record.decision, record.text) if part and part != record.title]
     first = query.beyond(record.title, said[0]) if said else ""
     ended = "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
-    return "\n".join(filter(None, (prose(first) + ended, *map(prose, said[1:]), rejected)))
+    return "\n".join(filter(None, (query.prose(first) + ended, *map(query.prose, said[1:]), rejected)))

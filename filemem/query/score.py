@@ -7,6 +7,7 @@ meaning parts are cosines as they are; so the same record gets nearly the same s
 import math
 import re
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
 
@@ -199,6 +200,7 @@ def topical(asked: str, topic: str) -> float:
     return 2 * len(one & other) / ((len(one) + len(other)) or 1)
 
 
+@lru_cache(maxsize=4)  # a new text is compared with several
 def _words(text: str) -> frozenset[str]:
     words = (match.group().casefold() for match in re.finditer(r"\w+", text))
     return frozenset(word[:_STEM] for word, _ in zip(words, range(MOST_WORDS), strict=False) if word not in COMMON)

@@ -1,4 +1,4 @@
-"""Parts of texts: the fragment of a hit that shows why it was found, and the passages that are embedded.
+"""Parts of texts that are shown: the fragment of a hit that says why it was found, and what is worth quoting.
 
 Rule: every function reads its text once. Likeness of words is a rough stem (`cached` shows for `caching`), good
 enough to point at, never used to decide what is found.
@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.query.terms import UNSPACED, Terms
-
-PASSAGE = 450  # characters; 900 and 1800 measured worse
-MOST_PASSAGES = 24
-TITLE_IN_PASSAGE = 200  # characters
+from filemem.record.foreign import FIELD
 
 Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
-_SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
+_HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
+_USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
+    (
+        *("context", "context and problem statement", "problem", "problem statement", "decision outcome"),
+        *("decision", "consequences", "status", "summary", "simple summary", "abstract"),
+        *("background", "motivation", "table of contents"),
+    )
+)
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
 _ELLIPSIS = "…"
@@ -63,25 +67,21 @@ def beyond(title: str, text: str) -> str:
     return f"{_ELLIPSIS}{word}{rest.lstrip()}" if start != title else rest.lstrip()
 
 
-def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
-    """Return the texts to embed for a record: pieces of about `size` characters, each with the title in front.
-
-    Cut at line ends and sentence ends where possible. At most MOST_PASSAGES; what lies behind is found by words only.
-    """
-    head = " ".join(title.split())[:TITLE_IN_PASSAGE]
-    pieces: list[str] = []
-    filled = ""
-    for piece in _pieces(text, size):
-        if len(pieces) == MOST_PASSAGES:
-            break
-        if filled and len(filled) + 1 + len(piece) > size:
-            pieces.append(filled)
-            filled = piece
-        else:
-            filled = f"{filled} {piece}" if filled else piece
-    if filled and len(pieces) < MOST_PASSAGES:
-        pieces.append(filled)
-    return tuple("\n".join(part for part in (head, piece) if part) for piece in pieces or [""] if head or piece)
+def prose(text: str) -> str:
+    """What of a text is worth quoting: no comments, status, date or usual headings, unless that is all."""
+    first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
+    readable = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
+    kept: list[str] = []
+    in_status = False
+    for line in readable.split("\n"):
+        if heading := re.match(_HEADING, line):
+            name = heading[1].casefold()
+            in_status = name == "status"
+            if name not in _USUAL:
+                kept.append(heading[1])
+        elif not in_status and not (":" in line and re.match(FIELD, line)):
+            kept.append(line)
+    return "\n".join(kept).strip() or readable.strip() or text
 
 
 def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
@@ -164,17 +164,3 @@ def _best_window(found: list[tuple[int, int, str]], width: int) -> int:
         if len(inside) > best:
             best, best_at = len(inside), (found[first][0] + end - width) // 2
     return max(0, best_at)
-
-
-def _pieces(text: str, size: int) -> Iterator[str]:
-    """Yield sentences and lines, and parts of those that are longer than `size`."""
-    for sentence in re.split(_SENTENCE_END, text):
-        rest = " ".join(sentence.split())
-        at = 0
-        while len(rest) - at > size:
-            gap = rest.rfind(" ", at + size // 2, at + size)
-            cut = gap if gap > 0 else at + size
-            yield rest[at:cut]
-            at = cut + 1 if gap > 0 else cut
-        if rest[at:]:
-            yield rest[at:]

@@ -2,7 +2,6 @@
 
 from filemem.record.amend import amend
 from filemem.record.body import edges_in, parse_outcome
-from filemem.record.foreign import prose
 from filemem.record.identity import (
     adr_number,
     derived_id,
@@ -52,6 +51,6 @@ __all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS
 __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
 __all__ += ["ReferenceIndex", "adr_number", "amend", "answering", "cut", "derived_id", "edges_in", "format_time"]
 __all__ += ["made_id", "merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse"]
-__all__ += ["parse_outcome", "parse_span", "parse_time", "prose", "readings", "record_path", "reference_index"]
+__all__ += ["parse_outcome", "parse_span", "parse_time", "readings", "record_path", "reference_index"]
 __all__ += ["refuse_unreadable", "render", "resolve_reference", "short_id", "slug", "topic_key"]
 __all__ += ["topic_of_heading"]

@@ -41,7 +41,7 @@ _REFERENCE = (
 )
 _NOTHING = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil", "nothing"))
 _MARKS = r"[ \t]{0,3}(?:[>|*+_-][ \t]*+)*+"  # of quotes, tables, lists and bold type
-_FIELD = (
+FIELD = (
     rf"(?i){_MARKS}(status|date|created|supersedes|supercedes|replaces|superseded[ -]by|replaced[ -]by)"
     r"[*_]*[ \t]*[:|][ \t*_]*(.*)$"
 )
@@ -56,32 +56,6 @@ _NEW_NAMES, _OLD_NAMES = ("supersedes", "supercedes", "replaces"), ("superseded 
 _LOGS = ("changelog", "change log", "change history", "revision history", "version history", "document history")
 _AMENDS = r"(?i)\W{0,12}(?:this (?:adr|decision|record) )?(?:amends|(amended by))\b(.*)$"
 _SECTIONS = ("status", "date", *_NEW_NAMES, *_OLD_NAMES)
-
-_HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
-_USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
-    (
-        *("context", "context and problem statement", "problem", "problem statement", "decision outcome"),
-        *("decision", "consequences", "status", "summary", "simple summary", "abstract"),
-        *("background", "motivation", "table of contents"),
-    )
-)
-
-
-def prose(text: str) -> str:
-    """What of a text is worth quoting: no comments, status, date or usual headings, unless that is all."""
-    first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
-    readable = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
-    kept: list[str] = []
-    in_status = False
-    for line in readable.split("\n"):
-        if heading := re.match(_HEADING, line):
-            name = heading[1].casefold()
-            in_status = name == "status"
-            if name not in _USUAL:
-                kept.append(heading[1])
-        elif not in_status and not (":" in line and re.match(_FIELD, line)):
-            kept.append(line)
-    return "\n".join(kept).strip() or readable.strip() or text
 
 
 class Standing(NamedTuple):
@@ -210,5 +184,5 @@ def _fields_of(line: str) -> Iterator[tuple[str, str]]:
         return
     row = line.lstrip(" \t>").startswith("|")
     for part in [line] if row else re.split(_BESIDE, line):
-        if (match := re.match(_FIELD, part)) and not (row and "|" in match[2].rstrip(" \t|")):
+        if (match := re.match(FIELD, part)) and not (row and "|" in match[2].rstrip(" \t|")):
             yield match[1].casefold().replace("-", " "), match[2].rstrip(" \t|")

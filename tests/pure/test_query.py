@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from filemem import query
 from filemem.chain import Graph, Node, resolve
+from filemem.index.document import passages
 from filemem.query import Candidate, Filter, Placed, Scored, Terms
 from filemem.query.score import Scores, Weights, recency_of
 from filemem.record import parse_time
@@ -618,7 +619,7 @@ def test_every_spelling_of_a_word_is_pointed_at(text: str, word: str) -> None:
 
 def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
     text = "\n".join(f"Sentence number {number} says something of its own. And more." for number in range(60))
-    cut = query.passages("The  title", text)
+    cut = passages("The  title", text)
     assert all(piece.startswith("The title\n") for piece in cut)
     assert all(len(piece) <= len("The title\n") + 450 and piece.endswith(".") for piece in cut)
     assert " ".join(piece.removeprefix("The title\n") for piece in cut) == " ".join(text.split())
@@ -634,13 +635,13 @@ def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
     ],
 )
 def test_small_passages(title: str, text: str, expected: tuple[str, ...]) -> None:
-    assert query.passages(title, text) == expected
+    assert passages(title, text) == expected
 
 
 def test_passages_are_capped_and_cut_what_has_no_gaps() -> None:
-    assert len(query.passages("t", "word " * 100_000)) == 24
-    assert all(len(piece) <= 452 for piece in query.passages("t", "x" * 3000))
-    assert "".join(piece.removeprefix("t\n") for piece in query.passages("t", "x" * 3000)) == "x" * 3000
+    assert len(passages("t", "word " * 100_000)) == 24
+    assert all(len(piece) <= 452 for piece in passages("t", "x" * 3000))
+    assert "".join(piece.removeprefix("t\n") for piece in passages("t", "x" * 3000)) == "x" * 3000
 
 
 def test_rejected_alternatives_that_the_query_names() -> None:
@@ -667,7 +668,7 @@ HOSTILE: dict[str, Callable[[str], object]] = {
     "parse": query.parse,
     "split_identifiers": query.split_identifiers,
     "snippet": lambda text: query.snippet(text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]),
-    "passages": lambda text: query.passages("t", text),
+    "passages": lambda text: passages("t", text),
     "likeness": lambda text: query.likeness(text, text, 0.9),
 }
 UNITS = ["a", "(", '"', "aA", "a-", "a_", "-", ". ", "\n", "数", "a:", "tag:", "…", "a1", "。", "/", "\u0301"]

@@ -8,6 +8,7 @@ import pytest
 from frontmatter.default_handlers import JSONHandler, YAMLHandler
 
 from filemem.errors import BadInput
+from filemem.query import prose
 from filemem.record import (
     Edge,
     Outcome,
@@ -19,7 +20,6 @@ from filemem.record import (
     parse,
     parse_outcome,
     parse_time,
-    prose,
     reference_index,
     resolve_reference,
 )
