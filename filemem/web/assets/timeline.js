@@ -288,6 +288,14 @@ const Timeline = (() => {
     if (focus) nodes.get(id)?.focus({ preventScroll: true });
   }
 
+  /** Bring the first of these into sight, unless one of them is. */
+  function nearest(ids) {
+    const { scrollTop, clientHeight } = board();
+    const seen = ids.some((id) => places.get(id)?.y > scrollTop && places.get(id)?.y < scrollTop + clientHeight - AXIS);
+    const first = ids.find((id) => places.has(id));
+    if (!seen && first) reveal(first);
+  }
+
   /** The decision one step away: in the lane by time, or in the next lane with something shown. */
   function next(id, key) {
     const visible = (lane) => [...lane.packed.marks, ...lane.packed.dots].map((mark) => mark.row).filter((row) => App.shown(row) && Data.there(row)).sort((a, b) => a.t - b.t || (a.id < b.id ? -1 : 1));
@@ -415,7 +423,7 @@ const Timeline = (() => {
   }
 
   return {
-    start, layout, paint, reveal, next, zoom, show, save, moveAsOf, stack, label, windowOf,
+    start, layout, paint, reveal, nearest, next, zoom, show, save, moveAsOf, stack, label, windowOf,
     get lanes() { return lanes; },
     place: (id) => places.get(id),
   };
