@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
-from filemem.cli.explain import explained
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
@@ -50,8 +48,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    how: dict[str, Any] = {"explain": partial(explained, mode=options["mode"])} if options.pop("explain") else {}
-    how["oneline"] = options.pop("oneline")
+    how = {name: options.pop(name) for name in ("explain", "oneline")}
     found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 
 
