@@ -274,9 +274,9 @@ def _tips(repo: Repo, default: Branch) -> list[str]:
     return [*dict.fromkeys(filter(None, (default.tip, there)))]
 
 
-def _rows(repo: Repo, *words: str, data: bytes | None = None) -> list[str]:
+def _rows(repo: Repo, *words: str, data: bytes | None = None, config: Sequence[str] = ()) -> list[str]:
     """Git's output with -z, as fields."""
-    return repo.git.run(*words, input=data).decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return repo.git.run(*words, input=data, config=config).decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
 def _between(repo: Repo, one: str, other: str, *below: str) -> dict[str, str]:
@@ -316,9 +316,11 @@ def changed(store: Store, commit: str, at: float, unclean: Collection[str]) -> s
 
 
 def dirty(repo: Repo) -> set[str]:
-    """The files of the work tree that differ from HEAD or are untracked."""
+    """The files of the work tree that differ from HEAD or are untracked; none if a filter would have to run."""
+    if (unfiltered := repo.settings.unfiltered) is None:
+        return set()
     asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
-    return {row[3:] for row in _rows(repo, *asked)}
+    return {row[3:] for row in _rows(repo, *asked, config=unfiltered)}
 
 
 def _session(store: Store, unclean: Collection[str]) -> set[str]:
