@@ -93,7 +93,7 @@ def one_line(answer: Answer) -> str:
         day = str(one.get("created") or one.get("date") or one.get("latest") or "")[:10]
         state = "superseded" if one.get("superseded_by") else ""
         rows.append("  ".join(filter(None, (named.rpartition("_")[2], day, one["title"], one.get("topic"), state))))
-    return "\n".join(rows) or "nothing found"
+    return "\n".join([*rows, *show.more(answer)]) or "nothing found"
 
 
 _PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))

@@ -178,13 +178,17 @@ def topics(answer: Answer) -> str:
         stated, number = topic["stated"], f"ADR-{topic['number']}" if "number" in topic else ""
         title = _unnumbered(topic["title"]) if number else topic["title"]
         name = styled(topic["topic"] if stated else title or topic["topic"], "bold")
-        more = title if stated else styled(topic.get("path", ""), "dim")
+        place = title if stated else styled(topic.get("path", ""), "dim")
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
-        about = (number, name, more, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
+        about = (number, name, place, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
         said.append("  ".join(filter(None, about)))
-    if answer.get("more"):
-        said.append(styled(f"{answer['more']:,} more: -n shows more, and a word only those that have it", "dim"))
-    return rows_of(*said, "" if answer["topics"] else "no decisions yet")
+    return rows_of(*said, *more(answer), "" if answer["topics"] else "no topics found")
+
+
+def more(answer: Answer) -> list[str]:
+    """How many topics were left out, and how to list them."""
+    left = answer.get("more", 0)
+    return [styled(f"{left:,} more topics: -n {left + answer['count']} lists all", "dim")] if left else []
 
 
 def head(answer: Answer) -> list[str]:
