@@ -175,20 +175,19 @@ def topics(answer: Answer) -> str:
     """One line a topic."""
     said = head(answer)
     for topic in answer["topics"]:
-        stated, number = topic["stated"], f"ADR-{topic['number']}" if "number" in topic else ""
+        number = f"ADR-{topic['number']}" if "number" in topic else ""
         title = _unnumbered(topic["title"]) if number else topic["title"]
-        name = styled(topic["topic"] if stated else title or topic["topic"], "bold")
-        place = title if stated else styled(topic.get("path", ""), "dim")
+        name, place = (topic["topic"], title) if topic["stated"] else (title or topic["topic"], topic.get("path", ""))
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
-        about = (number, name, place, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
-        said.append("  ".join(filter(None, about)))
+        about = number, styled(name, "bold"), place, f"({counted(topic['decisions'], 'decision')})", forked
+        said.append("  ".join(filter(None, (*about, *rows(topic, "note")))))
     return rows_of(*said, *more(answer), "" if answer["topics"] else "no topics found")
 
 
 def more(answer: Answer) -> list[str]:
     """How many topics were left out, and how to list them."""
     left = answer.get("more", 0)
-    return [styled(f"{left:,} more topics: -n {left + answer['count']} lists all", "dim")] if left else []
+    return [f"{left:,} more topics: -n {left + answer['count']} lists all"] * bool(left)
 
 
 def head(answer: Answer) -> list[str]:
