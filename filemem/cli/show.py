@@ -186,8 +186,7 @@ def topics(answer: Answer) -> str:
 
 def more(answer: Answer) -> list[str]:
     """How many topics were left out, and how to list them."""
-    left = answer.get("more", 0)
-    return [f"{left:,} more topics: -n {left + answer['count']} lists all"] * bool(left)
+    return [f"{left:,} more topics: -n {left + answer['count']} lists all"] if (left := answer.get("more")) else []
 
 
 def head(answer: Answer) -> list[str]:
