@@ -225,6 +225,8 @@ class Keeper:
             return False
         if not knows_head(self.store):
             return True
+        if index.notes.looked and not known and self.store.absent:  # nothing to look at: a server may hold the lock
+            return False
         hidden = index.notes.forgotten != _forgotten(self.store)
         return looks and (not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store))
 

@@ -90,7 +90,10 @@ def test_new_nested_folders_with_files_at_once(watched: Memory, repo: Path) -> N
 
 
 def test_a_store_that_is_not_there_yet(repo: Path) -> None:
-    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+    with Memory.open(repo, serving=True) as memory, Watcher(memory) as watcher:
+        assert watcher.looked.wait(SOON)
+        with Memory.open(repo, look=False) as other:
+            assert other.keeper.in_step(0.0, looks=True), "a command waits for no server where there is nothing to see"
         decision(repo, "first", "The folder came later")
         until(lambda: titles(memory) == {"The folder came later"}, SOON)
 
