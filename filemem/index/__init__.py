@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -19,6 +20,7 @@ from filemem.chain import Node
 from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked, NotFound
 from filemem.index.chains import Around, Catalog
+from filemem.index.counts import Counts, added
 from filemem.index.document import (
     DATABASE,
     GENERATION,
@@ -44,8 +46,8 @@ from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.words import WordsWriter
 
-__all__ = ["Around", "Catalog", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "Row"]
-__all__ += ["document", "embedder"]
+__all__ = ["Around", "Catalog", "Counts", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable"]
+__all__ += ["Node", "Row", "added", "document", "embedder"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same
@@ -141,6 +143,12 @@ class Index(Search):
         if (after := before._replace(**news)) != before:
             with writing(self.root):
                 replace_file(self.root / "notes.json", after._asdict())
+
+    @property
+    def stamp(self) -> int:
+        """A number that is another one after any change of what can be found."""
+        state = (self.root, mark(self.root / DATABASE), sorted(listed(self.root / "fresh")))
+        return zlib.crc32(repr(state).encode("utf-8", "surrogateescape"))
 
     def waiting(self) -> tuple[Item, ...]:
         """Return the saves that wait to be folded in, oldest first."""

@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
+from filemem.index.counts import Counts
 from filemem.index.words import (
     EXACT,
     FIELDS,
@@ -32,7 +33,7 @@ from filemem.query import Terms, split_identifiers
 MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
-_K1 = 1.2  # as Tantivy has it
+_K1, _B = 1.2, 0.75  # as Tantivy has them
 _Group = tuple[Clause, ...]
 
 
@@ -103,13 +104,28 @@ def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Itera
 # scores
 
 
-def rarity(clauses: Iterable[Clause], known: Words) -> float:
+def on_scale(clauses: Iterable[Clause], own: Words, known: Counts) -> list[Clause]:
+    """Return clauses so weighed that an index, which goes by its `own` counts, scores them by those of `known`.
+
+    What a term is worth is exact; how the length of a text counts is so for one of the index's usual length.
+    """
+
+    def worth(clause: Clause, by: Words | Counts) -> float:
+        length, usual = (each.usual(clause.field, clause.terms) for each in (own, by))
+        long = length / usual if usual and length else 1.0
+        rare = sum(_idf(by.total, by.having(clause.field, term)) for term in clause.terms)
+        return rare / (1 + _K1 * (1 - _B + _B * long))
+
+    return [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses]
+
+
+def rarity(clauses: Iterable[Clause], known: Words | Counts) -> float:
     """Return the weight of a word by the rarest of its forms that stands in any text."""
     counts = [known.having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
     return _idf(known.total, min((count for count in counts if count), default=0))
 
 
-def whole(asked: Plan, known: Words) -> float:
+def whole(asked: Plan, known: Words | Counts) -> float:
     """Return the score of a text of usual length that has every word of a plan once."""
     return sum(
         rarity(of, known) * max((one.boost for one in of if one.field == field), default=0.0)
@@ -119,7 +135,7 @@ def whole(asked: Plan, known: Words) -> float:
     )
 
 
-def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words) -> float:
+def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts) -> float:
     """Return about what a document that waits would score in a generation, taken as of usual length."""
     score = 0.0
     for clause in asked.scored:

@@ -21,6 +21,7 @@ from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
+from filemem.index.counts import Counts
 from filemem.index.document import (
     DATABASE,
     TERM_FIELDS,
@@ -168,10 +169,29 @@ class Search:
 
     # one query
 
+    def counts(self, terms: Terms) -> Counts:
+        """Return how many documents hold each form of the words of a query."""
+        with self._now():
+            known, terms_of = self._words, dict[str, dict[str, None]]()
+            for clause in plan.plan(terms).scored:
+                terms_of.setdefault(clause.field, {}).update(dict.fromkeys(clause.terms))
+            held = {(field, term): known.having(field, term) for field, of in terms_of.items() for term in of}
+            sizes = {field: (known.total, known.total * known.usual(field, of)) for field, of in terms_of.items()}
+            return Counts(known.total, held, {field: size for field, size in sizes.items() if size[1]})
+
     def candidates(
-        self, terms: Terms, wanted: Filter | None = None, depth: int = 100, *, mode: str = "hybrid"
+        self,
+        terms: Terms,
+        wanted: Filter | None = None,
+        depth: int = 100,
+        *,
+        mode: str = "hybrid",
+        counts: Counts | None = None,
     ) -> Found:
-        """Return the best `depth` records of so many by words and by meaning; `mode`: hybrid, keyword or vector."""
+        """Return the best `depth` records of so many by words and by meaning.
+
+        `mode`: hybrid, keyword or vector; `counts` of several indexes make the scores of each comparable.
+        """
         with self._now():
             near, degraded = None, self._gap(mode)
             if mode != "keyword" and terms.text.strip():
@@ -179,10 +199,11 @@ class Search:
                     near = self._ranking(terms.text)
                 except ModelUnavailable as error:
                     degraded = f"{error.told}; only words were searched"
-            asked = plan.plan(terms, near.table.telling(terms.words) if near else None)
-            found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
+            asked, known = plan.plan(terms, near.table.telling(terms.words) if near else None), counts or self._words
+            by_words = mode != "vector" or near is None
+            found = self._sealed_ones(asked, wanted or Filter(), depth, near, counts, by_words=by_words)
             for row in self._allowed(wanted or Filter(), asked):
-                score = plan.bm25(asked, self._tokens[row.number], self._words)
+                score = plan.bm25(asked, self._tokens[row.number], known)
                 if near or score > 0:
                     found[row.number] = score
             rows = self._db.rows("row", found)
@@ -190,10 +211,10 @@ class Search:
             parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
             made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
             if near and asked.words:  # how well each is met, if only by a word of like meaning
-                told = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
+                told = {typed: plan.rarity(of, known) ** 0.5 for typed, of in asked.words}
                 met = near.wording([key(one.blob) for one in made], told)
                 made = [one._replace(wording=met.get(key(one.blob))) for one in made]
-            return Found(tuple(made), degraded, plan.whole(asked, self._words))
+            return Found(tuple(made), degraded, plan.whole(asked, known))
 
     def _ranking(self, text: str) -> Ranking:
         """How near all records are to a text; raises `ModelUnavailable`."""
@@ -214,10 +235,11 @@ class Search:
         return None
 
     def _sealed_ones(
-        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
+        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, counts: Counts | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known, query = self._words, self._words.any_of(asked.scored)
+        known = self._words
+        query = known.any_of(plan.on_scale(asked.scored, known, counts) if counts else asked.scored)
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []
@@ -310,6 +332,8 @@ class Search:
             limits.append((MUST, known.between(wanted.since, wanted.until)))
         if wanted.live and (dead := self._db.dead()):
             limits.append((MUST_NOT, known.one_of(words.ROW, dead)))
+        if wanted.shared and (private := self._db.private()):
+            limits.append((MUST_NOT, known.one_of(words.ROW, private)))
         return limits
 
     def _not_hidden(self) -> Restriction:
@@ -325,6 +349,7 @@ class Search:
             for row in self._db.rows("row", self._docs)
             if row.shown
             and (row.live or not wanted.live)
+            and not (wanted.shared and row.written.path.startswith("private/"))
             and matches(plain, self._docs[row.number].terms, row.written.created)
             and plan.admits(asked, self._tokens[row.number])
         ]
