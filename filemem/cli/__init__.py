@@ -26,6 +26,7 @@ _MODULES = {
     "gate": "diff check",
     "care": "init sync status index serve web",
     "doctor": "doctor",
+    "workspace": "workspace",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""
@@ -79,6 +80,7 @@ Set up and look after:
   status      Show how the memory stands, and what to do
   doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
+  workspace   Register repositories that are asked together
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   hook        Answer an event of a coding agent

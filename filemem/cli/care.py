@@ -152,7 +152,7 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import personal
+    from filemem.cli import personal, workspace
     from filemem.dialects.tool import profile as offered
 
     told = [settings.environment_file(env)] if env else []
@@ -164,7 +164,7 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
     opener = personal.opener(project, _opener(project), user)
-    server.serve_stdio(offered(profile, prefix), opener, version=VERSION, on_crash=_report)
+    server.serve_stdio(workspace.offered(project, offered(profile, prefix)), opener, version=VERSION, on_crash=_report)
 
 
 @click.command()
@@ -195,13 +195,14 @@ def web(
     import secrets
 
     from filemem import VERSION, config
+    from filemem.cli import workspace
     from filemem.dialects.tool import profile as offered
     from filemem.repo import Repo
     from filemem.server import http
     from filemem.web.site import Site
 
     Repo.discover(project.folder).close()  # without one it does not start
-    offer, stated = offered(profile, prefix), config.web()
+    offer, stated = workspace.offered(project, offered(profile, prefix)), config.web()
     strict = token or config.load(project.folder).token
     known = strict or stated.token
     token = known or secrets.token_urlsafe(24)
@@ -223,6 +224,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
     """What opens the memory and a watcher beside it at the first call."""
 
     def opened() -> Memory:
+        from filemem.cli import workspace
         from filemem.memory import Memory
         from filemem.watch import Watcher
 
@@ -235,6 +237,8 @@ def _opener(project: Project) -> Callable[[], Memory]:
             watcher.start()
             watcher.looked.wait(PATIENCE)
         memory.closing.append(watcher.stop)
+        if workspace.takes_part(project):
+            workspace.join(memory)
         return memory
 
     return opened

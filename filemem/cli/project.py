@@ -29,6 +29,7 @@ class Project:
     def __init__(self, here: Path, store: str | None = None, *, personal: bool = False, stated: bool = True) -> None:
         self.here, self.stated = here, stated  # where the user is; whether -C says so
         self.store, self.personal = store, personal
+        self.asks: Callable[[Memory], object] = lambda _: None  # what is done with the memory before it is asked
 
     @property
     def folder(self) -> Path:
@@ -65,6 +66,7 @@ class Project:
         from filemem.memory import Memory
 
         with Memory.open(self.folder, store=self.store, progress=_bar, look=look) as memory:
+            self.asks(memory)
             yield memory
 
 

@@ -33,7 +33,7 @@ class PublicMemory:
     Of what is private every method raises NotFound, as of what is not there.
     """
 
-    personal = None
+    personal = workspace = None
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

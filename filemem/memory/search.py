@@ -1,19 +1,25 @@
-"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown."""
+"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown.
+
+What is asked is a source (`source.Source`): the store at hand, `Here`, or several of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filemem import query
 from filemem.errors import BadInput, suggest
-from filemem.index import Around, Found, Node
+from filemem.index import Around, Counts, Found, Node
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Placed, Results, Scored, Terms, fold, parse_moment
+from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
+
+if TYPE_CHECKING:
+    from filemem.memory.source import Source
 
 RANKED = 50  # candidates asked at least
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
@@ -65,7 +71,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
 
 
 def search(
-    store: Store,
+    asked: Store | Source,
     text: str,
     given: Filter,
     *,
@@ -77,16 +83,21 @@ def search(
 ) -> Results:
     """Answer a query: words, "phrases", -exclusions, restrictions such as topic:caching or is:live; "" for the newest.
 
-    `given`: restrictions besides those in the text; `offset`: hits to pass over; `recency`: whether age counts;
-    `detail`: whether to say who wrote what is found.
+    `asked`: a store, or several as one, which are searched by words alone; `given`: restrictions besides those in the
+    text; `offset`: hits to pass over; `recency`: whether age counts; `detail`: whether to say who wrote what is found.
     """
+    alone = isinstance(asked, Store)
+    store, source = (asked, Here(asked)) if isinstance(asked, Store) else (asked.store, asked)
     terms, stated = query.parse(text, store.clock())
-    wanted = query.merge(given, stated)
+    wanted, has_words = query.merge(given, stated)._replace(shared=not alone), bool(terms.words or terms.phrases)
+    if not alone and (wanted.path or not has_words):
+        field = "path" if wanted.path else "query"
+        raise BadInput("several repositories are searched by words alone", "`filemem -C DIR` asks one", field=field)
     if wanted.path:
         wanted = wanted._replace(path=store.of_code(wanted.path))
     told, degraded = [f"{one} is no restriction that can be made, so it was read as text" for one in terms.odd], ""
     told += [TOO_LONG] if terms.cut else []
-    if not (terms.words or terms.phrases):
+    if not has_words:
         shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
         if wanted.path:
             governs = (any(query.affects_match(one, wanted.path) for one in hit.record.affects) for hit in shown)
@@ -96,20 +107,25 @@ def search(
             told.append("the query has no word in it: these are the newest")
     else:
         looked_at = max(RANKED, 3 * (limit + offset))
-        found = _found(store, terms, wanted, looked_at, mode)
+        found = source.nominate(terms, wanted, looked_at, mode)
         if loose := bool(terms.phrases and not found.candidates):
             terms = query.loosened(terms)
-            found = _found(store, terms, wanted, looked_at, mode)
+            found = source.nominate(terms, wanted, looked_at, mode)
         scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
-        placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
-        shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)
+        nodes = {one.id: one.node for one in found.candidates}
+        placed, known = source.place(scored, nodes, wanted, offset + limit)
+        shown = source.show(placed[offset : offset + limit], known, terms, detail=detail)
         if shown and loose:
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
             told.append("nothing is close to this: these are the nearest")
         matched, degraded = len(placed), found.degraded or ""
-    asked = bool(terms.words or terms.phrases)
-    told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, asked))
+    if alone or shown:
+        told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, has_words))
+    else:
+        told.append(
+            advice.passed_over(matched, offset) if matched else advice.nothing_like(has_words, restricted=False)
+        )
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
 
 
@@ -123,16 +139,6 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
     first = {one.id: one for one in heads if _passes(around, one, wanted)}
     others = (node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live))
     return [*first.values(), *others][:limit]
-
-
-def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
-    """What may be shown, and where only what holds is asked for, what leads to it: known order brings its head in."""
-    found = store.index.candidates(terms, wanted, depth, mode=mode)
-    if not wanted.live:
-        return found
-    leading = store.index.candidates(terms, wanted._replace(live=False), depth, mode=mode)
-    every = {one.path: one for one in (*leading.candidates, *found.candidates)}
-    return found._replace(candidates=tuple(every.values()))
 
 
 def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool) -> list[Scored]:
@@ -150,18 +156,39 @@ def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: s
     return [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
 
 
-def _placed(
-    store: Store, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
-) -> tuple[tuple[Placed, ...], Around]:
-    """Put what was found in known order; return `limit` places, and the chains that they are of."""
-    around = store.index.around(known[one.id] for one in scored)
-    nodes = {one.id: known[one.id] for one in scored} | dict(around.nodes)
-    passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
-    live = {one.id for one in scored if not wanted.live or _holds(around, nodes[one.id])}
-    placed = query.arrange(
-        scored, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit
-    )
-    return placed, around._replace(nodes=nodes)
+class Here:
+    """The store at hand as a source: `source.Source` says what each method promises."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def counts(self, terms: Terms) -> Counts:
+        return self.store.index.counts(terms)
+
+    def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
+        """Where only what holds is asked for, also what leads to it: known order brings its head in."""
+        ask = partial(self.store.index.candidates, terms, depth=depth, mode=mode, counts=counts)
+        found = ask(wanted)
+        if not wanted.live:
+            return found
+        every = {one.path: one for one in (*ask(wanted._replace(live=False)).candidates, *found.candidates)}
+        return found._replace(candidates=tuple(every.values()))
+
+    def place(
+        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+    ) -> tuple[Sequence[Placed], Around]:
+        """The chains that the places are of are what `show` needs."""
+        around = self.store.index.around(known[one.id] for one in scored)
+        nodes = {one.id: known[one.id] for one in scored} | dict(around.nodes)
+        passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
+        live = {one.id for one in scored if not wanted.live or _holds(around, nodes[one.id])}
+        placed = query.arrange(
+            scored, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit
+        )
+        return placed, around._replace(nodes=nodes)
+
+    def show(self, places: Sequence[Placed], known: Around, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+        return of_places(self.store, known, places, terms, detail=detail)
 
 
 def _holds(around: Around, node: Node) -> bool:
@@ -178,5 +205,6 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
         "live": ("yes" if _holds(around, node) else "no",),
     }
     wanted = wanted._replace(path="")  # what it replaced governs that
-    asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None, live=False)
+    asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None)
+    asked = asked._replace(live=False, shared=False)
     return asked == Filter() and query.matches(wanted, terms, node.created)
