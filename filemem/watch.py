@@ -1,9 +1,9 @@
 """Keeps the index in step while a server runs. The only importer of watchfiles.
 
 The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So
-a hint is applied at once, folder times are compared every TICK, and everything is looked at again no more often than
-PACE times what such a look costs, and at once after a large batch or when HEAD moved. Calls come first: a look that no
-event asked for waits until a second has passed without one.
+a hint is applied at once, and everything is looked at at once after a large batch or when HEAD moved. Otherwise folder
+times are compared, and every file is looked at, each no more often than every TICK and PACE times what it costs. Calls
+come first: a look that no event asked for waits until a second has passed without one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Watcher:
         self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
-        self._next_full = 0.0
+        self._next_full = self._next = 0.0
         self._last = time.monotonic()  # when the last look ended
 
     def start(self, after: float = 0) -> None:
@@ -91,7 +91,7 @@ class Watcher:
         for batch in batches:
             now = time.monotonic()
             quiet = now - self.memory.keeper.asked > QUIET or now - self._last > PATIENCE
-            if batch or quiet:
+            if batch or (quiet and now >= self._next):
                 full = len(batch) > LARGE or (quiet and now >= self._next_full)
                 self._look(full=full, hints=[path for _, path in batch])
             if _identity(root) != watched:
@@ -109,7 +109,7 @@ class Watcher:
         if full:
             self._next_full = ended + max(TICK, PACE * (ended - began))
         if full or not hints:
-            self._last = ended
+            self._last, self._next = ended, ended if full else ended + PACE * (ended - began)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
