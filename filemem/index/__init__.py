@@ -38,7 +38,9 @@ from filemem.index.document import (
     listed,
     mark,
     read_file,
+    read_times,
     replace_file,
+    write_times,
     writing,
 )
 from filemem.index.embed import Model, ModelUnavailable, embedder
@@ -137,8 +139,16 @@ class Index(Search):
         """What was remembered by `note`."""
         return Notes(**(read_file(self.root / "notes.json") or {}))
 
-    def note(self, **news: Any) -> None:
-        """Remember fields of `Notes`; the others stay."""
+    @property
+    def folders(self) -> dict[str, int]:
+        """The times of folders that were remembered by `note`, in nanoseconds."""
+        return read_times(self.root / "folders")
+
+    def note(self, folders: Mapping[str, int] | None = None, **news: Any) -> None:
+        """Remember the times of folders, and fields of `Notes`; what is not given stays."""
+        if folders is not None:
+            with writing(self.root):
+                write_times(self.root / "folders", folders)
         before = self.notes
         if (after := before._replace(**news)) != before:
             with writing(self.root):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from filemem.index.vectors import Ranking, Vectors
 
 NO_MODEL = "no embedding model is configured"
-_LAYOUT = 16  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 17  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from

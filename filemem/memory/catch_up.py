@@ -51,7 +51,7 @@ def catch_up(
     named. `fold` takes in what waits, however little it is: else it waits until it is much, or in a server old, as a
     command would load the model for it. `anew` builds the index from all files; the old one answers until the switch.
     """
-    index, was, known = store.index, store.index.notes, {} if anew else store.index.notes.folders
+    index, was, known = store.index, store.index.notes, {} if anew else store.index.folders
     written = store.files.changed_folders(known)
     now: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
     moved, hidden = not knows_head(store), was.forgotten != now["forgotten"]
@@ -204,13 +204,15 @@ class Keeper:
 
     def _is_due(self, looks: bool) -> bool:
         """Whether to look before a question: always where others moved HEAD, else where no watcher looks."""
-        index, known = self.store.index, self.store.index.notes.folders
+        index = self.store.index
         if self.store.tip != "HEAD" or not (looks or index.notes.looked):  # a past does not move; a watcher builds
             return False
         if not knows_head(self.store):
             return True
-        hidden = index.notes.forgotten != _forgotten(self.store)
-        return looks and (not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store))
+        if not looks:
+            return False
+        known, hidden = index.folders, index.notes.forgotten != _forgotten(self.store)
+        return not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store)
 
     def read(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer what makes sense only where there is a store, after a look where one is due."""

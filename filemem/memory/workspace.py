@@ -83,7 +83,7 @@ class Merged:
     def feed(self, members: Collection[Member]) -> None:
         """Bring the index in step with theirs. Raises Locked, BrokenStore; it answers all the same."""
         sound, stamps = self.index.sound, {one.key: one.store.index.stamp for one in members}
-        if sound and self.index.notes.folders == stamps:
+        if sound and self.index.folders == stamps:
             return
         found = ((one.key, each) for one in members for each in one.store.index.manifest().items())
         entries = {f"{key}/{path}": entry for key, (path, entry) in found if not is_private(path)}
