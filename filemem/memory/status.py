@@ -20,6 +20,9 @@ from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
 from filemem.repo.journal import pending
 
+MANY = 50_000  # entries of Git's index above which writing it is most of a save
+SPLIT = "Git writes {:,} entries at every save: `git update-index --split-index` ends that, --no-split-index undoes it"
+
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
     """Return how the memory stands, as plain values; `behind`: the last look at the files failed."""
@@ -78,6 +81,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
         "incomplete": store.repo.incomplete(),
         "left": left_to_user(store, "decisions/a.md", DECISION),
+        "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),
     }
     return {**found, **{name: value for name, value in more.items() if value}}
 
