@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -65,15 +66,22 @@ class Project:
         """Open the memory of this project, and close it at the end; `look` as `Memory.open` takes it."""
         from filemem.memory import Memory
 
-        with Memory.open(self.folder, store=self.store, progress=_bar, look=look) as memory:
+        with Memory.open(self.folder, store=self.store, progress=_bar(), look=look) as memory:
             self.asks(memory)
             yield memory
 
 
-def _bar(done: int, total: int) -> None:
-    """Show on a terminal how far the indexing of many records is."""
-    if total >= _MANY and sys.stderr.isatty():
-        sys.stderr.write(f"\rindexing {done} of {total} records" + "\n" * (done >= total))
+def _bar() -> Callable[[int, int], None]:
+    """What shows on a terminal how far the indexing of many records is, how fast, and how long it still takes."""
+    began = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        if total >= _MANY and sys.stderr.isatty():
+            rate = done / max(time.monotonic() - began, 0.001)
+            told = f"{done:,} of {total:,} records, {rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
+            sys.stderr.write(f"\rindexing {told}\x1b[K" + "\n" * (done >= total))
+
+    return show
 
 
 def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) -> None:
