@@ -78,8 +78,8 @@ def _bar() -> Callable[[int, int], None]:
     def show(done: int, total: int) -> None:
         if total >= _MANY and sys.stderr.isatty():
             rate = done / max(time.monotonic() - began, 0.001)
-            told = f"{done:,} of {total:,} records, {rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
-            sys.stderr.write(f"\rindexing {told}\x1b[K" + "\n" * (done >= total))
+            left = f"{rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
+            sys.stderr.write(f"\rindexing {done:,} of {total:,} records, {left}\x1b[K" + "\n" * (done >= total))
 
     return show
 

@@ -9,12 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
-from filemem.cli import COMMANDS, EXIT_CODES, HELP
+from filemem.cli import COMMANDS, EXIT_CODES, HELP, project
 from filemem.cli.options import Commands
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
@@ -329,3 +331,17 @@ def test_the_demo_runs_to_its_end() -> None:
     demo = Path(__file__).parents[2] / "bench" / "demo.py"
     done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((0.0, 2.0, 4.0))
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(project, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(sys, "stderr", terminal)
+    show = project._bar()
+    show(1_000, 4_000)
+    show(4_000, 4_000)
+    first, last = (row.strip().removesuffix("\x1b[K") for row in terminal.getvalue().split("\r")[-2:])
+    assert first == "indexing 1,000 of 4,000 records, 500 a second, 6 s left"
+    assert last == "indexing 4,000 of 4,000 records, 1,000 a second, 0 s left"
