@@ -21,6 +21,7 @@ from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
+from filemem.index.counts import Counts
 from filemem.index.document import (
     DATABASE,
     TERM_FIELDS,
@@ -37,7 +38,7 @@ from filemem.index.document import (
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
-from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
+from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Clause, Restriction, Words, both, everything
 from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
@@ -168,22 +169,45 @@ class Search:
 
     # one query
 
-    def candidates(
-        self, terms: Terms, wanted: Filter | None = None, depth: int = 100, *, mode: str = "hybrid"
-    ) -> Found:
-        """Return the best `depth` records of so many by words and by meaning; `mode`: hybrid, keyword or vector."""
+    def counts(self, terms: Terms) -> Counts:
+        """Return how many documents hold each form of the words of a query."""
         with self._now():
-            near, degraded, terms = None, self._gap(mode), self._meant(terms)
+            known, terms_of = self._words, dict[str, dict[str, None]]()
+            for clause in plan.plan(terms).clauses:
+                terms_of.setdefault(clause.field, {}).update(dict.fromkeys(clause.terms))
+            held = {(field, term): known.having(field, term) for field, of in terms_of.items() for term in of}
+            sizes = {field: (known.total, known.total * known.usual(field, of)) for field, of in terms_of.items()}
+            return Counts(known.total, held, {field: size for field, size in sizes.items() if size[1]})
+
+    def candidates(
+        self,
+        terms: Terms,
+        wanted: Filter | None = None,
+        depth: int = 100,
+        *,
+        mode: str = "hybrid",
+        counts: Counts | None = None,
+    ) -> Found:
+        """Return the best `depth` records of so many by words and by meaning.
+
+        `mode`: hybrid, keyword or vector; `counts` of several indexes make the scores of each comparable.
+        """
+        with self._now():
+            near, degraded, known = None, self._gap(mode), counts or self._words
+            terms = self._meant(terms, known)
             if mode != "keyword" and terms.text.strip():
                 try:
                     near = self._ranking(terms)
                 except ModelUnavailable as error:
                     degraded = f"{error.told}; only words were searched"
             every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
-            asked = plan.plan(terms, near.table.telling(every) if near else None)
-            found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
+            asked, by_words = (
+                plan.plan(terms, near.table.telling(every) if near else None),
+                mode != "vector" or near is None,
+            )
+            found = self._sealed_ones(asked, wanted or Filter(), depth, near, counts, by_words=by_words)
             for row in self._allowed(wanted or Filter(), asked):
-                score = plan.bm25(asked, self._tokens[row.number], self._words)
+                score = plan.bm25(asked, self._tokens[row.number], known)
                 if near or score > 0:
                     found[row.number] = score
             rows = self._db.rows("row", found)
@@ -191,17 +215,17 @@ class Search:
             parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
             made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
             if near and asked.words:  # how well each is met, if only by a word of like meaning
-                told = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
+                told = {typed: plan.rarity(of, known) ** 0.5 for typed, of in asked.words}
                 met = near.wording([key(one.blob) for one in made], told, terms.alike)
                 made = [one._replace(wording=met.get(key(one.blob))) for one in made]
-            return Found(tuple(made), degraded, plan.whole(asked, self._words))
+            return Found(tuple(made), degraded, plan.whole(asked, known))
 
-    def _meant(self, terms: Terms) -> Terms:
+    def _meant(self, terms: Terms, known: Words | Counts) -> Terms:
         """A query without what may be said instead where it is one word that a few records hold: that is meant."""
         if not (terms.alike and terms.is_word):
             return terms
         own = [one for _, clauses in plan.plan(terms).words for one in clauses]
-        held = max((self._words.having(one.field, one.terms[0]) for one in own), default=0)
+        held = max((known.having(one.field, one.terms[0]) for one in own), default=0)
         held += sum(any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values())
         return terms._replace(alike=()) if 0 < held <= FEW else terms
 
@@ -224,10 +248,17 @@ class Search:
         return None
 
     def _sealed_ones(
-        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
+        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, counts: Counts | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known, query = self._words, words.sum_of(self._words.best_of(*one) for one in asked.scored)
+        known = self._words
+
+        def weighed(clauses: Iterable[Clause]) -> Iterable[Clause]:
+            return plan.on_scale(clauses, known, counts) if counts else clauses
+
+        query = words.sum_of(
+            known.best_of(weighed(own), (map(weighed, groups) for groups in others)) for own, others in asked.scored
+        )
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []
@@ -332,6 +363,8 @@ class Search:
             limits.append((MUST, known.between(wanted.since, wanted.until)))
         if wanted.live and (dead := self._db.dead()):
             limits.append((MUST_NOT, known.one_of(words.ROW, dead)))
+        if wanted.shared and (private := self._db.private()):
+            limits.append((MUST_NOT, known.one_of(words.ROW, private)))
         return limits
 
     def _not_hidden(self) -> Restriction:
@@ -347,6 +380,7 @@ class Search:
             for row in self._db.rows("row", self._docs)
             if row.shown
             and (row.live or not wanted.live)
+            and not (wanted.shared and row.written.path.startswith("private/"))
             and matches(plain, self._docs[row.number].terms, row.written.created)
             and plan.admits(asked, self._tokens[row.number])
         ]

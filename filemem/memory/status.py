@@ -22,6 +22,9 @@ from filemem.repo import remote
 from filemem.repo.journal import pending
 from filemem.repo.served import addresses
 
+MANY = 50_000  # entries of Git's index above which writing it is most of a save
+SPLIT = "Git writes {:,} entries at every save: `git update-index --split-index` ends that, --no-split-index undoes it"
+
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
     """Return the state of the memory as plain values; `behind`: the last look at the files failed."""
@@ -82,6 +85,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "pages": addresses(store.repo.private),
         "owners": ", ".join(f"{name} {value}" for name, value in owners.named(store).items()),
         "left": left_to_user(store, "decisions/a.md", DECISION),
+        "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),
     }
     return {**found, **{name: value for name, value in more.items() if value}}
 
