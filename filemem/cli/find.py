@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from filemem.cli.explain import explained
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
@@ -59,8 +58,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 
         project.asks = partial(join, also=[project.here / one for one in also], registered=registered)
         options["scope"] = "workspace"
-    how: dict[str, Any] = {"explain": partial(explained, mode=options["mode"])} if options.pop("explain") else {}
-    how["oneline"] = options.pop("oneline")
+    how = {name: options.pop(name) for name in ("explain", "oneline")}
     found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 
 

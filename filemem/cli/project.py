@@ -120,8 +120,15 @@ def perform(
     return answer
 
 
-def search(project: Project, as_json: bool, options: Mapping[str, Any], *, oneline: bool = False, **how: Any) -> None:
-    """Search; `how` is for `show.search`."""
+def search(
+    project: Project, as_json: bool, options: Mapping[str, Any], *, every: bool, explain: bool, oneline: bool
+) -> None:
+    """Search; `every`: whether to show hits that are far behind the best, `explain`: how each score came about."""
+    how: dict[str, Any] = {"every": every}
+    if explain:
+        from filemem.cli.explain import explained
+
+        how["explain"] = partial(explained, mode=options.get("mode", "hybrid"))
     shape = one_line if oneline else partial(show.search, **how)
     perform("search", project, as_json, {**options, "detail": True}, shape)
 
