@@ -163,8 +163,8 @@ def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Itera
 # scores
 
 
-def on_scale(clauses: Iterable[Clause], own: Words, known: Counts) -> list[Clause]:
-    """Return clauses so weighed that an index, which goes by its `own` counts, scores them by those of `known`.
+def on_scale(clauses: Sequence[Clause], own: Words, known: Counts | None) -> Sequence[Clause]:
+    """Return clauses so weighed that an index, which goes by its `own` counts, scores them by those of `known`, if any.
 
     What a term is worth is exact; how the length of a text counts is so for one of the index's usual length.
     """
@@ -175,7 +175,9 @@ def on_scale(clauses: Iterable[Clause], own: Words, known: Counts) -> list[Claus
         rare = sum(_idf(by.total, by.having(clause.field, term)) for term in clause.terms)
         return rare / (1 + _K1 * (1 - _B + _B * long))
 
-    return [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses]
+    return (
+        [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses] if known else clauses
+    )
 
 
 def rarity(clauses: Iterable[Clause], known: Words | Counts) -> float:

@@ -12,6 +12,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,7 +39,7 @@ from filemem.index.document import (
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
-from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Clause, Restriction, Words, both, everything
+from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
 from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
@@ -172,12 +173,12 @@ class Search:
     def counts(self, terms: Terms) -> Counts:
         """Return how many documents hold each form of the words of a query."""
         with self._now():
-            known, terms_of = self._words, dict[str, dict[str, None]]()
-            for clause in plan.plan(terms).clauses:
-                terms_of.setdefault(clause.field, {}).update(dict.fromkeys(clause.terms))
-            held = {(field, term): known.having(field, term) for field, of in terms_of.items() for term in of}
-            sizes = {field: (known.total, known.total * known.usual(field, of)) for field, of in terms_of.items()}
-            return Counts(known.total, held, {field: size for field, size in sizes.items() if size[1]})
+            known, clauses = self._words, plan.plan(terms).clauses
+            held = {(one.field, term): known.having(one.field, term) for one in clauses for term in one.terms}
+            usual = {field: known.usual(field, [term for of, term in held if of == field]) for field, _ in held}
+            return Counts(
+                known.total, held, {field: (known.total, known.total * of) for field, of in usual.items() if of}
+            )
 
     def candidates(
         self,
@@ -201,10 +202,8 @@ class Search:
                 except ModelUnavailable as error:
                     degraded = f"{error.told}; only words were searched"
             every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
-            asked, by_words = (
-                plan.plan(terms, near.table.telling(every) if near else None),
-                mode != "vector" or near is None,
-            )
+            asked = plan.plan(terms, near.table.telling(every) if near else None)
+            by_words = mode != "vector" or near is None
             found = self._sealed_ones(asked, wanted or Filter(), depth, near, counts, by_words=by_words)
             for row in self._allowed(wanted or Filter(), asked):
                 score = plan.bm25(asked, self._tokens[row.number], known)
@@ -251,14 +250,9 @@ class Search:
         self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, counts: Counts | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known = self._words
-
-        def weighed(clauses: Iterable[Clause]) -> Iterable[Clause]:
-            return plan.on_scale(clauses, known, counts) if counts else clauses
-
-        query = words.sum_of(
-            known.best_of(weighed(own), (map(weighed, groups) for groups in others)) for own, others in asked.scored
-        )
+        known, scaled = self._words, partial(plan.on_scale, own=self._words, known=counts)
+        sides = ((scaled(own), [map(scaled, groups) for groups in others]) for own, others in asked.scored)
+        query = words.sum_of(known.best_of(own, others) for own, others in sides)
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []

@@ -10,7 +10,7 @@ from typing import Any
 from bench.stores import decisions
 from filemem import query
 from filemem.changes import ADDED, Change, Entry, blob_id
-from filemem.index import Doc, Index, document, embedder
+from filemem.index import Doc, Index, document, embedder, said_instead
 from filemem.memory.source import Together
 
 NOW = 1_760_000_000_000
@@ -46,15 +46,18 @@ def test_several_indexes_find_what_one_index_of_all_finds(tmp_path: Path) -> Non
     several = [built(tmp_path / key, {p: doc for p, doc in docs.items() if p[0] == key}) for key in keys]
     finders: Any = [Finder(key, index) for key, index in zip(keys, several, strict=True)]
     together = Together(dict.fromkeys(keys, finders[0]), finders, None)  # type: ignore[arg-type]  # no store is needed
-    random, shares, same = Random(5), [], []
+    random, shares, same, widened = Random(5), [], [], 0
     for _ in range(40):
         words = random.choice(list(docs.values())).title.split()
         terms, wanted = query.parse(" ".join(random.sample(words, min(4, len(words)))), NOW)
+        terms = terms._replace(alike=said_instead(terms.words))
+        widened += bool(terms.alike)
         best = [
             [hit.id.rpartition(" ")[2] for hit in query.score(found.candidates, now=NOW, whole=found.whole)[:10]]
             for found in (one.candidates(terms, wanted, 50), together.nominate(terms, wanted, 50, "hybrid"))
         ]
         shares.append(len({*best[0]} & {*best[1]}) / len(best[0]))
         same.append(best[0][0] == best[1][0])
+    assert widened > 10
     assert mean(shares) >= 0.95
     assert mean(same) >= 0.95
