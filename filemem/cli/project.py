@@ -121,14 +121,20 @@ def perform(
 
 
 def search(
-    project: Project, as_json: bool, options: Mapping[str, Any], *, every: bool, explain: bool, oneline: bool
+    project: Project,
+    as_json: bool,
+    options: Mapping[str, Any],
+    *,
+    every: bool,
+    oneline: bool = False,
+    explain: bool = False,
 ) -> None:
-    """Search; `every`: whether to show hits that are far behind the best, `explain`: how each score came about."""
+    """Search; `every`: show weak hits too; `explain`: show how each score came about."""
     how: dict[str, Any] = {"every": every}
     if explain:
         from filemem.cli.explain import explained
 
-        how["explain"] = partial(explained, mode=options.get("mode", "hybrid"))
+        how["explain"] = partial(explained, mode=options.get("mode") or "hybrid")
     shape = one_line if oneline else partial(show.search, **how)
     perform("search", project, as_json, {**options, "detail": True}, shape)
 

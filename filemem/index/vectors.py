@@ -146,13 +146,10 @@ def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     kinds: dict[str, np.dtype[Any]] = {"I8": np.dtype(np.int8), "F16": np.dtype(np.float16)}
     with path.open("rb") as file:
         begin = 8 + int.from_bytes(file.read(8), "little")
-        about = json.loads(file.read(begin - 8))
-        found = (about[name] for name in names)
-        return [_part(file, kinds[one["dtype"]], begin + one["data_offsets"][0], tuple(one["shape"])) for one in found]
-
-
-def _part(file: BinaryIO, kind: np.dtype[Any], begin: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    return np.asarray(np.memmap(file, kind, "r", begin, shape))
+        known = json.loads(file.read(begin - 8))
+        found = map(known.get, names)
+        about = [(kinds[one["dtype"]], begin + one["data_offsets"][0], tuple(one["shape"])) for one in found]
+        return [np.asarray(np.memmap(file, kind, "r", at, shape)) for kind, at, shape in about]
 
 
 def configured(folder: Path) -> Table:
@@ -270,7 +267,7 @@ def _mapped(file: BinaryIO) -> npt.NDArray[Any]:
     np.lib.format.read_magic(file)
     shape, _, kind = np.lib.format.read_array_header_1_0(file)
     begin, size = file.tell(), kind.itemsize * math.prod(shape)
-    found = _part(file, kind, begin, shape) if size else np.zeros(shape, kind)
+    found = np.asarray(np.memmap(file, kind, "r", begin, shape)) if size else np.zeros(shape, kind)
     file.seek(begin + size)
     return found
 

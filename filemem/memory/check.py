@@ -20,19 +20,17 @@ from typing import NamedTuple
 
 from filemem import secrets
 from filemem.chain.compare import eased
-from filemem.changes import blob_id
 from filemem.errors import NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import SYNONYMS, Store, malformed
-from filemem.record import Parsed, Problem, adr_number, format_time, lines, lint, parse
-from filemem.record.identity import TYPE_OF_FOLDER
+from filemem.record import TYPES, Parsed, Problem, adr_number, format_time, lines, lint, parse
 from filemem.record.lines import hidden_characters, named
 from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
-_SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the like of what is saved
+_SAVED = tuple(f"{kind}s/2025/01/a.md" for kind in TYPES)  # the like of what is saved
 
 
 class Finding(NamedTuple):
@@ -53,7 +51,8 @@ class Verdicts:
 
     def __init__(self, store: Store) -> None:
         rules = (Path(str(one.__file__)).read_bytes() for one in (secrets, lint, lines))
-        self._file, self._rules = store.repo.private / "clean.json", blob_id(b"".join(rules))
+        self._file, self._name = store.repo.private / "clean.json", store.repo.blob_id
+        self._rules = self._name(b"".join(rules))
         self._known, self._clean = frozenset[str](), set[str]()
         with suppress(OSError, ValueError, LookupError, TypeError):  # gone, or torn
             kept = json.loads(self._file.read_bytes())
@@ -61,7 +60,7 @@ class Verdicts:
 
     def read(self, data: bytes, path: str) -> Parsed:
         """Read a record and say all that is wrong with it alone."""
-        parsed, name = parse(data, path), blob_id(data)
+        parsed, name = parse(data, path), self._name(data)
         found = () if name in self._known else tuple(lint.in_text(path, data, parsed.record))
         if not found:
             self._clean.add(name)

@@ -164,7 +164,7 @@ def _marked(snippet: Snippet) -> str:
 def at(memory: Memory, arguments: Arguments) -> Answer:
     """What held at a date or commit, as `filemem topics --at` lists it."""
     past = memory.at(arguments["when"])
-    live = sorted({head for topic in past.topics() for head in topic.heads})
+    live = sorted(one.node.id for one in past.overview().rows if one.live and one.node.type == DECISION)
     return {"when": past.moment.at, "commit": past.moment.id, "live": live}
 
 

@@ -30,6 +30,8 @@ TITLES = """[...document.querySelectorAll('.mark')].map(mark => {
           box: text && [box.left, box.top, box.right, box.bottom]}}).filter(Boolean)"""
 VIOLATIONS = """axe.run(document, {resultTypes: ['violations']}).then(result =>
   result.violations.map(each => [each.id, each.nodes.slice(0, 3).map(node => node.html.slice(0, 120))]))"""
+SAVED = """new Promise(done => { const make = URL.createObjectURL;
+  URL.createObjectURL = blob => { blob.text().then(done); return make(blob) }; Timeline.save() })"""
 SMALL = """[...document.querySelectorAll('button, a, select, input:not([type=radio])')]
   .filter(each => each.checkVisibility() && each.getBoundingClientRect().height < 43.5)
   .map(each => each.outerHTML.slice(0, 90))"""
@@ -76,6 +78,9 @@ def test_titles_are_readable_and_nothing_leaves_the_host(page: Page, server: Ser
     boxes = [each["box"] for each in titles if each["box"]]
     for i, (left, top, right, bottom) in enumerate(boxes):
         assert not [b for b in boxes[:i] if left < b[2] and b[0] < right and top < b[3] and b[1] < bottom]
+    saved = page.js(SAVED)
+    assert saved.count("<text") > 200
+    assert "var(" not in saved
     for view in VIEWS:
         show_named(page, server, view)
     assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {f"127.0.0.1:{server.port}"}
@@ -255,3 +260,19 @@ def test_hostile_records_change_nothing_but_their_own_text(browser: Browser, tmp
         assert page.js("document.querySelector('#legend').getBoundingClientRect().height") < 60
         assert page.wrong == []
         assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {f"127.0.0.1:{server.port}"}
+
+
+@pytest.mark.long
+def test_the_site_opens_by_a_double_click(browser: Browser, server: Server, tmp_path: Path) -> None:
+    """From file:// the written site searches, opens a record whole, and asks for nothing elsewhere."""
+    run(server.folder, "site", str(tmp_path / "site"))
+    page = browser.page()
+    page.open((tmp_path / "site" / "index.html").as_uri())
+    page.key("/")
+    page.write("sessions in cookies")
+    page.wait("document.querySelector('#hits .hit-title')?.textContent.includes('signed cookies')")
+    page.key("Enter")
+    page.there("#panel .commits")
+    page.there("#panel .command .copy")
+    assert page.wrong == []
+    assert not [url for url in page.asked if not url.startswith(("file:", "about:", "data:"))]

@@ -79,7 +79,10 @@ const App = (() => {
       const lost = [...past.live].filter((id) => !Data.get(id)).length;
       return `${past.live.size} held on ${State.day(past.when)}${lost ? `, ${lost} of them forgotten since` : ""}`;
     }
-    if (Data.marks) return Data.marks.size ? `${Data.marks.size} differ` : "This branch changes no record.";
+    if (Data.marks) {
+      const words = Object.entries(Object.groupBy([...Data.marks.values()], (word) => word));
+      return words.map(([word, each]) => `${each.length} ${word}`).join(", ") || "This branch changes no record.";
+    }
     const what = facts.degraded ? ` · ${facts.degraded}` : "";
     const all = there.length.toLocaleString("en");
     return (n === there.length ? `${all} decisions` : `${n.toLocaleString("en")} of ${all} decisions`) + what;

@@ -40,6 +40,7 @@ const Search = (() => {
       matches = new Set([...matches, ...hits.map((hit) => hit.id)]);
       App.refresh("matches");
       drop();
+      if (State.now.view === "time" && hits.length) Timeline.nearest(hits.map((hit) => hit.id));
     } catch (error) {
       if (error.name !== "AbortError") App.tell(error);
     }

@@ -288,6 +288,14 @@ const Timeline = (() => {
     if (focus) nodes.get(id)?.focus({ preventScroll: true });
   }
 
+  /** Bring the first of these into sight, unless one of them is. */
+  function nearest(ids) {
+    const { scrollTop, clientHeight } = board();
+    const seen = ids.some((id) => places.get(id)?.y > scrollTop && places.get(id)?.y < scrollTop + clientHeight - AXIS);
+    const first = ids.find((id) => places.has(id));
+    if (!seen && first) reveal(first);
+  }
+
   /** The decision one step away: in the lane by time, or in the next lane with something shown. */
   function next(id, key) {
     const visible = (lane) => [...lane.packed.marks, ...lane.packed.dots].map((mark) => mark.row).filter((row) => App.shown(row) && Data.there(row)).sort((a, b) => a.t - b.t || (a.id < b.id ? -1 : 1));
@@ -392,21 +400,31 @@ const Timeline = (() => {
     $("lanes").addEventListener("pointerleave", () => (tip.hidden = true));
   }
 
-  /** The picture as a file: styles and colours inside, as it is seen, every lane drawn. */
+  /* What each element looks like, as attributes: a picture that any program draws, without this page's style sheet. */
+  const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "fill-rule", "opacity", "font-size", "font-weight", "font-style", "display"];
+  const USUAL = { stroke: "none", "stroke-width": "1px", "stroke-dasharray": "none", "stroke-linecap": "butt", "fill-rule": "nonzero", opacity: "1", "font-weight": "400", "font-style": "normal", display: "inline" };
+  function dressed(original) {
+    const copy = original.cloneNode(true);
+    const copies = copy.querySelectorAll("*");
+    original.querySelectorAll("*").forEach((node, i) => {
+      const style = getComputedStyle(node);
+      for (const name of ["class", "tabindex", "role", "aria-label", "aria-pressed"]) copies[i].removeAttribute(name);
+      for (const name of LOOKS) {
+        const value = style.getPropertyValue(name);
+        if (value !== USUAL[name] && (node.tagName === "text" || !name.startsWith("font"))) copies[i].setAttribute(name, value.replace("context-stroke", "gray"));
+      }
+    });
+    return copy;
+  }
+
+  /** The picture as a file: every lane, as it is seen. */
   function save() {
     lanes.forEach((lane, index) => drawn.has(index) || drawn.set(index, laneLayer.appendChild(drawLane(lane, index))));
-    const probe = document.body.appendChild(h("i"));
-    const plain = (text) => text.replace(/var\(--([a-z-]+)\)/g, (_, name) => {
-      probe.style.color = `var(--${name})`;
-      return getComputedStyle(probe).color;
-    });
-    const wanted = /\.(lane|band|rule|grid|tick|mark|glyph|title|pill|link|arrow|bar|k-|m-|asof|name|sub|links|density)/;
-    const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).filter((rule) => wanted.test(rule.selectorText || "")).map((rule) => rule.cssText).join("\n");
-    const copy = svg.cloneNode(true);
-    copy.setAttribute("y", AXIS);
-    const out = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: height + AXIS + 8, "font-family": getComputedStyle(document.body).fontFamily },
-      s("style", {}, plain(rules)), s("rect", { width: "100%", height: "100%", fill: plain("var(--bg)") }), $("axis-picture").firstChild.cloneNode(true), copy);
-    probe.remove();
+    const style = getComputedStyle(document.body);
+    const lower = dressed(svg);
+    lower.setAttribute("y", AXIS);
+    const out = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: height + AXIS + 8, "font-family": style.fontFamily },
+      s("rect", { width: "100%", height: "100%", fill: style.backgroundColor }), dressed($("axis-picture").firstChild), lower);
     const blob = new Blob([new XMLSerializer().serializeToString(out)], { type: "image/svg+xml" });
     const link = h("a", { href: URL.createObjectURL(blob), download: `${Data.facts.name || "decisions"}.svg` });
     link.click();
@@ -415,7 +433,7 @@ const Timeline = (() => {
   }
 
   return {
-    start, layout, paint, reveal, next, zoom, show, save, moveAsOf, stack, label, windowOf,
+    start, layout, paint, reveal, nearest, next, zoom, show, save, moveAsOf, stack, label, windowOf,
     get lanes() { return lanes; },
     place: (id) => places.get(id),
   };
