@@ -15,13 +15,14 @@ from pathlib import Path
 
 import click
 
-from bench import governing, indexing, locks, past, saving, searching, starting
+from bench import governing, indexing, locks, past, saving, scale, searching, starting
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
 from bench.table import ONCE, TARGETS, Line, as_object, as_text, in_order
 
 SIZES = (100, 1_000, 10_000)
 HUGE = 100_000
+LARGE = frozenset({"search-large", "build-large", "idle", "folders", "split"})
 ENTRIES = (1_000, 10_000, 100_000)  # of the user's index
 
 
@@ -58,6 +59,8 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         *(Group(frozenset({"held"}), partial(locks.measure_held, surroundings, size)) for size in ENTRIES),
         Group(frozenset({"table"}), partial(locks.measure_table, surroundings)),
         Group(frozenset({"history", "as-of", "as-of-again", "diff"}), partial(past.measure, surroundings, largest)),
+        Group(frozenset({"workspace", "workspace-cpu"}), partial(scale.measure_workspace, stores, largest)),
+        *(Group(LARGE, partial(scale.measure_large, stores, size // scale.TENTH, size)) for size in more),
         *(
             Group(frozenset({"reindex", "catch-up"}), partial(indexing.measure, stores, size))
             for size in [largest, *more]
@@ -78,7 +81,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str) -> list[int
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--sizes", callback=_sizes, default=",".join(map(str, SIZES)), show_default=True, help="Records.")
 @click.option("--only", type=click.Choice(list(TARGETS)), multiple=True, help="Only this row; may be repeated.")
-@click.option("--huge", is_flag=True, help=f"Search and catch-up at {HUGE:,} records too.")
+@click.option("--huge", is_flag=True, help=f"At {HUGE:,} records too, where that matters.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write what was seen to this file too.")
 def main(sizes: list[int], only: tuple[str, ...], huge: bool, json_file: Path | None) -> None:
     """Measure filemem beside what it is compared with, and print the table.

@@ -95,6 +95,15 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "as-of": Target("first search at a commit", "cat-file --batch and parsing", "x", 5),
         "as-of-again": Target("search at the same commit again", "live search", "x", 1.2),
         "diff": Target("memory diff of a branch", "git diff --raw, reading and parsing", "x", 3),
+        "workspace": Target(
+            "top 10 of 20 stores asked as one", "one store of all, the share in common", "", 0.95, 0.98, True
+        ),
+        "workspace-cpu": Target("search of 20 stores, processor time", "one store of all", "x", 3, 1.5),
+        "idle": Target("idle server, share of a core", "", "%", 3, 1),
+        "search-large": Target("search, processor time, p50", "at a tenth of the records", "x", 2, FLAT),
+        "build-large": Target("first build, processor time", "ten at a tenth of the records", "x", 1.5, 1),
+        "folders": Target("folder times compared, files by month", "one folder a topic", "x", 0.02, 0.01),
+        "split": Target("one entry into a split Git index", "the same, not split", "x", 0.4),
         "tail-save": Target("save, p95", "its own p50", "x", 3, 2),
         "tail-search": Target("warm search, p95", "its own p50", "x", 3, 2),
     }

@@ -80,6 +80,24 @@ def personal_folder() -> Path:
     return user_folder("data", os.environ) / "personal"
 
 
+def workspace() -> tuple[Path, ...]:
+    """The repositories that the user registered to be asked together; no repository's own settings name another one."""
+    try:
+        lines = os.fsdecode((user_folder("config", os.environ) / "workspace").read_bytes()).split("\n")
+    except OSError:
+        return ()
+    return tuple(Path(line) for line in lines if line.startswith("/"))
+
+
+def register(folders: Iterable[Path]) -> None:
+    """Let these be the registered repositories: the file `workspace` has one a line."""
+    file = user_folder("config", os.environ) / "workspace"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"workspace.{os.getpid()}.tmp")
+    new.write_bytes(b"".join(os.fsencode(folder) + b"\n" for folder in sorted(set(folders))))
+    new.replace(file)
+
+
 def own_store(work_tree: Path) -> str:
     """The folder of records in a repository's settings, without the user's; "" if they name none."""
     return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store

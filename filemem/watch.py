@@ -1,9 +1,9 @@
 """Keeps the index up to date while a server runs. The only importer of watchfiles.
 
 The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So a
-hint is applied at once, and folder times are compared every TICK. A full look comes after a large batch or when HEAD
-moved, else no more often than PACE times its own duration. Calls come first: a look without an event waits until a
-second has passed without a call.
+hint is applied at once, and a full look comes after a large batch or when HEAD moved. Else folder times are compared,
+and every file is looked at, each no more often than every TICK and PACE times its own duration. Calls come first: a
+look without an event waits until a second has passed without a call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Watcher:
         self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
-        self._next_full = 0.0
+        self._next_full = self._next = 0.0
         self._last = time.monotonic()  # when the last look ended
 
     def start(self, after: float = 0) -> None:
@@ -94,7 +94,7 @@ class Watcher:
             now = time.monotonic()
             idle = now - self.memory.keeper.asked
             quiet = idle > QUIET or now - self._last > PATIENCE
-            if batch or quiet:
+            if batch or (quiet and now >= self._next):
                 full = len(batch) > LARGE or (quiet and now >= self._next_full)
                 self._look(full=full, hints=[path for _, path in batch])
             with suppress(FilememError, OSError):  # the next question says what is wrong
@@ -116,7 +116,7 @@ class Watcher:
         if full:
             self._next_full = ended + max(TICK, PACE * (ended - began))
         if full or not hints:
-            self._last = ended
+            self._last, self._next = ended, ended if full else ended + PACE * (ended - began)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -37,6 +37,7 @@ _MODULES = {
     "serve": "serve web site",
     "doctor": "doctor",
     "transfer": "import export",
+    "workspace": "workspace",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""
@@ -92,6 +93,7 @@ Set up and look after:
   status      Show how the memory stands, and what to do
   doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
+  workspace   Register repositories that are asked together
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   site        Write the page and all records as static files

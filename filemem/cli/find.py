@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -31,6 +32,8 @@ _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximu
 @click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded.")
 @click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
 @as_of
+@many("--also", metavar="PATH", help="Ask the memory of the repository at PATH too.")
+@click.option("--workspace", is_flag=True, help="Ask all registered repositories too: filemem workspace.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @as_json
 @pass_project
@@ -47,7 +50,14 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search 'redis -cluster topic:caching is:live'
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
+      filemem search "how do we cache?" --also ../api
     """
+    also, registered = options.pop("also"), options.pop("workspace")
+    if also or registered:
+        from filemem.cli.workspace import join
+
+        project.asks = partial(join, also=[project.here / one for one in also], registered=registered)
+        options["scope"] = "workspace"
     how = {name: options.pop(name) for name in ("explain", "oneline")}
     found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 

@@ -33,9 +33,9 @@ oneline = click.option("--oneline", is_flag=True, help="One line each: short id,
 agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
 
 
-def many(*names: str, help: str) -> Option:  # noqa: A002  click's word
+def many(*names: str, help: str, **more: Any) -> Option:  # noqa: A002  click's word
     """An option that may be repeated; its help says so."""
-    return click.option(*names, multiple=True, help=f"{help} May be repeated.")
+    return click.option(*names, multiple=True, help=f"{help} May be repeated.", **more)
 
 
 def words(*names: str, help: str) -> Option:  # noqa: A002  click's word

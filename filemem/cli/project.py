@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +30,7 @@ class Project:
     def __init__(self, here: Path, store: str | None = None, *, personal: bool = False, stated: bool = True) -> None:
         self.here, self.stated = here, stated  # where the user is; whether -C says so
         self.store, self.personal = store, personal
+        self.asks: Callable[[Memory], object] = lambda _: None  # what is done with the memory before it is asked
 
     @property
     def folder(self) -> Path:
@@ -65,15 +67,19 @@ class Project:
         from filemem.memory import Memory
 
         with Memory.open(self.folder, store=self.store, progress=bar("indexing"), look=look) as memory:
+            self.asks(memory)
             yield memory
 
 
 def bar(work: str) -> Callable[[int, int], None]:
-    """Return a function that shows the progress of some work on many records, on a terminal."""
+    """Return a function that shows on a terminal the progress of some work on many records, its rate and time left."""
+    began = time.monotonic()
 
     def show(done: int, total: int) -> None:
         if total >= _MANY and sys.stderr.isatty():
-            sys.stderr.write(f"\r{work} {done} of {total} records" + "\n" * (done >= total))
+            rate = max(done, 1) / max(time.monotonic() - began, 0.001)
+            left = f"{rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
+            sys.stderr.write(f"\r{work} {done:,} of {total:,} records, {left}\x1b[K" + "\n" * (done >= total))
 
     return show
 

@@ -55,7 +55,7 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import personal
+    from filemem.cli import personal, workspace
     from filemem.dialects.tool import profile as offered
 
     if profile == "powermem":
@@ -70,7 +70,8 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     if sys.stdin.isatty():
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
-    opener, offer = personal.opener(project, _opener(project), user), offered(profile, prefix)
+    opener = personal.opener(project, _opener(project), user)
+    offer = workspace.offered(project, offered(profile, prefix))
     beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
     server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
 
@@ -160,13 +161,14 @@ def web(
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
     from filemem import VERSION, config
+    from filemem.cli import workspace
     from filemem.dialects.tool import profile as offered
     from filemem.repo import Repo
     from filemem.server import http
     from filemem.web.site import Site
 
     Repo.discover(project.folder).close()  # without one it does not start
-    offer, stated = offered(profile, prefix), config.web()
+    offer, stated = workspace.offered(project, offered(profile, prefix)), config.web()
     site = Site(stated)
     if phone and (token or names):
         raise BadInput("--phone has an address and a token of its own", "leave out --token and --name", field="phone")
@@ -232,6 +234,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
     """Return the function that opens the memory and its watcher at the first call."""
 
     def opened() -> Memory:
+        from filemem.cli import workspace
         from filemem.memory import Memory
         from filemem.watch import Watcher
 
@@ -244,6 +247,8 @@ def _opener(project: Project) -> Callable[[], Memory]:
             watcher.start()
             watcher.looked.wait(PATIENCE)
         memory.closing.append(watcher.stop)
+        if workspace.takes_part(project):
+            workspace.join(memory)
         return memory
 
     return opened

@@ -210,8 +210,9 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     state = (styled(about, "dim"), _outcome(hit, reason), *_standing(hit, shown, "superseded_by"))
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
     day, short = (hit.get("created") or by.get("date", ""))[:10], hit["id"].rpartition("_")[2]
-    foot = "  ".join(filter(None, (f"    {short}", day, _who(by)))) + "  "
-    path, room = hit["path"], max(_LEAST, _width() - len(foot))
+    foot = "  ".join(filter(None, (f"    {short}", day, _who(by), hit.get("commit", "")[:10]))) + "  "
+    path = "/".join(filter(None, (hit.get("repository"), hit["path"])))
+    room = max(_LEAST, _width() - len(foot))
     path = f"…{path[1 - room :]}" if sys.stdout.isatty() and len(path) > room else path
     more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
     head = "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BUDGET, LIMIT = 4_000, 10  # characters of an answer at the default limit, and that limit
 _BRIEF = """
     id type kind topic title created holds status outcome superseded_by proposed heads note already_rejected evidence
-    drift reasons more hidden session branch path decision text
+    drift reasons more hidden session branch repository commit path decision text
 """.split()  # noqa: SIM905  what a search shows of a result unless detail is asked for, in this order
 _USUAL = {"status": "accepted", "outcome": "pending", "topic": "", "superseded_by": []}
 _LEAST = 60  # characters of the text of a result
@@ -33,10 +33,11 @@ _WHOLE = 160  # characters of a decision that is shown as the title, where that 
 def _asked(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer]:
     """The memory that is asked (of which scope, and as it was when), the other arguments, and how the answer begins."""
     given = dict(arguments)
-    if given.pop("scope", "") == "personal":
-        if memory.personal is None:
-            raise BadInput("the personal memory is not served here", "filemem --personal search", field="scope")
-        memory = memory.personal()
+    if (scope := given.pop("scope", "project")) != "project":
+        opened = memory.personal if scope == "personal" else memory.workspace
+        if opened is None:
+            raise BadInput(f"the {scope} memory is not served here", f"filemem --{scope} search", field="scope")
+        memory = opened()  # type: ignore[assignment]  # it refuses what it does not have
     at = given.pop("at", None)
     past = None if at is None else memory.at(at)
     return past or memory, given, {"success": True, **({"at": present.moment(past.moment)} if past else {})}  # type: ignore[return-value]
@@ -109,7 +110,7 @@ def _brief(result: Answer, named: Mapping[str, str]) -> Answer:
         shown.pop("heads", None)
     for name in {"superseded_by", "proposed"} & shown.keys():
         shown[name] = [{"id": one, "title": named.get(one, "")} for one in shown[name]]
-    if "superseded_by" in shown:
+    if "superseded_by" in shown and "repository" not in shown:
         del shown["path"]  # who goes on reads what replaced it
     decision = shown.get("decision", "")
     if len(decision) <= _WHOLE and decision.startswith(shown["title"].removesuffix("…")):

@@ -41,7 +41,7 @@ _BODY = (
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
 _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
-_FOUND = f"{_HEAD} score holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
+_FOUND = f"{_HEAD} repository? commit? score holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -147,6 +147,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
     "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],
     "related": lambda hit: [{"id": e.target, "edge": e.kind, "edge_reason": e.reason} for e in hit.related],
+    "commit": lambda hit: hit.provenance.commit if hit.repository else "",
     "related_to": lambda hit: hit.related[0].target if hit.related else None,
     "edge_reason": lambda hit: hit.related[0].reason if hit.related else None,
 }
@@ -255,6 +256,7 @@ def _note(value: Hit, edited: bool) -> str:
     """Everything that limits a record, in one note: its status, conflicts, uncommitted changes."""
     record = value.record
     notes = [_STATUS.get(record.status, "") if record.type == DECISION else "", value.vacancy]
+    notes += ["quoted from another repository"] * value.quoted
     notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (len(value.heads) > 1)
     notes += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
     notes += ["replaces a decision that was found"] * value.brought_in

@@ -37,7 +37,7 @@ class PublicMemory:
     A past state (`at`) needs no care: commits contain nothing private.
     """
 
-    personal = None
+    personal = workspace = None
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

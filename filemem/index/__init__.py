@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -20,6 +21,7 @@ from filemem.chain import Node
 from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked, NotFound
 from filemem.index.chains import Around, Catalog
+from filemem.index.counts import Counts, added
 from filemem.index.document import (
     DATABASE,
     GENERATION,
@@ -37,7 +39,9 @@ from filemem.index.document import (
     listed,
     mark,
     read_file,
+    read_times,
     replace_file,
+    write_times,
     writing,
 )
 from filemem.index.embed import Model, ModelUnavailable, embedder
@@ -46,8 +50,8 @@ from filemem.index.plan import said_in, said_instead
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.words import WordsWriter
 
-__all__ = ["Around", "Catalog", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "Row"]
-__all__ += ["document", "embedder", "said_in", "said_instead"]
+__all__ = ["Around", "Catalog", "Counts", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable"]
+__all__ += ["Node", "Row", "added", "document", "embedder", "said_in", "said_instead"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same
@@ -137,12 +141,26 @@ class Index(Search):
         """The notes kept by `note`."""
         return Notes(**(read_file(self.root / "notes.json") or {}))
 
-    def note(self, **news: Any) -> None:
-        """Keep some fields of `Notes`; the others stay."""
+    @property
+    def folders(self) -> dict[str, int]:
+        """The times of folders kept by `note`, in nanoseconds."""
+        return read_times(self.root / "folders")
+
+    def note(self, folders: Mapping[str, int] | None = None, **news: Any) -> None:
+        """Keep the times of folders, and some fields of `Notes`; what is not given stays."""
+        if folders is not None:
+            with writing(self.root):
+                write_times(self.root / "folders", folders)
         before = self.notes
         if (after := before._replace(**news)) != before:
             with writing(self.root):
                 replace_file(self.root / "notes.json", after._asdict())
+
+    @property
+    def stamp(self) -> int:
+        """A number that is another one after any change of what can be found."""
+        state = (self.root, mark(self.root / DATABASE), sorted(listed(self.root / "fresh")))
+        return zlib.crc32(repr(state).encode("utf-8", "surrogateescape"))
 
     def waiting(self) -> tuple[Item, ...]:
         """Return the saves that wait to be folded in, oldest first."""

@@ -191,6 +191,11 @@ class Database:
             self._dead = {row for (row,) in self._ask("SELECT row FROM nodes WHERE live = 0")}
         return self._dead - self._covered | {row.number for row in self._over.values() if row and not row.live}
 
+    def private(self) -> list[int]:
+        """Return the numbers of the records in the folder `private`."""
+        folder = "path >= CAST('private/' AS BLOB) AND path < CAST('private0' AS BLOB)"  # `0` follows `/`
+        return [row for (row,) in self._ask(f"SELECT row FROM nodes WHERE {folder}")]  # noqa: S608 - no value in it
+
     @property
     def last(self) -> int:
         """The largest row number."""

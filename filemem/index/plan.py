@@ -13,6 +13,7 @@ from math import log
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.index.counts import Counts
 from filemem.index.words import (
     EXACT,
     FIELDS,
@@ -41,7 +42,7 @@ AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
 BOTH = AS_WRITTEN + STEMMED  # a word of the query is looked for in both ways, what may be said instead in one
 SHORT = 8  # words that say something, in a query that is widened: a longer one says in its own words what it means
 _LIST = Path(__file__).parents[1] / "query/synonyms.txt"
-_K1 = 1.2  # as Tantivy has it
+_K1, _B = 1.2, 0.75  # as Tantivy has them
 _Group = tuple[Clause, ...]
 _Other = tuple[_Group, ...]  # what may be said instead: of each group one clause must match
 
@@ -67,6 +68,13 @@ class Plan(NamedTuple):
             if own := tuple(left.pop(mark) for mark in dict.fromkeys(marks) if mark in left):
                 found.append((own, others))
         return [*found, (tuple(left.values()), ())]
+
+    @property
+    def clauses(self) -> Iterator[Clause]:
+        """All that may add to the score."""
+        for own, others in self.scored:
+            yield from own
+            yield from (clause for other in others for group in other for clause in group)
 
     def demands(self, known: Words) -> Restriction:
         """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
@@ -155,13 +163,30 @@ def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Itera
 # scores
 
 
-def rarity(clauses: Iterable[Clause], known: Words) -> float:
+def on_scale(clauses: Sequence[Clause], own: Words, known: Counts | None) -> Sequence[Clause]:
+    """Return clauses so weighed that an index, which goes by its `own` counts, scores them by those of `known`, if any.
+
+    What a term is worth is exact; how the length of a text counts is so for one of the index's usual length.
+    """
+
+    def worth(clause: Clause, by: Words | Counts) -> float:
+        length, usual = (each.usual(clause.field, clause.terms) for each in (own, by))
+        long = length / usual if usual and length else 1.0
+        rare = sum(_idf(by.total, by.having(clause.field, term)) for term in clause.terms)
+        return rare / (1 + _K1 * (1 - _B + _B * long))
+
+    return (
+        [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses] if known else clauses
+    )
+
+
+def rarity(clauses: Iterable[Clause], known: Words | Counts) -> float:
     """Return the weight of a word by the rarest of its forms that stands in any text."""
     counts = [known.having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
     return _idf(known.total, min((count for count in counts if count), default=0))
 
 
-def whole(asked: Plan, known: Words) -> float:
+def whole(asked: Plan, known: Words | Counts) -> float:
     """Return the score of a text of usual length that has every word of a plan once."""
     return sum(
         rarity(of, known) * max((one.boost for one in of if one.field == field), default=0.0)
@@ -171,7 +196,7 @@ def whole(asked: Plan, known: Words) -> float:
     )
 
 
-def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words) -> float:
+def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts) -> float:
     """Return about what a document that waits would score in a generation, taken as of usual length."""
 
     def any_of(clauses: _Group) -> float:

@@ -12,6 +12,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,7 @@ from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
+from filemem.index.counts import Counts
 from filemem.index.document import (
     DATABASE,
     TERM_FIELDS,
@@ -168,12 +170,32 @@ class Search:
 
     # one query
 
-    def candidates(
-        self, terms: Terms, wanted: Filter | None = None, depth: int = 100, *, mode: str = "hybrid"
-    ) -> Found:
-        """Return the best `depth` records of so many by words and by meaning; `mode`: hybrid, keyword or vector."""
+    def counts(self, terms: Terms) -> Counts:
+        """Return how many documents hold each form of the words of a query."""
         with self._now():
-            near, degraded, terms = None, self._gap(mode), self._meant(terms)
+            known, clauses = self._words, plan.plan(terms).clauses
+            held = {(one.field, term): known.having(one.field, term) for one in clauses for term in one.terms}
+            usual = {field: known.usual(field, [term for of, term in held if of == field]) for field, _ in held}
+            return Counts(
+                known.total, held, {field: (known.total, known.total * of) for field, of in usual.items() if of}
+            )
+
+    def candidates(
+        self,
+        terms: Terms,
+        wanted: Filter | None = None,
+        depth: int = 100,
+        *,
+        mode: str = "hybrid",
+        counts: Counts | None = None,
+    ) -> Found:
+        """Return the best `depth` records of so many by words and by meaning.
+
+        `mode`: hybrid, keyword or vector; `counts` of several indexes make the scores of each comparable.
+        """
+        with self._now():
+            near, degraded, known = None, self._gap(mode), counts or self._words
+            terms = self._meant(terms, known)
             if mode != "keyword" and terms.text.strip():
                 try:
                     near = self._ranking(terms)
@@ -181,9 +203,10 @@ class Search:
                     degraded = f"{error.told}; only words were searched"
             every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
             asked = plan.plan(terms, near.table.telling(every) if near else None)
-            found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
+            by_words = mode != "vector" or near is None
+            found = self._sealed_ones(asked, wanted or Filter(), depth, near, counts, by_words=by_words)
             for row in self._allowed(wanted or Filter(), asked):
-                score = plan.bm25(asked, self._tokens[row.number], self._words)
+                score = plan.bm25(asked, self._tokens[row.number], known)
                 if near or score > 0:
                     found[row.number] = score
             rows = self._db.rows("row", found)
@@ -191,17 +214,17 @@ class Search:
             parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
             made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
             if near and asked.words:  # how well each is met, if only by a word of like meaning
-                told = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
+                told = {typed: plan.rarity(of, known) ** 0.5 for typed, of in asked.words}
                 met = near.wording([key(one.blob) for one in made], told, terms.alike)
                 made = [one._replace(wording=met.get(key(one.blob))) for one in made]
-            return Found(tuple(made), degraded, plan.whole(asked, self._words))
+            return Found(tuple(made), degraded, plan.whole(asked, known))
 
-    def _meant(self, terms: Terms) -> Terms:
+    def _meant(self, terms: Terms, known: Words | Counts) -> Terms:
         """A query without what may be said instead where it is one word that a few records hold: that is meant."""
         if not (terms.alike and terms.is_word):
             return terms
         own = [one for _, clauses in plan.plan(terms).words for one in clauses]
-        held = max((self._words.having(one.field, one.terms[0]) for one in own), default=0)
+        held = max((known.having(one.field, one.terms[0]) for one in own), default=0)
         held += sum(any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values())
         return terms._replace(alike=()) if 0 < held <= FEW else terms
 
@@ -224,10 +247,12 @@ class Search:
         return None
 
     def _sealed_ones(
-        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
+        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, counts: Counts | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known, query = self._words, words.sum_of(self._words.best_of(*one) for one in asked.scored)
+        known, scaled = self._words, partial(plan.on_scale, own=self._words, known=counts)
+        sides = ((scaled(own), [map(scaled, groups) for groups in others]) for own, others in asked.scored)
+        query = words.sum_of(known.best_of(own, others) for own, others in sides)
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []
@@ -332,6 +357,8 @@ class Search:
             limits.append((MUST, known.between(wanted.since, wanted.until)))
         if wanted.live and (dead := self._db.dead()):
             limits.append((MUST_NOT, known.one_of(words.ROW, dead)))
+        if wanted.shared and (private := self._db.private()):
+            limits.append((MUST_NOT, known.one_of(words.ROW, private)))
         return limits
 
     def _not_hidden(self) -> Restriction:
@@ -347,6 +374,7 @@ class Search:
             for row in self._db.rows("row", self._docs)
             if row.shown
             and (row.live or not wanted.live)
+            and not (wanted.shared and row.written.path.startswith("private/"))
             and matches(plain, self._docs[row.number].terms, row.written.created)
             and plan.admits(asked, self._tokens[row.number])
         ]

@@ -171,6 +171,7 @@ class Words:
             self._searcher, self._schema = opened.searcher(), opened.schema
         self.total: int = self._searcher.num_docs
         self._having: dict[tuple[str, str], int] = {}  # of the terms asked for lately
+        self._usual: dict[str, float] = {}  # by field
 
     def having(self, field: str, term: str) -> int:
         """Return how many documents hold a term, removed ones that are not merged away included."""
@@ -181,6 +182,20 @@ class Words:
             with border():
                 found = self._having[field, term] = self._searcher.doc_freq(field, term)
         return found
+
+    def usual(self, field: str, terms: Iterable[str]) -> float:
+        """Return how many tokens a document has in a text field, on average; 0 if no document has one of the terms.
+
+        The library says so only where it explains a score, of any document that it found.
+        """
+        term = next((one for one in terms if self.having(field, one)), None)
+        if field not in self._usual and term is not None:
+            query = Query.term_query(self._schema, field, term, "freq")
+            found = self.search(query, 1)
+            told = query.explain(self._searcher, found[0][1]).to_json() if found else ""
+            stated = re.search(r'"value": ([\d.e+-]+),\s*"description": "avgdl', told)
+            self._usual[field] = float(stated[1]) if stated else 0.0
+        return self._usual.get(field, 0.0)
 
     def one_of(self, field: str, values: Iterable[str | int]) -> Query:
         """Return a query for documents with any of the exact values, without any score."""

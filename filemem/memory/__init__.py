@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Overview
     from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
+    from filemem.memory.source import Source
     from filemem.memory.sync import Synced
     from filemem.memory.timeline import Topics
     from filemem.memory.why import Why
+    from filemem.memory.workspace import Workspace
 else:
     verbs = sys.modules[__name__]  # by `__getattr__`
 
@@ -60,6 +62,7 @@ class Memory:
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
         self._past: PastMemory | None = None  # the one opened last
         self.personal: Callable[[], Memory] | None = None  # opens the user's personal memory, where that may be asked
+        self.workspace: Callable[[], Workspace] | None = None  # this one with those of other repositories, likewise
         self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
 
     @classmethod
@@ -150,6 +153,7 @@ class Memory:
         mode: str = "hybrid",
         recency: bool = True,
         detail: bool = True,
+        among: Source | None = None,
         **restrictions: Any,
     ) -> Results:
         """Find records, best first; without a query the newest first. Arguments as for `search.search`."""
@@ -161,7 +165,7 @@ class Memory:
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
-        found = self.keeper.read(lambda store: verbs.search.search(store, words, given, **how))
+        found = self.keeper.read(lambda store: verbs.search.search(among or store, words, given, **how))
         if restrictions.get("path"):
             found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), *found.degraded.split("; "))))

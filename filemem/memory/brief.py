@@ -253,7 +253,7 @@ def _fitted(lines: Iterable[Line], heads: Mapping[str, str], govern: int, room: 
 def _facts(store: Store) -> Iterator[Catalog]:
     """The records as the index knows them, with the files that changed since."""
     with store.index.facts() as facts:
-        folders, news = store.index.notes.folders, list[changes.Change]()
+        folders, news = store.index.folders, list[changes.Change]()
         written = store.files.changed_folders(folders) if facts.last > FEW and folders else None
         if written is None or written:
             known = facts.manifest()

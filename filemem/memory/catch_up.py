@@ -52,7 +52,7 @@ def catch_up(
     `fold` folds waiting saves in at once; else they wait until there are many or, in a server, until they are old: a
     command would load the model for them. `anew` rebuilds the index; the old one answers until the switch.
     """
-    index, was, known = store.index, store.index.notes, {} if anew else store.index.notes.folders
+    index, was, known = store.index, store.index.notes, {} if anew else store.index.folders
     written = store.files.changed_folders(known)
     now: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
     moved, hidden = not knows_head(store), was.forgotten != now["forgotten"]
@@ -220,15 +220,16 @@ class Keeper:
 
     def _is_due(self, looks: bool) -> bool:
         """Whether to look before a question: if HEAD was moved, or if no watcher looks."""
-        index, known = self.store.index, self.store.index.notes.folders
+        index = self.store.index
         if self.store.tip != "HEAD" or not (looks or index.notes.looked):  # a past does not move; a watcher builds
             return False
         if not knows_head(self.store):
             return True
-        if index.notes.looked and not known and self.store.absent:  # nothing to look at: a server may hold the lock
+        known = self.store.index.folders
+        if not looks or (index.notes.looked and not known and self.store.absent):  # there is nothing to look at
             return False
         hidden = index.notes.forgotten != _forgotten(self.store)
-        return looks and (not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store))
+        return not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store)
 
     def read(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer a question that needs a store, after a look if one is due."""

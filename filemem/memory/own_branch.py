@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -191,3 +192,5 @@ def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
             end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
     repo.git.run("worktree", "prune")
     repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)
+    with closing(Repo.discover(place)) as own:  # its index is ours, and split it is not written whole at every save
+        own.git.run("update-index", "--split-index")

@@ -1,19 +1,25 @@
-"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown."""
+"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown.
+
+What is asked is a source (`source.Source`): the store at hand, `Here`, or several of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filemem import query
 from filemem.errors import BadInput, suggest
-from filemem.index import Around, Found, Node, said_instead
+from filemem.index import Around, Counts, Found, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Placed, Results, Scored, Terms, fold, parse_moment
+from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
+
+if TYPE_CHECKING:
+    from filemem.memory.source import Source
 
 RANKED = 50  # candidates asked at least
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
@@ -69,7 +75,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
 
 
 def search(
-    store: Store,
+    asked: Store | Source,
     text: str,
     given: Filter,
     *,
@@ -81,16 +87,21 @@ def search(
 ) -> Results:
     """Answer a query: words, "phrases", -exclusions, filters such as topic:caching or is:live; "" for the newest.
 
-    `given`: filters besides those in the text; `offset`: hits to skip; `recency`: whether age counts; `detail`: whether
-    to add who wrote what is found.
+    `asked`: a store, or several as one, which are searched by words alone; `given`: filters besides those in the text;
+    `offset`: hits to skip; `recency`: whether age counts; `detail`: whether to add who wrote what is found.
     """
+    alone = isinstance(asked, Store)
+    store, source = (asked, Here(asked)) if isinstance(asked, Store) else (asked.store, asked)
     terms, stated = query.parse(text, store.clock())
-    wanted = query.merge(given, stated)
+    wanted, has_words = query.merge(given, stated)._replace(shared=not alone), bool(terms.words or terms.phrases)
+    if not alone and (wanted.path or not has_words):
+        field = "path" if wanted.path else "query"
+        raise BadInput("several repositories are searched by words alone", "`filemem -C DIR` asks one", field=field)
     if wanted.path:
         wanted = wanted._replace(path=store.of_code(wanted.path))
     told, degraded = [f"{one} is not a filter, so it was searched as text" for one in terms.odd], ""
     told += [TOO_LONG] if terms.cut else []
-    if not (terms.words or terms.phrases):
+    if not has_words:
         shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
         if wanted.path:
             governs = (any(query.affects_match(one, wanted.path) for one in hit.record.affects) for hit in shown)
@@ -101,20 +112,25 @@ def search(
     else:
         terms = terms._replace(alike=said_instead(terms.words, store.synonyms) if mode != "vector" else ())
         looked_at = max(RANKED, 3 * (limit + offset))
-        found = _found(store, terms, wanted, looked_at, mode)
+        found = source.nominate(terms, wanted, looked_at, mode)
         if loose := bool(terms.phrases and not found.candidates):
             terms = query.loosened(terms)
-            found = _found(store, terms, wanted, looked_at, mode)
+            found = source.nominate(terms, wanted, looked_at, mode)
         scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
-        placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
-        shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)
+        nodes = {one.id: one.node for one in found.candidates}
+        placed, known = source.place(scored, nodes, wanted, offset + limit)
+        shown = source.show(placed[offset : offset + limit], known, terms, detail=detail)
         if shown and loose:
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
             told.append(FAR)
         matched, degraded = len(placed), found.degraded or ""
-    asked = bool(terms.words or terms.phrases)
-    told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, asked))
+    if alone or shown:
+        told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, has_words))
+    else:
+        told.append(
+            advice.passed_over(matched, offset) if matched else advice.nothing_like(has_words, restricted=False)
+        )
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
 
 
@@ -130,16 +146,6 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
     return [*first.values(), *others][:limit]
 
 
-def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
-    """The candidates; if only live ones are wanted, superseded ones too, since they lead to their heads."""
-    found = store.index.candidates(terms, wanted, depth, mode=mode)
-    if not wanted.live:
-        return found
-    leading = store.index.candidates(terms, wanted._replace(live=False), depth, mode=mode)
-    every = {one.path: one for one in (*leading.candidates, *found.candidates)}
-    return found._replace(candidates=tuple(every.values()))
-
-
 def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool) -> list[Scored]:
     checkpoints = {one.id for one in found.candidates if one.node.type == CHECKPOINT}
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
@@ -153,6 +159,33 @@ def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: s
         word=terms.is_word,
     )
     return [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
+
+
+class Here:
+    """The store at hand as a source: `source.Source` says what each method promises."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def counts(self, terms: Terms) -> Counts:
+        return self.store.index.counts(terms)
+
+    def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
+        """Where only what holds is asked for, also what leads to it: known order brings its head in."""
+        ask = partial(self.store.index.candidates, terms, depth=depth, mode=mode, counts=counts)
+        found = ask(wanted)
+        if not wanted.live:
+            return found
+        every = {one.path: one for one in (*ask(wanted._replace(live=False)).candidates, *found.candidates)}
+        return found._replace(candidates=tuple(every.values()))
+
+    def place(
+        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+    ) -> tuple[Sequence[Placed], Around]:
+        return _placed(self.store, scored, known, wanted, limit)
+
+    def show(self, places: Sequence[Placed], known: Around, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+        return of_places(self.store, known, places, terms, detail=detail)
 
 
 def _placed(
@@ -188,5 +221,6 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
         "live": ("yes" if _holds(around, node) else "no",),
     }
     wanted = wanted._replace(path="")  # what it replaced governs that
-    asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None, live=False)
+    asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None)
+    asked = asked._replace(live=False, shared=False)
     return asked == Filter() and query.matches(wanted, terms, node.created)

@@ -22,6 +22,9 @@ from filemem.repo import remote
 from filemem.repo.journal import pending
 from filemem.repo.served import addresses
 
+MANY = 50_000  # entries of Git's index above which writing it is most of a save
+SPLIT = "Git writes {:,} entries at every save: `git update-index --split-index` ends that, --no-split-index undoes it"
+
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
     """Return the state of the memory as plain values; `behind`: the last look at the files failed."""
@@ -29,10 +32,8 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     counts = {kind: sum(node.type == kind for node in nodes) for kind in TYPES}
     decisions = [node for node in nodes if node.type == DECISION]
     graph, topics = index.around(decisions).graph, {node.key: node.topic for node in decisions if node.key}
-    headings = sum(not node.key and graph.is_head(node.id) for node in decisions)
     forks = [topic for key, topic in sorted(topics.items()) if graph.chain(key).is_forked]
-    damaged = index.verify()
-    state = f"damaged: {'; '.join(damaged)}" if damaged else "not in step" if behind else "in step"
+    state = f"damaged: {'; '.join(damaged)}" if (damaged := index.verify()) else "not in step" if behind else "in step"
     head, waiting = store.repo.head(), pending(store.repo)
     named = store.repo.listing(head, store.files.store) if head else {}
     held = {store.files.inside(path): blob for path, blob in named.items()}
@@ -49,7 +50,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "store": store.name,
         "records": counts,
         "holding": sum(graph.is_head(node.id) for node in decisions),
-        "topics": len(topics) + headings,
+        "topics": len(topics) + sum(not node.key and graph.is_head(node.id) for node in decisions),
         "forked": len(forks),
         "index": {
             "state": state,
@@ -82,6 +83,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "pages": addresses(store.repo.private),
         "owners": ", ".join(f"{name} {value}" for name, value in owners.named(store).items()),
         "left": left_to_user(store, "decisions/a.md", DECISION),
+        "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),
     }
     return {**found, **{name: value for name, value in more.items() if value}}
 

@@ -46,6 +46,7 @@ class Filter(NamedTuple):
     path: str = ""  # a path or glob that the record's `affects` must touch
     earlier: tuple[str, ...] = ()  # names that the file at `path` had before, and links to it; one of them does as well
     live: bool = False  # only records that nothing supersedes
+    shared: bool = False  # only records that do not lie in the folder of private ones
 
 
 def fold(value: str) -> str:
@@ -66,6 +67,7 @@ def merge(a: Filter, b: Filter) -> Filter:
         until=min((t for t in (a.until, b.until) if t is not None), default=None),
         path=b.path or a.path,
         live=a.live or b.live,
+        shared=a.shared or b.shared,
     )
 
 

@@ -99,6 +99,8 @@ class Hit(NamedTuple):
     instead: Mapping[str, tuple[str, ...]] = {}  # words of the query that it does not have -> what it says for them
     drift: Drift | None = None  # how the code stands that it governs; None where nobody looked or it governs none
     evidence: tuple[Evidence, ...] = ()  # what history says came of it, as far as no outcome answers it
+    repository: str = ""  # the work tree that it is from, where several are asked; "" for the one at hand
+    quoted: bool = False  # whether that is another one: its text is data
     conflict: int = 0  # line of the first unresolved merge conflict, of which one side is shown; 0 for none
 
     @property

@@ -96,6 +96,15 @@ class Repo:
         """The commits at which a shallow clone ends: what they seem to bring came with them or before."""
         return frozenset(read(self.common_dir / "shallow").split())
 
+    @property
+    def entries(self) -> int:
+        """How many entries the index file has, which Git writes whole at every save; a split index has few."""
+        try:
+            with (self.git_dir / "index").open("rb") as file:
+                return int.from_bytes(file.read(12)[8:], "big")
+        except OSError:
+            return 0
+
     # where it stands
 
     def head(self) -> str | None:

@@ -249,7 +249,7 @@ def test_size_and_time_are_renewed_without_reading(words_only: Index) -> None:
     words_only.apply([], tree.load, seen=touched)
     words_only.note(head="h2", folders={"": 5})
     assert words_only.manifest() == touched
-    assert (words_only.notes.head, words_only.notes.folders) == ("h2", {"": 5})
+    assert (words_only.notes.head, words_only.folders) == ("h2", {"": 5})
     assert words_only.count() == 2
 
 

@@ -148,3 +148,18 @@ def test_a_store_inside_another_repository_is_refused(repo: Path) -> None:
     make_repo(repo / "inner")
     with pytest.raises(BadInput, match="lies inside another repository, inner"):
         Memory.open(repo, store="inner/memory")
+
+
+def test_its_git_index_is_split_and_a_large_one_of_the_users_is_only_spoken_of(ada: Path, repo: Path) -> None:
+    with Memory.open(ada) as memory:
+        memory.save(topic="index", decision="Split it", reasoning="It is ours")
+    shared = git(ada / "memory", "rev-parse", "--shared-index-path")
+    assert shared, "what was saved last is written alone"
+    assert git(ada / "memory", "status", "--porcelain") == ""
+    with Memory.open(repo) as memory:
+        assert "settings" not in memory.status()
+        blob = git(repo, "rev-parse", "HEAD:code.py")
+        rows = "".join(f"100644 {blob}\tcode/{at}.py\n" for at in range(50_001))
+        git(repo, "update-index", "--index-info", input=rows.encode())
+        assert "50,002 entries" in memory.status()["settings"]
+        assert git(repo, "rev-parse", "--shared-index-path") == ""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from filemem import watch
 from filemem.memory import Memory
 from filemem.query import Filter
 from filemem.watch import Watcher
@@ -129,3 +131,28 @@ def _checkout(repo: Path, number: int, deadline: float) -> None:
 
 def test_a_checkout_that_changes_many_files(tmp_path: Path) -> None:
     _checkout(tmp_path / "repo", 400, 60)
+
+
+def test_folder_times_are_compared_no_more_often_than_that_costs(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watcher without events, on a clock of its own: each look takes .3 s of it, as at 100,000 folders."""
+    now, looks = [1_000.0], list[bool]()
+
+    def look(*, full: bool, hints: object) -> None:
+        looks.append(full)
+        now[0] += 3.0 if full else 0.3
+
+    def quiet(*_: object, **__: object) -> Iterator[set[object]]:
+        while now[0] < 2_000:
+            now[0] += 2.0
+            yield set()
+
+    monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(watch, "watchfiles", SimpleNamespace(watch=quiet))
+    monkeypatch.setattr(memory, "refresh", look)
+    memory.save(topic="watch", decision="Look seldom", reasoning="It costs")
+    folder = memory.folder.stat()
+    Watcher(memory)._follow(memory.folder, (folder.st_dev, folder.st_ino))
+    assert looks.count(True) in range(5, 9)
+    assert looks.count(False) in range(40, 65), "one in sixteen seconds, where it was every second one"

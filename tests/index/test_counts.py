@@ -1,0 +1,63 @@
+"""Counts that are added up: several indexes find what one index of everything finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from statistics import mean
+from typing import Any
+
+from bench.stores import decisions
+from filemem import query
+from filemem.changes import ADDED, Change, Entry, blob_id
+from filemem.index import Doc, Index, document, embedder, said_instead
+from filemem.memory.source import Together
+
+NOW = 1_760_000_000_000
+STORES = 4
+
+
+def built(folder: Path, docs: dict[str, Doc]) -> Index:
+    index = Index(folder, embedder())
+    index.apply([Change(ADDED, path, Entry(doc.blob, 1, 1)) for path, doc in docs.items()], docs.get)
+    return index
+
+
+class Finder:
+    """An index as `Together` takes it."""
+
+    def __init__(self, key: str, index: Index) -> None:
+        self.key, self.counts, self._index = key, index.counts, index
+
+    def nominate(self, terms: Any, wanted: Any, depth: int, mode: str, counts: Any = None) -> Any:
+        found = self._index.candidates(terms, wanted, depth, mode=mode, counts=counts)
+        named = (one._replace(node=one.node._replace(id=f"{self.key} {one.id}")) for one in found.candidates)
+        return found._replace(candidates=tuple(named))
+
+
+def test_several_indexes_find_what_one_index_of_all_finds(tmp_path: Path) -> None:
+    docs: dict[str, Doc] = {}
+    for at, (record, _, place) in enumerate(decisions(480)):
+        text = record.text if place % 2 else record.text[:400]  # some write more than others
+        path = f"{place % STORES}/{at}.md"
+        docs[path] = document(record._replace(path=path, text=text), blob_id(path.encode()))
+    one = built(tmp_path / "one", docs)
+    keys = [str(at) for at in range(STORES)]
+    several = [built(tmp_path / key, {p: doc for p, doc in docs.items() if p[0] == key}) for key in keys]
+    finders: Any = [Finder(key, index) for key, index in zip(keys, several, strict=True)]
+    together = Together(dict.fromkeys(keys, finders[0]), finders, None)  # type: ignore[arg-type]  # no store is needed
+    random, shares, same, widened = Random(5), [], [], 0
+    for _ in range(40):
+        words = random.choice(list(docs.values())).title.split()
+        terms, wanted = query.parse(" ".join(random.sample(words, min(4, len(words)))), NOW)
+        terms = terms._replace(alike=said_instead(terms.words))
+        widened += bool(terms.alike)
+        best = [
+            [hit.id.rpartition(" ")[2] for hit in query.score(found.candidates, now=NOW, whole=found.whole)[:10]]
+            for found in (one.candidates(terms, wanted, 50), together.nominate(terms, wanted, 50, "hybrid"))
+        ]
+        shares.append(len({*best[0]} & {*best[1]}) / len(best[0]))
+        same.append(best[0][0] == best[1][0])
+    assert widened > 10
+    assert mean(shares) >= 0.95
+    assert mean(same) >= 0.95
