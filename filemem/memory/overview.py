@@ -6,13 +6,14 @@ saved a record from the commit table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from filemem import chain
 from filemem.errors import NotFound
 from filemem.files import is_private
 from filemem.index import Node
+from filemem.memory.past import PastStore
 from filemem.memory.store import Store
 from filemem.query import Drift, Hit, affects_match
 from filemem.query.hit import CHANGED, FRESH, MISSING
@@ -42,6 +43,7 @@ class Overview(NamedTuple):
     head: str
     branches: tuple[str, ...]
     rows: tuple[Row, ...]  # oldest first
+    closed: Mapping[str, str]  # titles by id of the records that are not meant for everybody
 
 
 class Governed(NamedTuple):
@@ -57,7 +59,7 @@ class Detail(NamedTuple):
 
     hit: Hit
     row: Row
-    version: str  # blob id of its file as it is now
+    version: str  # blob id of its file as it is, or was then
     chain: tuple[Node, ...]  # the decisions of its chain, oldest first
     governed: tuple[Governed, ...]
     commits: tuple[Commit, ...]  # those that touched it, newest first
@@ -71,13 +73,15 @@ def is_open(node: Node) -> bool:
 
 def overview(store: Store) -> Overview:
     """Return a row for each record that is meant for all who have the repository."""
-    nodes = [one for one in store.index.nodes() if is_open(one)]
+    every = list(store.index.nodes())
+    nodes = [one for one in every if is_open(one)]
     graph = chain.resolve(one for one in nodes if one.type == DECISION)
     head = store.repo.head() or ""
     who = store.history.authors(store.seen_from) if head else {}
     told = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads").decode(errors="replace")
     rows = (_row(store, graph, one, who.get(store.files.named(one.path), "")) for one in nodes)
-    return Overview(store.branch, head, tuple(told.split()), tuple(sorted(rows, key=lambda row: row.node.age)))
+    closed = {one.id: one.title for one in every if not is_open(one)}
+    return Overview(store.branch, head, tuple(told.split()), tuple(sorted(rows, key=lambda row: row.node.age)), closed)
 
 
 def detail(store: Store, hit: Hit) -> Detail:
@@ -97,7 +101,7 @@ def detail(store: Store, hit: Hit) -> Detail:
     return Detail(
         hit if len(seen) == len(around) else hit._replace(vacancy="", heads=()),  # which may name what is private
         row,
-        store.repo.blob_id(store.files.read(node.path)),
+        store.listing[node.path] if isinstance(store, PastStore) else store.repo.blob_id(store.files.read(node.path)),
         tuple(seen[one] for one in family),
         tuple(_governed(store, one, hit.drift, at < COUNTED) for at, one in enumerate(hit.record.affects)),
         tuple(dict.fromkeys(one.commit for one in touches)),

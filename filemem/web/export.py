@@ -22,7 +22,7 @@ from filemem.record import DECISION, cut, format_time
 from filemem.web.route import Answer
 from filemem.web.viewer import assets, overview, whole
 
-MARK = ".filemem-site"  # the file by which a folder is known as ours
+MARK = ".filemem-site"  # the file that names what was written, by which a folder is known as ours
 WORDS, FED = 600, 50  # characters of a record that the page's own search knows; records in the feed
 _TEMPLATES = Path(__file__).parent / "templates"
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,150}")
@@ -49,15 +49,19 @@ def write_site(memory: Memory, folder: Path, base: str = "") -> int:
     """
     if base and urlsplit(base).scheme not in ("http", "https"):
         raise BadInput(f"{base} is no address of a site", "give one like https://example.org/memory/", field="base")
-    foreign = folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file()
-    if foreign or any(one.is_symlink() for one in (folder, *folder.glob("*"), *folder.glob("viewer/*"))):
+    files = dict(_files(memory, f"{base.rstrip('/')}/" if base else ""))
+    files = {MARK: "\n".join(("The files that filemem site wrote here:", MARK, *files, "")).encode(), **files}
+    found = [folder, *folder.rglob("*")]
+    there = {one.relative_to(folder).as_posix() for one in found[1:]}
+    ours = set((folder / MARK).read_text("utf-8", "replace").splitlines()) if MARK in there else set[str]()
+    foreign = {*files} & there - ours or (there and not ours)
+    if foreign or any(one.is_symlink() for one in found):
         raise BadInput(
             f"{folder} holds what filemem site did not write", "name a folder that is not there", field="out"
         )
-    files = dict(_files(memory, f"{base.rstrip('/')}/" if base else ""))
-    for old in (*folder.glob("d/*/index.html"), *folder.glob("d/*/record.js")):
-        if old.relative_to(folder).as_posix() not in files:
-            old.unlink()
+    for name in there & ours - files.keys():  # a name that leads out of the folder is not there
+        if name.startswith(("d/", "viewer/")) and (folder / name).is_file():
+            (folder / name).unlink()
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -79,7 +83,6 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
     known, last = {one["id"]: one for one in rows}, max((one.get("created", 0) for one in rows), default=0)
     told = {**head, "branches": [head["branch"]], "version": head["head"][:12], "now": last}
     told |= {"can_write": False, "degraded": "", "static": True, "records": rows}
-    yield MARK, b"filemem site writes this folder anew.\n"
     yield "data.json", _json(told)
     yield "index.html", _index(told, rows)
     yield "llms.txt", "\n".join(_llms(told, rows[::-1], base)).encode()
@@ -118,10 +121,12 @@ def slug(record_id: str) -> str:
 
 
 def _named(one: Answer) -> Answer:
-    """The same, with a name alone where Git's name of an author holds an address."""
-    who = " ".join(word for word in one.get("who", "").split() if "@" not in word)
+    """The same, with a name alone where Git's name of an author, or an agent's, holds an address."""
+    names = {
+        key: " ".join(word for word in one[key].split() if "@" not in word) for key in ("who", "agent") if one.get(key)
+    }
     commits = {"commits": [_named(made) for made in one["commits"]]} if "commits" in one else {}
-    return {**one, **({"who": who} if "who" in one else {}), **commits}
+    return {**one, **names, **commits}
 
 
 def _json(value: object) -> bytes:

@@ -121,6 +121,7 @@ GET /viewer/assets/{name:path} plain
 GET /viewer/data plain
 GET /viewer/record plain
     id!: said
+    at: said
 GET /viewer/search plain
     q!: said
     type: decision|checkpoint|observation

@@ -105,8 +105,9 @@ def area(path: str, tags: Iterable[str], topic: str) -> str:
 
 
 def record(memory: Memory, arguments: Arguments) -> Answer:
-    """One record whole."""
-    return whole(memory, *memory.details(arguments["id"]))
+    """One record whole, as it is or as it was at a commit."""
+    seen: Any = memory.at(arguments["at"]) if arguments.get("at") else memory
+    return whole(seen, *seen.details(arguments["id"]))
 
 
 def whole(memory: Memory, found: Detail) -> Answer:
@@ -171,14 +172,26 @@ def at(memory: Memory, arguments: Arguments) -> Answer:
 def compare(memory: Memory, arguments: Arguments) -> Answer:
     """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
     branch = arguments.get("branch", "")
-    told = present.comparison(memory.diff(f"...{branch}" if branch else ""))
+    found = memory.diff(f"...{branch}" if branch else "")
+    there = memory.at(found.head.id).overview()
+    closed = {**there.closed, **memory.at(found.parted).overview().closed, **memory.at(found.base.id).overview().closed}
+    effects = [
+        one._replace(details=tuple(said for said in one.details if not _names(said, closed.values())))
+        for one in found.effects
+        if closed.keys().isdisjoint((one.id, *(other.id for other in one.others)))
+    ]
+    told = present.comparison(found._replace(effects=tuple(effects)))
     ids = {
         part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
         for part, kinds in _PARTS.items()
     }
     lacking = {*ids["added"]} - {one.node.id for one in memory.overview().rows}
-    there = memory.at(told["head"]["commit"]).overview().rows if lacking else ()
-    return {**told, **ids, "records": [row(one) for one in there if one.node.id in lacking]}
+    return {**told, **ids, "records": [row(one) for one in there.rows if one.node.id in lacking]}
+
+
+def _names(phrase: str, titles: Iterable[str]) -> bool:
+    """Whether a phrase about other records names one of these."""
+    return phrase.startswith(("would supersede ", "refers to ")) and any(one in phrase for one in titles)
 
 
 def brief(memory: Memory, arguments: Arguments) -> Answer:

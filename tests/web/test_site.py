@@ -49,7 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"---\nid: ../../odd {HOSTILE}\ntopic: odd\n---\n# Odd {HOSTILE}\n\n{HOSTILE}\n",
     )
     write(folder / "memory/private/decisions/a.md", "---\ntopic: pay\n---\n# Pay Ann twice\n")
-    ok(folder, "save", "checkpoint", "--summary", "Half done", "--next-steps", "The other half")
+    agent = "Claude <noreply@example.org>"
+    ok(folder, "save", "checkpoint", "--summary", "Half done", "--next-steps", "The other half", "--agent", agent)
     return folder
 
 
@@ -122,9 +123,22 @@ def test_a_folder_of_others_is_left_alone(folder: Path, tmp_path: Path) -> None:
     assert files(theirs) == {"index.html": b"mine"}
     out = tmp_path / "out"
     ok(folder, "site", str(out))
-    write(out / "d/gone/index.html", "of a record that was forgotten")
+    (page,) = (one for one in out.glob("d/*/index.html") if "<title>Half done" in one.read_text("utf-8"))
+    write(out / "d/mine/index.html", "mine")
     write(out / "CNAME", "example.org")
+    half = page.parent.name
+    ok(folder, "forget", half)
     ok(folder, "site", str(out))
-    assert not (out / "d/gone/index.html").exists()
-    assert (out / "CNAME").read_bytes() == b"example.org"
+    assert not page.exists()
+    assert ((out / "d/mine/index.html").read_bytes(), (out / "CNAME").read_bytes()) == (b"mine", b"example.org")
+    with (out / ".filemem-site").open("a", encoding="utf-8") as mark:
+        mark.write("../public/index.html\nCNAME\n")  # as a mark that others wrote might say
+    ok(folder, "site", str(out))
+    assert (out / "CNAME").exists()
+    assert files(theirs) == {"index.html": b"mine"}
+    script = out / "viewer/assets/app.js"
+    script.unlink()
+    script.symlink_to(theirs / "index.html")
+    assert cli(folder, "site", str(out)).code == 2
+    assert files(theirs) == {"index.html": b"mine"}
     assert cli(folder, "site", str(tmp_path / "x"), "--base", "example.org").code == 2

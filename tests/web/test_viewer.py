@@ -104,6 +104,13 @@ def test_a_row_for_every_record(server: Server) -> None:
 
 
 def test_rows_are_compressed_for_who_can_read_that(server: Server) -> None:
+    saved(
+        server,
+        topic="rows",
+        decision="Compress them",
+        tags=[f"tag-{n}" for n in range(30)],
+        affects=[f"src/{n}.py" for n in range(60)],
+    )
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
     connection.request("GET", "/viewer/data", headers={"Accept-Encoding": "gzip"})
     answer = connection.getresponse()
@@ -235,6 +242,9 @@ def test_the_past_and_a_branch_are_those_of_the_commands(tmp_path: Path) -> None
         assert told["effects"] == ok(folder, "diff", "main...feature")["effects"]
         assert ({*told["added"]}, told["replaced"], told["changed"]) == ({new, added}, [old], [kept])
         assert {one["id"]: one["title"] for one in told["records"]} == {new: "Use an LRU cache", added: "Hold briefly"}
+        there = viewer.record(memory, {"id": added, "at": told["head"]["commit"]})
+        assert (there["id"], there["title"]) == (added, "Hold briefly")
+        assert there["version"] == git(folder, "rev-parse", f"feature:{there['path']}").strip()
         brief = viewer.brief(memory, {"paths": "src/a.py, src/b.py"})
         assert brief["tokens"] == -(-len(brief["text"]) // 4)
 
@@ -260,6 +270,31 @@ def test_what_is_not_for_everybody_is_nowhere(tmp_path: Path) -> None:
         for title in ("Pay Ann twice", "Ann is paid twice"):
             with pytest.raises(NotFound):
                 viewer.record(memory, {"id": title})
+
+
+def test_a_comparison_names_nothing_private(tmp_path: Path) -> None:
+    from filemem.web import viewer
+
+    folder = make_repo(tmp_path / "repo")
+    ok(folder, "save", "decision", "--topic", "pay", "--decision", "Pay monthly", "--reasoning", "x")
+    write(folder / "memory/decisions/ann.md", "---\nid: ann\ntopic: raise\nvisibility: private\n---\n# Pay Ann twice\n")
+    git(folder, "add", "memory")
+    git(folder, "commit", "--quiet", "--message", "More")
+    git(folder, "switch", "--quiet", "--create", "feature")
+    more = "---\nid: {0}\ntopic: raise\n{1}\n---\n# {2}\n"
+    for name, head, title in (
+        ("bob", "visibility: private", "Pay Ann and Bob twice"),
+        ("new", "status: proposed\nsupersedes: [ann]", "Ask the board"),
+    ):
+        write(folder / f"memory/decisions/{name}.md", more.format(name, head, title))
+    git(folder, "add", "memory")
+    git(folder, "commit", "--quiet", "--message", "Raises")
+    git(folder, "switch", "--quiet", "main")
+    with Memory.open(folder) as memory:
+        told = viewer.compare(memory, {"branch": "feature"})
+        assert "Pay Ann" in str(ok(folder, "diff", "main...feature"))
+        assert told["added"] == ["new"]
+        assert "Ann" not in str(told)
 
 
 def test_rows_open_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

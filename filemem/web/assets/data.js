@@ -160,8 +160,8 @@ const Data = (() => {
 
   /** One record whole. A static site keeps it in a script beside its page: a script works where a file cannot be fetched. */
   function record(id) {
-    if (!facts.static) return ask("record", { id });
     const row = byId.get(id);
+    if (!facts.static) return ask("record", { id, at: row?.elsewhere ? facts.compared.head.commit : "" });
     return new Promise((resolve, reject) => {
       globalThis.viewerRecord = resolve;
       const script = Dom.h("script", { src: row.page.replace(/[^/]*$/, "record.js") });

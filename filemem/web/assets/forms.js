@@ -95,7 +95,8 @@ const Forms = (() => {
     const form = h("form", { class: "save", onsubmit: (event) => {
       event.preventDefault();
       const given = Object.fromEntries(new FormData(form));
-      const body = { topic: given.topic, decision: given.decision, reasoning: given.reasoning, rejected: lines(given.rejected), affects: lines(given.affects) };
+      const body = { topic: given.topic, decision: given.decision, reasoning: given.reasoning, rejected: lines(given.rejected) };
+      if (given.affects.trim()) body.affects = lines(given.affects); // else those of what it replaces
       if (chosen.size) body.supersedes = [...chosen];
       send(form, "save", body, (answer) => {
         $("dialog").close();
