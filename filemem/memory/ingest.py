@@ -147,7 +147,7 @@ def _planned(
             node = there.get(record.id)
             if {record.id, record.path} & taken:
                 raise BadInput("another item has its id, or its file")
-            if node and item.private and not is_private(node.path):
+            if node and is_private(record.path) and not is_private(node.path):
                 raise BadInput(f"it is private there now, and committed here: {store.shown(node.path)}")
         except BadInput as error:
             refused.append((item.id, error.message))
@@ -191,7 +191,7 @@ def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, 
         values["topic"] = values.get("topic") or topic_of_heading(values["title"])
         usual = {"topic_stated": bool(topic_key(values["topic"])), "supersedes": (), "decision": values["title"]}
         values = {**usual, **values}
-    if item.private:
+    if item.private or str(values.get("visibility", "")).strip().casefold() == "private":
         values["visibility"] = "private"
     source = {"system": system, "id": _cleaned(item.id)}
     record = Record(id=id_of(item, system), type=item.type, created=item.created, source=source, **values)

@@ -296,6 +296,22 @@ def test_what_cannot_be_brought_is_named_and_the_rest_comes(repo: Path, tmp_path
     assert not any("My wish" in path.read_text() for path in repo.glob("memory/**/*.md"))
 
 
+@pytest.mark.parametrize("stated", ["private", '"Private "', "[private]"])
+def test_what_becomes_private_at_its_source_is_not_committed(repo: Path, tmp_path: Path, stated: str) -> None:
+    text = "---\ntitle: {0}\npermalink: {0}\nvisibility: {1}\n---\n{2}\n"
+    for name, seen, told in (("a", "public", "Open"), ("a", stated, "My wish"), ("b", stated, "My wish")):
+        sources.note(tmp_path / f"notes/{name}.md", text.format(name, seen, told))
+        done = cli(repo, "import", "basic-memory", str(tmp_path / "notes"), "--all-projects", "--yes")
+    assert (done.code, "it is private there now, and committed here" in done.out) == (1, True)
+    assert (records(repo)["a"].text, records(repo)["b"].visibility) == ("Open", "private")
+    rows = [{"id": f"{kind}_1_aaaaaaaa", "type": kind, "title": kind} for kind in ("decision", "observation")]
+    lines = [json.dumps({**row, "text": "My wish", "visibility": "Private "}) for row in rows]
+    ok(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", "\n".join(lines))), "--yes")
+    source = database(tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1, visibility="PRIVATE")])
+    assert ok(repo, "import", "mem-claude", str(source), "--yes")["private"] == 1
+    assert "My wish" not in git(repo, "log", "-p", "--all")
+
+
 def test_the_same_source_is_left_to_the_user_where_commits_are(repo: Path, tmp_path: Path) -> None:
     write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
     source, tip = mama(tmp_path), git(repo, "rev-parse", "HEAD")
