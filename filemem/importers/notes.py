@@ -12,7 +12,7 @@ from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
 from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
 
-_MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by")
+_MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by", "secrets_allowed")
 _OURS = ("date", "superseded_by", "superseded-by", "replaces", "title", "permalink", *(key.name for key in KEYS))
 
 

@@ -200,7 +200,7 @@ def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, 
     row = f"\nsource: {flow({**source, 'hash': _digest(plain)})}\n"
     data = plain.replace(f"\nsource: {flow(source)}\n".encode(), row.encode(), 1)
     refuse_unreadable(data, record.path)
-    if found := () if record.secrets_allowed else secrets.find(data.decode()):
+    if found := secrets.find(data.decode()):
         raise BadInput(f"looks like a secret ({found[0].kind}, line {found[0].line} of the record)")
     return record, data
 

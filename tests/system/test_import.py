@@ -355,6 +355,8 @@ def test_secrets_are_listed_and_not_written(repo: Path, tmp_path: Path) -> None:
     done = cli(repo, "import", "mama", str(source), "--all-projects", "--yes")
     assert (done.code, "1 new" in done.out, decided(2)[1]["id"] in done.out) == (1, True, True)
     assert "looks like a secret (github-token" in done.out
+    line = {"id": "decision_1_aaaaaaaa", "type": "decision", "title": TOKEN, "secrets_allowed": True}
+    assert cli(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", json.dumps(line))), "--yes").code == 1
     assert TOKEN not in done.out + git(repo, "log", "-p", "--all")
     assert [*records(repo)] == ["Use approach 1"]
 
