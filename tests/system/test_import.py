@@ -187,6 +187,16 @@ def test_columns_that_a_version_lacks_are_empty(repo: Path, tmp_path: Path) -> N
     assert (told.code, "cannot be read: file is not a database" in told.err) == (2, True)
 
 
+def test_a_bad_time_counts_as_none_and_a_table_without_ids_is_refused(repo: Path, tmp_path: Path) -> None:
+    times = [observed(number, created_at_epoch=bad) for number, bad in enumerate((9e999, "1" * 400, -9e999, "nan"))]
+    source = database(tmp_path / "c.db", sources.CLAUDE_MEM, times)
+    ok(repo, "import", "claude-mem", str(source), "--yes")
+    assert [one.created for one in records(repo).values()] == [None] * 4
+    source = database(tmp_path / "d.db", "CREATE TABLE observations(title TEXT);", [("observations", {"title": "x"})])
+    told = cli(repo, "import", "claude-mem", str(source), "--yes")
+    assert (told.code, "a table has no column 'id'" in told.err) == (2, True)
+
+
 def test_what_a_model_wrote_is_proposed_and_prompts_stay_away(repo: Path, tmp_path: Path) -> None:
     ok(repo, "import", "claude-mem", str(claude_mem(tmp_path)), "--yes")
     found = records(repo)
@@ -312,6 +322,16 @@ def test_what_becomes_private_at_its_source_is_not_committed(repo: Path, tmp_pat
     assert "My wish" not in git(repo, "log", "-p", "--all")
 
 
+def test_links_in_a_folder_are_passed_over(repo: Path, tmp_path: Path) -> None:
+    sources.note(tmp_path / "elsewhere/memory/x.md", "# Elsewhere\n\nText.\n")
+    top = tmp_path / "top"
+    sources.note(top / "one/memory/own.md", "# Own\n\nText.\n")
+    (top / "one/memory/link.md").symlink_to(tmp_path / "elsewhere/memory/x.md")
+    (top / "two").symlink_to(tmp_path / "elsewhere")
+    for form in ("claude-code", "basic-memory"):
+        assert ok(repo, "import", form, str(top), "--all-projects", "--dry-run")["new"] == 1
+
+
 def test_the_same_source_is_left_to_the_user_where_commits_are(repo: Path, tmp_path: Path) -> None:
     write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
     source, tip = mama(tmp_path), git(repo, "rev-parse", "HEAD")
@@ -391,6 +411,15 @@ def test_nothing_is_written_without_a_word(repo: Path, tmp_path: Path) -> None:
         assert child.wait(60) == (0 if new else 1), shown
         assert b"Use approach 1" in shown
         assert len(records(repo)) == new
+
+
+def test_a_variable_that_is_not_set_names_no_source(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources.entities(repo / "$MEMORY_FILE_PATH", {"type": "entity", "name": "Trap"})
+    call = ("import", "server-memory", "--dry-run")
+    assert "filemem import server-memory SOURCE" in cli(repo, *call).err
+    monkeypatch.setenv("MEMORY_FILE_PATH", "")
+    assert "filemem import server-memory SOURCE" in cli(repo, *call).err
+    assert "name its folder" in cli(repo, "import", "adr").err
 
 
 def test_a_busy_repository_and_a_folder_of_adrs_are_refused(repo: Path, tmp_path: Path) -> None:
@@ -526,6 +555,8 @@ def test_rules_that_read_like_decisions_are_listed(repo: Path) -> None:
         (".cursor/rules/style.mdc", 1, "Prefer composition over inheritance"),
     ]
     assert cli(repo, "import", "rules").code == 2
+    write(repo / "CLAUDE.md", "- Use \x1b[31mpnpm, not npm.\n")
+    assert "\x1b" not in cli(repo, "import", "rules", "--dry-run").out
 
 
 def test_a_server_of_mama_s_tools_names_the_old_database_once(repo: Path, tmp_path: Path) -> None:
