@@ -257,12 +257,17 @@ def test_users_of_powermem_and_people_are_private_and_metadata_is_kept(repo: Pat
 
 
 def test_decision_records_keep_their_dates_and_chains(repo: Path, tmp_path: Path) -> None:
-    ok(repo, "import", "adr", str(adr(tmp_path)), "--yes")
+    source = str(adr(tmp_path))
+    assert ok(repo, "import", "adr", source, "--yes")["other_projects"] == {"adrs": 2}
+    ok(repo, "import", "adr", source, "--yes", "--project", "adrs")
     redis, lru = records(repo)["1. Use Redis"], records(repo)["2. Use LRU"]
     assert (redis.topic, redis.tags, lru.supersedes) == ("Use Redis", ("db",), (redis.id,))
     assert [one.path.partition("/20")[2][:7] for one in (redis, lru)] == ["20/01/u", "21/03/u"]
     with Memory.open(repo) as memory:
         assert [hit.title for hit in memory.search("", live=True).hits] == ["2. Use LRU"]
+    for folder in (".", "memory", "memory/decisions"):
+        told = cli(repo, "import", "adr", folder, "--dry-run")
+        assert (told.code, "holds a memory of filemem" in told.err) == (2, True)
 
 
 def test_an_edit_here_wins_a_change_there_comes_and_what_is_forgotten_stays_away(repo: Path, tmp_path: Path) -> None:
@@ -320,6 +325,15 @@ def test_what_becomes_private_at_its_source_is_not_committed(repo: Path, tmp_pat
     source = database(tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1, visibility="PRIVATE")])
     assert ok(repo, "import", "mem-claude", str(source), "--yes")["private"] == 1
     assert "My wish" not in git(repo, "log", "-p", "--all")
+
+
+def test_undo_leaves_an_import_to_git(repo: Path, tmp_path: Path, memory: Memory) -> None:
+    saved = memory.save(topic="queues", decision="Use NATS", reasoning="Small")
+    ok(repo, "import", "mama", str(mama(tmp_path)), "--all-projects", "--yes")
+    told, tip = cli(repo, "undo"), git(repo, "rev-parse", "HEAD")
+    assert (told.code, f"git revert {tip[:10]}" in told.err) == (5, True)
+    git(repo, "revert", "--no-edit", tip)
+    assert ok(repo, "undo")["id"] == saved.id
 
 
 def test_links_in_a_folder_are_passed_over(repo: Path, tmp_path: Path) -> None:
