@@ -238,9 +238,11 @@ _SOURCES = {
 
 def usual_source(name: str, folder: Path) -> Path | None:
     """Where another system keeps its memory, by the format of an import, as seen from a folder; None for nowhere."""
-    expanded = (os.path.expandvars(os.path.expandvars(each)) for each in _SOURCES.get(name, ()))
-    places = (folder / os.path.expanduser(each) for each in expanded)  # noqa: PTH111 - "~" may come out of a variable
-    return next((place for place in places if place.exists()), None)
+    places = _SOURCES.get(name, ())
+    known = (each for each in places if each[0] != "$" or os.environ.get(each[1:].partition("/")[0]))
+    expanded = (os.path.expandvars(os.path.expandvars(each)) for each in known)
+    found = (folder / os.path.expanduser(each) for each in expanded)  # noqa: PTH111 - "~" may come out of a variable
+    return next((place for place in found if place.exists()), None)
 
 
 def web(environment: Mapping[str, str] | None = None) -> Web:

@@ -20,6 +20,7 @@ from filemem import config
 _IDS = frozenset(("id", "ids", "other", "supersedes", "builds_on", "debates", "synthesizes"))
 _FILES = frozenset(("affects", "file", "files", "files_modified", "files_read", "open_files", "path", "paths", "was"))
 _TOPICS = frozenset(("topic", "word"))
+_PLAIN = re.compile(r"(?!-)[\w./@+\-\u0300-\U0010ffff]+")  # what no shell takes for more than a word
 _OURS = re.compile(r"\d{8}-([^/]*)-([0-9a-z]{8})\.md$")  # how a file of ours ends: day, title, short id
 _OLDER = re.compile(r"decisions/(?!\d{4}/\d\d$)(.+)")
 _CUT = 20  # bytes from which on the topic in a file's name may be cut
@@ -35,7 +36,8 @@ class Value(click.types.StringParamType):
         if param.name in _FILES:
             return [CompletionItem(incomplete, type="file")]
         words = _topics if param.name in _TOPICS else _ids if param.name in _IDS else None
-        found = words(_store(ctx.find_root().params), incomplete) if words else ()
+        named = words(_store(ctx.find_root().params), incomplete) if words else ()
+        found = (one for one in named if all(part.isprintable() and _PLAIN.fullmatch(part or "_") for part in one))
         return [CompletionItem(word, help=title) for word, title in islice(found, _MOST)]
 
 

@@ -64,7 +64,8 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
     stated: Path | None = given["source"]
     source = project.here / stated.expanduser() if stated else config.usual_source(form, project.here)
     if source is None:
-        raise BadInput(f"no memory of {form} was found", f"name it: filemem import {form} SOURCE", field="source")
+        told = f"import {form} needs a source: nothing of it is in a usual place"
+        raise BadInput(told, f"name its folder, file or database: filemem import {form} SOURCE", field="source")
     source = Path(os.path.normpath(source))
     with project.memory() as memory:
         items, others = importers.chosen(importers.read(form, source), *_restricted(memory, form, source, given))
@@ -152,8 +153,13 @@ def _rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
         raise BadInput("rules are only listed", "--dry-run lists them; save those you pick: filemem save decision")
     with project.memory(look=False) as memory:
         found = [{"path": path, "line": line, "text": text} for path, line, text in read(memory.work_tree)]
-    told = "\n".join(f"{one['path']}:{one['line']}: {one['text']}" for one in found)
-    emit({"count": len(found), "rules": found}, as_json, lambda _: told or "no line reads like a decision")
+    emit({"count": len(found), "rules": found}, as_json, _listed)
+
+
+def _listed(answer: Answer) -> str:
+    """Lines of files for people, each with its place."""
+    told = [f"{one['path']}:{one['line']}: {' '.join(one['text'].split())}" for one in answer["rules"]]
+    return rows_of(*told) or "no line reads like a decision"
 
 
 @click.command()

@@ -26,7 +26,7 @@ FORMATS = {
     "claude-code": Format("notes", "read_claude_code"),
     "basic-memory": Format("notes", "read_basic_memory"),
     "server-memory": Format("server_memory"),
-    "adr": Format("adr", shared=False),
+    "adr": Format("adr"),
     "filemem": Format("filemem", shared=False),
 }
 

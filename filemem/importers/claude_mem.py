@@ -34,7 +34,7 @@ def read(source: Path) -> Iterator[Item]:
 
 
 def _observation(row: Row) -> Item:
-    title, kind, visibility = line(row.get("title")), text(row.get("type")), text(row.get("visibility"))
+    title, kind, visibility = line(row.get("title")), text(row.get("type")), text(row.get("visibility")).casefold()
     body = sections(*(("", row.get(name)) for name in ("subtitle", "narrative", "text")))
     facts, concepts, changed = (items(row.get(name)) for name in ("facts", "concepts", "files_modified"))
     given: dict[str, Any] = {

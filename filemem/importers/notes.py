@@ -12,7 +12,7 @@ from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
 from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
 
-_MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by")
+_MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by", "secrets_allowed")
 _OURS = ("date", "superseded_by", "superseded-by", "replaces", "title", "permalink", *(key.name for key in KEYS))
 
 
@@ -45,4 +45,5 @@ def item_of(record: Record, one: str, *, kept: bool = False, more: dict[str, Any
     """The item that a record of another store is."""
     stated = {name: value for name, value in to_plain(record).items() if name not in _MADE_ANEW}
     stated["extra"] = {name: value for name, value in record.extra.items() if name.casefold() not in _OURS}
-    return Item(one, record.type, record.created, {}, {**stated, **more}, kept=kept)
+    unread = any(name.casefold() == "visibility" for name in record.extra)  # who may read it is not known: nobody else
+    return Item(one, record.type, record.created, {}, {**stated, **more}, kept=kept, private=unread)

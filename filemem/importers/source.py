@@ -58,17 +58,21 @@ def database(path: Path, *needed: str) -> Iterator[Database]:
             if needed and not {*needed} & {*found.tables()}:
                 raise BadInput(f"{path} has no table {' or '.join(needed)}", "is it of another program?", "source")
             yield found
+    except KeyError as error:  # of a row
+        raise BadInput(f"{path}: a table has no column {error}", "is it of another program?", "source") from None
     except sqlite3.Error as error:
         raise BadInput(f"{path} cannot be read: {error}", "is it a database of SQLite?", field="source") from None
 
 
 def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
-    """The files of a folder, sorted, without hidden ones, each with its bytes. Raises BadInput."""
+    """The files of a folder, sorted, each with its bytes; none that is hidden or behind a link. Raises BadInput."""
     if not folder.is_dir():
         raise BadInput(f"{folder} is not a folder", "name the folder to import", field="source")
+    top = folder.resolve()
     for path in sorted(folder.glob(pattern)):
         parts = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith(".") for part in parts):
+        linked = path.resolve() != top.joinpath(*parts)
+        if path.is_file() and not linked and not any(part.startswith(".") for part in parts):
             with _opened(path) as file:
                 yield path, file.read()
 

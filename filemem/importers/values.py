@@ -18,9 +18,9 @@ def moment(value: object) -> int | None:
         return parse_time(value[:40].replace(" ", "T", 1))
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        found = int(number * 1000 if number < _SECONDS else number)
+    except (TypeError, ValueError, OverflowError):
         return None
-    found = int(number * 1000 if number < _SECONDS else number)
     return found if 0 < found < 253_402_300_800_000 else None
 
 

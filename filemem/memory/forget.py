@@ -17,7 +17,7 @@ from filemem.memory.snapshot import Snapshot, of_commit
 from filemem.memory.store import FORGOTTEN, LEAST, Store, called, mark_of
 from filemem.record import Record, answering, derived_id, parse, short_id
 from filemem.repo.commit import Edit, Made, message
-from filemem.repo.history import Touch
+from filemem.repo.history import IMPORTED, Touch
 
 _UNDOES = "Undoes"  # the trailer that names the commit which is undone
 UNREACHED = """\
@@ -153,6 +153,8 @@ def undo(store: Store) -> Saved:
     with store.repo.saving():
         touches = _last(store)
         done, edits = touches[0].commit, list[Edit]()
+        if IMPORTED in dict(done.trailers):
+            raise Conflict(f"the last save is an import: {done.subject}", f"git revert {done.id[:10]} undoes it")
         if sum(touch.kind != "D" and is_listed(store.files.inside(touch.path)) for touch in touches) > 1:
             told = f"{done.id[:10]} holds several records: {done.subject}"
             raise Conflict(told, f"git revert {done.id[:10]} undoes it")
@@ -181,8 +183,10 @@ def _last(store: Store) -> list[Touch]:
     undone = set[str]()
     touches = store.history.saves(store.repo.identity()[0][0], store.seen_from)
     for commit, found in groupby(touches, key=lambda touch: touch.commit):
-        named = {value for key, value in commit.trailers if key == _UNDOES}
-        if not named and commit.id not in undone:
-            return list(found)
+        named, changes = {value for key, value in commit.trailers if key == _UNDOES}, list(found)
+        held = ((store.repo.item(one.path), one.new) for one in changes)
+        reverted = IMPORTED in dict(commit.trailers) and not any(item and item.oid == new for item, new in held)
+        if not (named or reverted or commit.id in undone):
+            return changes
         undone |= named
     raise NotFound("nothing to undo: no save of yours is on this branch", "filemem forget ID removes a record")

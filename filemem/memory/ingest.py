@@ -33,6 +33,7 @@ from filemem.record import (
 from filemem.record.yaml import flow
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Plan
+from filemem.repo.history import IMPORTED
 from filemem.repo.journal import write as write_files
 
 SAMPLES = 5
@@ -86,7 +87,7 @@ def ingest(
         told = f"{store.name} is a folder of numbered decision records; nothing was imported"
         raise Conflict(told, "`filemem --store memory import ...` begins a memory beside it")
     counts = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in done.records.items())
-    trailers = [("Imported-From", system), *([("Agent", store.config.agent)] if store.config.agent else [])]
+    trailers = [(IMPORTED, system), *([("Agent", store.config.agent)] if store.config.agent else [])]
     told = commit.message(f"import({system}): {counts}", trailers)
     ours, others = list[Edit](), list[Edit]()
     for edit, kind in edits:
@@ -147,7 +148,7 @@ def _planned(
             node = there.get(record.id)
             if {record.id, record.path} & taken:
                 raise BadInput("another item has its id, or its file")
-            if node and item.private and not is_private(node.path):
+            if node and is_private(record.path) and not is_private(node.path):
                 raise BadInput(f"it is private there now, and committed here: {store.shown(node.path)}")
         except BadInput as error:
             refused.append((item.id, error.message))
@@ -191,7 +192,7 @@ def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, 
         values["topic"] = values.get("topic") or topic_of_heading(values["title"])
         usual = {"topic_stated": bool(topic_key(values["topic"])), "supersedes": (), "decision": values["title"]}
         values = {**usual, **values}
-    if item.private:
+    if item.private or str(values.get("visibility", "")).strip().casefold() == "private":
         values["visibility"] = "private"
     source = {"system": system, "id": _cleaned(item.id)}
     record = Record(id=id_of(item, system), type=item.type, created=item.created, source=source, **values)
@@ -200,7 +201,7 @@ def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, 
     row = f"\nsource: {flow({**source, 'hash': _digest(plain)})}\n"
     data = plain.replace(f"\nsource: {flow(source)}\n".encode(), row.encode(), 1)
     refuse_unreadable(data, record.path)
-    if found := () if record.secrets_allowed else secrets.find(data.decode()):
+    if found := secrets.find(data.decode()):
         raise BadInput(f"looks like a secret ({found[0].kind}, line {found[0].line} of the record)")
     return record, data
 

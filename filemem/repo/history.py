@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from filemem.repo.journal import Entry
 
 LIMIT = 600.0  # seconds for the first look at a long history
+IMPORTED = "Imported-From"  # the trailer of an import: the system
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
 _TOUCHES = "select n, kind, path, before, old, new from touched where"
@@ -199,8 +200,9 @@ class History:
 
     @_answering
     def saves(self, author: str, tip: str = "HEAD") -> tuple[Touch, ...]:
-        """What the last commits of this author that name a record did, newest first."""
-        named = "select n from commits where author = ? and trailers like '%Filemem-Id%' order by n desc limit 100"
+        """What the last commits of this author that name a record, or an import, did, newest first."""
+        ours = f"(trailers like '%Filemem-Id%' or trailers like '%{IMPORTED}%')"
+        named = f"select n from commits where author = ? and {ours} order by n desc limit 100"  # noqa: S608
         found = self._told(self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,)), self._reach(tip))
         return tuple(sorted(found, key=lambda touch: touch.commit.at, reverse=True))
 

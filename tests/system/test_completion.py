@@ -84,6 +84,16 @@ def test_records_of_others_are_completed_by_the_names_of_their_files(repo: Path)
     assert cli(repo, "history", "retry-policy").code == 0
 
 
+def test_names_that_a_shell_would_run_are_not_offered(repo: Path) -> None:
+    for name in ("zz$(touch pwned)x", "zz;x", "zz`x`", "zz\nx", "zz\x1bx", "zz\u2028x", "-zz", "zz-ü-नी_1@x"):
+        write(repo / f"memory/decisions/{name}.md", "# Plain\n")
+    write(repo / "memory/decisions/zz;x--20250101-back-k3f9w2ma.md", "---\ntopic: zz;x\n---\n# Back\n")
+    write(repo / "memory/decisions/zy--20250101-back\nplain\nx;-zzf9w2ma.md", "---\ntopic: zy\n---\n# Back\n")
+    assert words(repo, "get zz") == ["plain,zz-ü-नी_1@x.md"]
+    assert words(repo, "get -- -z") == []
+    assert words(repo, "history z") == []
+
+
 def test_outside_a_project_only_the_program_is_completed(tmp_path: Path) -> None:
     assert words(tmp_path, "get ") == []
     assert words(tmp_path, "--personal history ") == []

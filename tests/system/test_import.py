@@ -187,6 +187,16 @@ def test_columns_that_a_version_lacks_are_empty(repo: Path, tmp_path: Path) -> N
     assert (told.code, "cannot be read: file is not a database" in told.err) == (2, True)
 
 
+def test_a_bad_time_counts_as_none_and_a_table_without_ids_is_refused(repo: Path, tmp_path: Path) -> None:
+    times = [observed(number, created_at_epoch=bad) for number, bad in enumerate((9e999, "1" * 400, -9e999, "nan"))]
+    source = database(tmp_path / "c.db", sources.CLAUDE_MEM, times)
+    ok(repo, "import", "claude-mem", str(source), "--yes")
+    assert [one.created for one in records(repo).values()] == [None] * 4
+    source = database(tmp_path / "d.db", "CREATE TABLE observations(title TEXT);", [("observations", {"title": "x"})])
+    told = cli(repo, "import", "claude-mem", str(source), "--yes")
+    assert (told.code, "a table has no column 'id'" in told.err) == (2, True)
+
+
 def test_what_a_model_wrote_is_proposed_and_prompts_stay_away(repo: Path, tmp_path: Path) -> None:
     ok(repo, "import", "claude-mem", str(claude_mem(tmp_path)), "--yes")
     found = records(repo)
@@ -247,12 +257,17 @@ def test_users_of_powermem_and_people_are_private_and_metadata_is_kept(repo: Pat
 
 
 def test_decision_records_keep_their_dates_and_chains(repo: Path, tmp_path: Path) -> None:
-    ok(repo, "import", "adr", str(adr(tmp_path)), "--yes")
+    source = str(adr(tmp_path))
+    assert ok(repo, "import", "adr", source, "--yes")["other_projects"] == {"adrs": 2}
+    ok(repo, "import", "adr", source, "--yes", "--project", "adrs")
     redis, lru = records(repo)["1. Use Redis"], records(repo)["2. Use LRU"]
     assert (redis.topic, redis.tags, lru.supersedes) == ("Use Redis", ("db",), (redis.id,))
     assert [one.path.partition("/20")[2][:7] for one in (redis, lru)] == ["20/01/u", "21/03/u"]
     with Memory.open(repo) as memory:
         assert [hit.title for hit in memory.search("", live=True).hits] == ["2. Use LRU"]
+    for folder in (".", "memory", "memory/decisions"):
+        told = cli(repo, "import", "adr", folder, "--dry-run")
+        assert (told.code, "holds a memory of filemem" in told.err) == (2, True)
 
 
 def test_an_edit_here_wins_a_change_there_comes_and_what_is_forgotten_stays_away(repo: Path, tmp_path: Path) -> None:
@@ -294,6 +309,41 @@ def test_what_cannot_be_brought_is_named_and_the_rest_comes(repo: Path, tmp_path
     done = cli(repo, "import", "mem-claude", str(source), "--yes")
     assert (done.code, done.out.count("it is private there now, and committed here")) == (1, 2)
     assert not any("My wish" in path.read_text() for path in repo.glob("memory/**/*.md"))
+
+
+@pytest.mark.parametrize("stated", ["private", '"Private "', "[private]"])
+def test_what_becomes_private_at_its_source_is_not_committed(repo: Path, tmp_path: Path, stated: str) -> None:
+    text = "---\ntitle: {0}\npermalink: {0}\nvisibility: {1}\n---\n{2}\n"
+    for name, seen, told in (("a", "public", "Open"), ("a", stated, "My wish"), ("b", stated, "My wish")):
+        sources.note(tmp_path / f"notes/{name}.md", text.format(name, seen, told))
+        done = cli(repo, "import", "basic-memory", str(tmp_path / "notes"), "--all-projects", "--yes")
+    assert (done.code, "it is private there now, and committed here" in done.out) == (1, True)
+    assert (records(repo)["a"].text, records(repo)["b"].visibility) == ("Open", "private")
+    rows = [{"id": f"{kind}_1_aaaaaaaa", "type": kind, "title": kind} for kind in ("decision", "observation")]
+    lines = [json.dumps({**row, "text": "My wish", "visibility": "Private "}) for row in rows]
+    ok(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", "\n".join(lines))), "--yes")
+    source = database(tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1, visibility="PRIVATE")])
+    assert ok(repo, "import", "mem-claude", str(source), "--yes")["private"] == 1
+    assert "My wish" not in git(repo, "log", "-p", "--all")
+
+
+def test_undo_leaves_an_import_to_git(repo: Path, tmp_path: Path, memory: Memory) -> None:
+    saved = memory.save(topic="queues", decision="Use NATS", reasoning="Small")
+    ok(repo, "import", "mama", str(mama(tmp_path)), "--all-projects", "--yes")
+    told, tip = cli(repo, "undo"), git(repo, "rev-parse", "HEAD")
+    assert (told.code, f"git revert {tip[:10]}" in told.err) == (5, True)
+    git(repo, "revert", "--no-edit", tip)
+    assert ok(repo, "undo")["id"] == saved.id
+
+
+def test_links_in_a_folder_are_passed_over(repo: Path, tmp_path: Path) -> None:
+    sources.note(tmp_path / "elsewhere/memory/x.md", "# Elsewhere\n\nText.\n")
+    top = tmp_path / "top"
+    sources.note(top / "one/memory/own.md", "# Own\n\nText.\n")
+    (top / "one/memory/link.md").symlink_to(tmp_path / "elsewhere/memory/x.md")
+    (top / "two").symlink_to(tmp_path / "elsewhere")
+    for form in ("claude-code", "basic-memory"):
+        assert ok(repo, "import", form, str(top), "--all-projects", "--dry-run")["new"] == 1
 
 
 def test_the_same_source_is_left_to_the_user_where_commits_are(repo: Path, tmp_path: Path) -> None:
@@ -339,6 +389,8 @@ def test_secrets_are_listed_and_not_written(repo: Path, tmp_path: Path) -> None:
     done = cli(repo, "import", "mama", str(source), "--all-projects", "--yes")
     assert (done.code, "1 new" in done.out, decided(2)[1]["id"] in done.out) == (1, True, True)
     assert "looks like a secret (github-token" in done.out
+    line = {"id": "decision_1_aaaaaaaa", "type": "decision", "title": TOKEN, "secrets_allowed": True}
+    assert cli(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", json.dumps(line))), "--yes").code == 1
     assert TOKEN not in done.out + git(repo, "log", "-p", "--all")
     assert [*records(repo)] == ["Use approach 1"]
 
@@ -373,6 +425,15 @@ def test_nothing_is_written_without_a_word(repo: Path, tmp_path: Path) -> None:
         assert child.wait(60) == (0 if new else 1), shown
         assert b"Use approach 1" in shown
         assert len(records(repo)) == new
+
+
+def test_a_variable_that_is_not_set_names_no_source(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources.entities(repo / "$MEMORY_FILE_PATH", {"type": "entity", "name": "Trap"})
+    call = ("import", "server-memory", "--dry-run")
+    assert "filemem import server-memory SOURCE" in cli(repo, *call).err
+    monkeypatch.setenv("MEMORY_FILE_PATH", "")
+    assert "filemem import server-memory SOURCE" in cli(repo, *call).err
+    assert "name its folder" in cli(repo, "import", "adr").err
 
 
 def test_a_busy_repository_and_a_folder_of_adrs_are_refused(repo: Path, tmp_path: Path) -> None:
@@ -508,6 +569,8 @@ def test_rules_that_read_like_decisions_are_listed(repo: Path) -> None:
         (".cursor/rules/style.mdc", 1, "Prefer composition over inheritance"),
     ]
     assert cli(repo, "import", "rules").code == 2
+    write(repo / "CLAUDE.md", "- Use \x1b[31mpnpm, not npm.\n")
+    assert "\x1b" not in cli(repo, "import", "rules", "--dry-run").out
 
 
 def test_a_server_of_mama_s_tools_names_the_old_database_once(repo: Path, tmp_path: Path) -> None:
