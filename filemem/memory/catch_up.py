@@ -225,7 +225,7 @@ class Keeper:
             return False
         if not knows_head(self.store):
             return True
-        known = self.store.index.folders
+        known = index.folders
         if not looks or (index.notes.looked and not known and self.store.absent):  # there is nothing to look at
             return False
         hidden = index.notes.forgotten != _forgotten(self.store)
