@@ -360,7 +360,7 @@ def _fill(
     rows: dict[str, Row | None] = dict.fromkeys(work.gone)
     done, docs = 0, iter(work.docs)
     lacking = model is not None and bool(model.trouble)  # the answers will say so; the words are indexed all the same
-    growth = model.table.growth(staged / VECTORS) if model and not lacking else None
+    growth = model.growth(staged / VECTORS) if model and not lacking else None
     while chunk := list(islice(docs, _CHUNK)):
         if growth:
             growth.add(chunk)

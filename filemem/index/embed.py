@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from filemem.errors import FilememError
 
 if TYPE_CHECKING:
-    from filemem.index.vectors import Floats, Table
+    from filemem.index.model import Floats, Table
+    from filemem.index.vectors import Growth, Vectors
 
 BUNDLED = "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
@@ -37,7 +38,7 @@ class Model:
         """What the files hold; raises `ModelUnavailable`."""
         for name, value in _ONE_THREAD.items():  # two that fight for busy cores make a search 100 times slower
             os.environ.setdefault(name, value)
-        from filemem.index.vectors import bundled, configured
+        from filemem.index.model import bundled, configured
 
         try:
             return bundled(self._folder) if self.name == BUNDLED else configured(self._folder)
@@ -46,6 +47,20 @@ class Model:
                 f"the embedding model in {self._folder} cannot be read",
                 "put a model2vec model there, or remove the setting to use the one that comes with filemem",
             ) from error
+
+    def vectors(self) -> Vectors:
+        """Return what compares the documents of one index; raises `ModelUnavailable`."""
+        table = self.table
+        from filemem.index.vectors import Vectors
+
+        return Vectors(table)
+
+    def growth(self, folder: Path) -> Growth:
+        """Return what adds vectors to a folder; raises `ModelUnavailable`."""
+        table = self.table
+        from filemem.index.vectors import Growth
+
+        return Growth(folder, table)
 
     @property
     def trouble(self) -> str:

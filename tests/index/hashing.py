@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from filemem.index import Model
-from filemem.index.vectors import Asked, Floats, Integers, Table
+from filemem.index.model import Asked, Floats, Integers, Table
 from filemem.query.terms import Alike
 
 

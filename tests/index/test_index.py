@@ -12,7 +12,7 @@ from filemem import changes
 from filemem.changes import MODIFIED, Change, Entry
 from filemem.errors import BrokenStore, Locked
 from filemem.index import Doc, Index, Model
-from filemem.index.vectors import Floats, Integers
+from filemem.index.model import Floats, Integers
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashes, Hashing
 from tests.index.samples import DAY, START, Tree, doc, fold, ids, make, serial

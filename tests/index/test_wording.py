@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from filemem.index import Doc, Index, Model
-from filemem.index.vectors import Growth, Rows, Table, embed, met, read
+from filemem.index.model import Table
+from filemem.index.vectors import Growth, Rows, embed, met, read
 from filemem.query import parse
 from tests.index.samples import Tree, doc, fold
 
