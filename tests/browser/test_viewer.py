@@ -200,7 +200,7 @@ def test_the_past_is_what_topics_shows(page: Page, server: Server) -> None:
     for place in range(20):
         day = f"{whens[5 + place * 10]:%Y-%m-%d}"
         then = f"Data.goTo(State.endOf('{day}')).then(() => Data.decisions.filter({held}).map(row => row.id))"
-        told = json.loads(run(server.folder, "topics", "--at", day, "--json"))
+        told = json.loads(run(server.folder, "topics", "--at", day, "--limit", "200", "--json"))
         assert sorted(page.js(then)) == sorted(id_ for topic in told["topics"] for id_ in topic["ids"]), day
 
 
@@ -221,6 +221,12 @@ def test_a_branch_is_what_diff_shows(page: Page, server: Server, tmp_path: Path)
     words = {"new": "new", "superseded": "replaced", "outcome": "edited", "removed": "removed"}
     assert marks == {effect["id"]: words[effect["kind"]] for effect in told["effects"]}
     assert page.js("document.querySelectorAll('.mark.marked').length") == len(marks) == 5
+    states = page.js("Object.fromEntries(Data.decisions.map(row => [row.id, Data.kind(row)]))")
+    assert {states[one] for one, word in marks.items() if word == "replaced"} == {"gone"}
+    added = next(effect["id"] for effect in told["effects"] if effect["kind"] == "new")
+    page.js(f"App.open('{added}')")
+    page.there("#panel .commits")
+    assert page.wrong == []
     git(server.folder, "worktree", "remove", "--force", str(other))
     git(server.folder, "branch", "-q", "-D", "other")
 

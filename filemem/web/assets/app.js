@@ -81,7 +81,7 @@ const App = (() => {
     }
     if (Data.marks) {
       const words = Object.entries(Object.groupBy([...Data.marks.values()], (word) => word));
-      return words.map(([word, each]) => `${each.length} ${word}`).join(", ") || "This branch changes no record.";
+      return words.length ? words.map(([word, each]) => [h("span", { class: `tag m-${word}` }, `${each.length} ${word}`), " "]) : "This branch changes no record.";
     }
     const what = facts.degraded ? ` · ${facts.degraded}` : "";
     const all = there.length.toLocaleString("en");

@@ -106,7 +106,8 @@ const Data = (() => {
   }
 
   function recount() {
-    kinds = new Map(rows.map((row) => [row.id, past ? then(row) : today(row)]));
+    const here = (row) => (marks?.get(row.id) === "replaced" ? "gone" : today(row)); // as the compared branch has it
+    kinds = new Map(rows.map((row) => [row.id, past ? then(row) : here(row)]));
   }
 
   /** Whether the record was there on the day that is shown. */

@@ -53,7 +53,7 @@ const Forms = (() => {
   function outcome(row, told) {
     const now = row.outcome || "pending";
     const open = (value) => `filemem update ${row.id} --outcome ${value === "pending" ? "success" : value} --reason ${quote("…")}`;
-    if (Data.facts.static || !Data.facts.can_write || row.elsewhere) return Data.past ? null : command(open(now));
+    if (Data.facts.static || !Data.facts.can_write || row.elsewhere) return Data.past || row.elsewhere ? null : command(open(now));
     const group = `outcome-${++counter}`;
     const choices = Object.entries(OUTCOMES).map(([value, name]) =>
       h("label", {}, h("input", { type: "radio", name: "outcome", value, checked: value === now }), h("span", {}, name)));

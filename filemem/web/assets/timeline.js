@@ -95,7 +95,7 @@ const Timeline = (() => {
     handle.hidden = !asof;
     if (!asof) return;
     const at = Math.max(gutter, Math.min(width - 4, x(asof)));
-    handle.style.left = `${at}px`;
+    handle.style.left = `${Math.max(48, Math.min(at, width - 48))}px`; // half of it is 48 px at most
     handle.textContent = State.day(asof);
     handle.setAttribute("aria-valuenow", String(Math.round(asof / State.DAY)));
     handle.setAttribute("aria-valuetext", State.day(asof));
