@@ -33,7 +33,6 @@ from filemem.record import (
 from filemem.record.yaml import flow
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Plan
-from filemem.repo.history import IMPORTED
 from filemem.repo.journal import write as write_files
 
 SAMPLES = 5
@@ -87,7 +86,7 @@ def ingest(
         told = f"{store.name} is a folder of numbered decision records; nothing was imported"
         raise Conflict(told, "`filemem --store memory import ...` begins a memory beside it")
     counts = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in done.records.items())
-    trailers = [(IMPORTED, system), *([("Agent", store.config.agent)] if store.config.agent else [])]
+    trailers = [("Imported-From", system), *([("Agent", store.config.agent)] if store.config.agent else [])]
     told = commit.message(f"import({system}): {counts}", trailers)
     ours, others = list[Edit](), list[Edit]()
     for edit, kind in edits:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from filemem.repo.journal import Entry
 
 LIMIT = 600.0  # seconds for the first look at a long history
-IMPORTED = "Imported-From"  # the trailer of an import: the system
+IMPORTED = "Imported-From"  # the trailer that `memory.ingest` writes: the system
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
 _TOUCHES = "select n, kind, path, before, old, new from touched where"
