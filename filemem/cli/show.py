@@ -205,18 +205,17 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     by = hit.get("by", {})
     alone = "" if by.get("merged", True) else f"only on {by.get('branch') or 'this commit'}"
     alone = f"in another version on {by['default']}" if by.get("differs") else alone
-    about = " · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone)))
+    about = styled(" · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone))), "dim")
     reason = "".join(f": {one['reason']}" for one in hit.get("reasons", ())[-1:] if one["reason"])
-    state = (styled(about, "dim"), _outcome(hit, reason), *_standing(hit, shown, "superseded_by"))
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
     day, short = (hit.get("created") or by.get("date", ""))[:10], hit["id"].rpartition("_")[2]
     foot = "  ".join(filter(None, (f"    {short}", day, _who(by), hit.get("commit", "")[:10]))) + "  "
-    path = "/".join(filter(None, (hit.get("repository"), hit["path"])))
-    room = max(_LEAST, _width() - len(foot))
-    path = f"…{path[1 - room :]}" if sys.stdout.isatty() and len(path) > room else path
+    path = f"{hit['repository']}/{hit['path']}" if "repository" in hit else hit["path"]
+    if sys.stdout.isatty() and len(path) > (room := max(_LEAST, _width() - len(foot))):
+        path = f"…{path[1 - room :]}"
     more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
-    head = "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state)))
-    return rows_of(head, *_wrapped(text[0], 1), styled(foot + path, "dim"), *more)
+    head = [_title(f"{number:2}. ", hit), about, _outcome(hit, reason), *_standing(hit, shown, "superseded_by")]
+    return rows_of("  ".join(filter(None, head)), *_wrapped(text[0], 1), styled(foot + path, "dim"), *more)
 
 
 def _title(mark: str, hit: Answer) -> str:

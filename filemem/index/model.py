@@ -1,6 +1,6 @@
 """The embedding model when it is loaded: texts become vectors, words tell how much they say.
 
-Rule: only `embed` and `vectors` import this module, at first need. numpy and tokenizers cost more than a keyword search.
+Rule: only `embed` and `vectors` import this module, at first need: numpy costs more than a keyword search.
 """
 
 from __future__ import annotations
