@@ -165,6 +165,8 @@ class Memory:
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
+        if among is not None and not hasattr(among, "nominate"):
+            raise BadInput(f"among must be a source of candidates, not {fields.shown(among)}", field="among")
         found = self.keeper.read(lambda store: verbs.search.search(among or store, words, given, **how))
         if restrictions.get("path"):
             found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))

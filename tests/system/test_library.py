@@ -76,6 +76,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "Callable[[], None]": (None, 3, "x"),
     "Collection[Item]": (None, 3, "x", [3], {"a": 1}),
     "Progress | None": (3, "x", []),
+    "Source | None": (3, "x", []),
 }
 RIGHT: dict[str, object] = {
     "path": "README.md",

@@ -65,6 +65,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(repo, "remote", "add", "origin", "../origin.git")
     git(repo, "fetch", "-q", "origin")
     git(repo, "switch", "-q", "-c", "feature")
+    for beside in ("web", "ops"):
+        git(repo, "clone", "-q", "../origin.git", f"../{beside}")
     return repo
 
 
