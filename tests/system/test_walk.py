@@ -16,13 +16,13 @@ from tools.walk import Walk, journeys
 LIMITS = {
     "save": 42,
     "save that replaces": 42,
-    "search": 29,
+    "search": 30,
     "history": 23,
     "get": 31,
     "update": 37,
-    "why": 34,
+    "why": 35,
     "check": 28,
-    "catch-up": 35,
+    "catch-up": 36,
     "delete": 32,
 }  # modules
 
