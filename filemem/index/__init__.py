@@ -167,13 +167,13 @@ class Index(Search):
         with self._lock:
             return self._fresh.items()
 
-    def manifest(self) -> dict[str, Entry]:
-        """Return what the index was built from, including waiting saves: path -> entry.
+    def manifest(self, folders: Collection[str] = ("",)) -> dict[str, Entry]:
+        """Return what the index was built from below some folders, and all waiting saves: path -> entry.
 
         Take it before scanning the store, or a record saved in between looks removed.
         """
         with self._now():
-            entries: dict[str, Entry | None] = {**self._db.manifest()}
+            entries: dict[str, Entry | None] = {**self._db.manifest(below=folders)}
             entries |= {path: item.entry for path, item in self._waiting.items()}
             return {path: entry for path, entry in entries.items() if entry}
 

@@ -128,10 +128,15 @@ class Database:
     def seal(self, seal: Seal) -> None:
         self._do("REPLACE INTO facts VALUES ('seal', ?)", [(json.dumps(seal._asdict()),)])
 
-    def manifest(self, paths: Iterable[str] | None = None) -> dict[str, Entry]:
-        """Return what the index was built from: path -> entry; of some paths only, or of all."""
-        sql = "SELECT path, blob, size, mtime FROM files"
-        found = self._ask(sql) if paths is None else self._ask(f"{sql} WHERE path {_AMONG}", list(paths))
+    def manifest(self, paths: Iterable[str] | None = None, *, below: Iterable[str] = ("",)) -> dict[str, Entry]:
+        """Return what the index was built from: path -> entry; of some paths only, or of all below some folders."""
+        sql, found = "SELECT path, blob, size, mtime FROM files", []
+        if paths is not None:
+            found = self._ask(f"{sql} WHERE path {_AMONG}", list(paths))
+        for folder in below if paths is None else ():
+            ends = (_bytes(f"{folder}/"), _bytes(f"{folder}0")) if folder else (b"", b"\xff")  # "0" comes after "/"
+            with _ours():
+                found += self._con.execute(f"{sql} WHERE path >= ? AND path < ?", ends)
         return {path.decode("utf-8", "surrogatepass"): Entry(*entry) for path, *entry in found}
 
     def note_files(self, entries: Mapping[str, Entry | None]) -> None:

@@ -63,10 +63,10 @@ def catch_up(
     store.history.extend()  # so that no question waits for it
     if not index.writable:
         return Look(busy=True)
-    before = {} if anew else index.manifest()
     hinted = (posixpath.relpath(hint, store.folder) for hint in hints)
     inside = {path for path in hinted if not path.startswith("..")} | {item.path for item in waiting}
     folders = written | set(map(posixpath.dirname, inside))
+    before = {} if anew else index.manifest(("",) if everything else folders)
     began = time.time_ns()
     after, times, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
     if everything:
