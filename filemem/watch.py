@@ -99,7 +99,7 @@ class Watcher:
                 self._look(full=full, hints=[path for _, path in batch])
             with suppress(FilememError, OSError):  # the next question says what is wrong
                 self.memory.keeper.announce()
-            if idle > IDLE and not self.memory.keeper.listeners:
+            if idle > IDLE:
                 self.memory.rest()
             if _identity(root) != watched:
                 return

@@ -158,7 +158,7 @@ class Index(Search):
 
     @property
     def stamp(self) -> int:
-        """A number that is another one after any change of what can be found."""
+        """A number that is another one after any change of what can be found. It takes no lock."""
         state = (self.root, mark(self.root / DATABASE), sorted(listed(self.root / "fresh")))
         return zlib.crc32(repr(state).encode("utf-8", "surrogateescape"))
 

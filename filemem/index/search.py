@@ -305,12 +305,6 @@ class Search:
                 counts.update({value for value in stated if value.startswith(prefix)})
             return sorted(counts.items())
 
-    @property
-    def state(self) -> str:
-        """What is different as soon as the answers may be."""
-        with self._now():
-            return " ".join((self._seal.name, *(item.name for item in self._items)))
-
     def nodes(self) -> list[Node]:
         """Return the nodes of all records, newest first."""
         with self._now():

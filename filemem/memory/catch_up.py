@@ -156,7 +156,7 @@ class Keeper:
     @property
     def state(self) -> str:
         """A word that is another one as soon as answers may be: after a save, an edit, a checkout. It takes no lock."""
-        told = f"{self.store.index.state} {self.store.repo.head()} {self.store.branch}"
+        told = f"{self.store.index.stamp} {self.store.repo.head()} {self.store.branch}"
         return f"{zlib.crc32(told.encode()):08x}"
 
     def announce(self) -> None:

@@ -62,7 +62,7 @@ def test_a_file_without_document_is_remembered_and_not_found(words_only: Index) 
 
 def test_what_it_was_built_from_below_a_folder(words_only: Index) -> None:
     paths = ("a/b/c.md", "a/b/d/e.md", "a/b.md", "a/b0/c.md", "a/bc/d.md", "é/f.md")
-    words_only.apply([Change(ADDED, path, Entry("00" * 20)) for path in paths], lambda _: None)
+    words_only.apply([Change(MODIFIED, path, Entry("00" * 20)) for path in paths], lambda _: None)
     assert set(words_only.manifest()) == set(paths)
     assert set(words_only.manifest(["a/b", "é"])) == {"a/b/c.md", "a/b/d/e.md", "é/f.md"}
 
