@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from filemem.query.score import HYBRID, KEYWORD_ONLY, MEANING_ONLY
+from filemem.record import CHECKPOINT
 
 _PARTS = {
     "keyword": "its words, compared with the record that has them best",
@@ -14,7 +15,6 @@ _PARTS = {
     "wording": "how well one passage has each word, or one of like meaning",
     "recency": "its age: 1 for today, half after 180 days",
 }
-_MOVED = "; a checkpoint counts half, and a word that few records hold puts them first"
 
 
 def explained(hit: Mapping[str, Any], mode: str) -> Iterator[str]:
@@ -26,7 +26,15 @@ def explained(hit: Mapping[str, Any], mode: str) -> Iterator[str]:
     for name, weight in counted.items():
         yield f"{name:<7} {scores[name]:.2f} x {weight:.2f}: {_PARTS[name]}"
     mean = sum(scores[name] * weight for name, weight in counted.items()) / (sum(counted.values()) or 1.0)
-    told = f"their mean by these weights{_MOVED if abs(scores['final'] - mean) > 0.01 else ''}"
+    moved = "" if abs(scores["final"] - mean) < 0.01 else _moved(scores["final"] > mean, hit.get("type", ""))
+    told = f"the mean of these by weight is {mean:.2f}{moved}"
     yield f"score   {scores['final']:.2f}: {told if counted else 'not found itself, it holds today for one that was'}"
     for typed, said in hit.get("instead", {}).items():
         yield f'instead of "{typed}" it says: {", ".join(said)}'
+
+
+def _moved(raised: bool, kind: str) -> str:
+    """Why a score is not the mean of its parts: see `query.score`."""
+    if raised:
+        return ", raised to above a half: few records hold this word"
+    return ", halved: a checkpoint" if kind == CHECKPOINT else ", halved: few records hold this word, and it does not"

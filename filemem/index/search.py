@@ -30,6 +30,7 @@ from filemem.index.document import (
     Doc,
     Fresh,
     Item,
+    Notes,
     Seal,
     compare,
     key,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 NO_MODEL = "no embedding model is configured"
 _LAYOUT = 17  # of the files, and what they say of chains; the rest of the format follows from how texts are read
-_FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
+_FORMAT = (READING, Doc._fields, Node._fields, Notes._fields, TERM_FIELDS)
 
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
 _COLUMNS = {"topic": "key", "heading": "name", "short": "name", "ref": "target"}  # of the database

@@ -173,8 +173,8 @@ def compare(memory: Memory, arguments: Arguments) -> Answer:
     """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
     branch = arguments.get("branch", "")
     found = memory.diff(f"...{branch}" if branch else "")
-    there = memory.at(found.head.id).overview()
-    closed = {**there.closed, **memory.at(found.parted).overview().closed, **memory.at(found.base.id).overview().closed}
+    now, there = memory.overview(), memory.at(found.head.id).overview()
+    closed = {**now.closed, **there.closed}
     effects = [
         one._replace(details=tuple(said for said in one.details if not _names(said, closed.values())))
         for one in found.effects
@@ -185,7 +185,7 @@ def compare(memory: Memory, arguments: Arguments) -> Answer:
         part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
         for part, kinds in _PARTS.items()
     }
-    lacking = {*ids["added"]} - {one.node.id for one in memory.overview().rows}
+    lacking = {*ids["added"]} - {one.node.id for one in now.rows}
     return {**told, **ids, "records": [row(one) for one in there.rows if one.node.id in lacking]}
 
 

@@ -53,8 +53,8 @@ def test_explain_says_in_words_how_a_score_came_about(repo: Path) -> None:
         " x 0.35: its words, compared with the record that has them best",
         "vector ",
         "recency 1.00 x 0.05: its age",
-        ": their mean by these weights\n",
-        "; a checkpoint counts half",
+        ": the mean of these by weight is ",
+        ", halved: a checkpoint\n",
     ):
         assert line in told
     assert 'instead of "cache" it says: redis' in cli(repo, "search", "cache", "answers", "--explain").out
