@@ -46,7 +46,7 @@ _ITEM = rf"(?:{_WORDS}|{_QUOTED})"
 _KEY = "[A-Za-z_][A-Za-z0-9_-]*+"
 _PAIR = rf"{_KEY}: {_ITEM}"
 _SIMPLE_LINE = re.compile(
-    rf"({_KEY}): (?:({_WORDS})|({_QUOTED})|\[((?:{_ITEM}(?:, {_ITEM})*+)?)\]|{{({_PAIR}(?:, {_PAIR})*+)}})"
+    rf"({_KEY}): (?:({_WORDS})|({_QUOTED})|\[((?:{_ITEM}(?:, {_ITEM})*+)?)\]|{{({_PAIR}(?:, {_PAIR}){{0,999}}+)}})"
 )
 _SIMPLE_PAIR = re.compile(rf"({_KEY}): ({_ITEM})")
 _SIMPLE_ITEM = re.compile(_ITEM)
