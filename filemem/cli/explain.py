@@ -26,15 +26,14 @@ def explained(hit: Mapping[str, Any], mode: str) -> Iterator[str]:
     for name, weight in counted.items():
         yield f"{name:<7} {scores[name]:.2f} x {weight:.2f}: {_PARTS[name]}"
     mean = sum(scores[name] * weight for name, weight in counted.items()) / (sum(counted.values()) or 1.0)
-    moved = "" if abs(scores["final"] - mean) < 0.01 else _moved(scores["final"] > mean, hit.get("type", ""))
-    told = f"the mean of these by weight is {mean:.2f}{moved}"
+    told = f"the mean of these by weight is {mean:.2f}{_moved(scores['final'] - mean, hit.get('type', ''))}"
     yield f"score   {scores['final']:.2f}: {told if counted else 'not found itself, it holds today for one that was'}"
     for typed, said in hit.get("instead", {}).items():
         yield f'instead of "{typed}" it says: {", ".join(said)}'
 
 
-def _moved(raised: bool, kind: str) -> str:
+def _moved(by: float, kind: str) -> str:
     """Why a score is not the mean of its parts: see `query.score`."""
-    if raised:
-        return ", raised to above a half: few records hold this word"
-    return ", halved: a checkpoint" if kind == CHECKPOINT else ", halved: few records hold this word, and it does not"
+    few = "few records hold this word"
+    halved = "halved: a checkpoint" if kind == CHECKPOINT else f"halved: {few}, and it does not"
+    return "" if abs(by) < 0.01 else f", raised to above a half: {few}" if by > 0 else f", {halved}"

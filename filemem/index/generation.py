@@ -130,9 +130,8 @@ class Database:
 
     def manifest(self, paths: Iterable[str] | None = None, *, below: Iterable[str] = ("",)) -> dict[str, Entry]:
         """Return what the index was built from: path -> entry; of some paths only, or of all below some folders."""
-        sql, found = "SELECT path, blob, size, mtime FROM files", []
-        if paths is not None:
-            found = self._ask(f"{sql} WHERE path {_AMONG}", list(paths))
+        sql = "SELECT path, blob, size, mtime FROM files"
+        found = [] if paths is None else self._ask(f"{sql} WHERE path {_AMONG}", list(paths))
         for folder in below if paths is None else ():
             ends = (_bytes(f"{folder}/"), _bytes(f"{folder}0")) if folder else (b"", b"\xff")  # "0" comes after "/"
             with _ours():

@@ -47,6 +47,7 @@ def of_places(
     `around` holds the chains of the places; `whole` reads files; `detail` adds who wrote them.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
+    alike = terms.alike if terms and detail else ()
     records = store.records([node.path for node in nodes])
     said = provenances(store, records, detail=detail)
     incoming: dict[str, list[Edge]] = {node.id: [] for node in nodes}  # of other records, in the words of this one
@@ -84,9 +85,7 @@ def of_places(
                 related=tuple({one[:2]: one for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])}.values()),
                 already_rejected=query.rejected_before(terms, record.rejected, about) if terms else (),
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
-                instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", terms.alike)
-                if terms and detail
-                else {},
+                instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", alike) if alike else {},
                 snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
                 conflict=conflict,
             )

@@ -90,8 +90,7 @@ def search(
     `asked`: a store, or several as one, which are searched by words alone; `given`: filters besides those in the text;
     `offset`: hits to skip; `recency`: whether age counts; `detail`: whether to add who wrote what is found.
     """
-    alone = isinstance(asked, Store)
-    store, source = (asked, Here(asked)) if isinstance(asked, Store) else (asked.store, asked)
+    store, source = (asked, Here(asked)) if (alone := isinstance(asked, Store)) else (asked.store, asked)
     terms, stated = query.parse(text, store.clock())
     wanted, has_words = query.merge(given, stated)._replace(shared=not alone), bool(terms.words or terms.phrases)
     if not alone and (wanted.path or not has_words):
@@ -125,8 +124,10 @@ def search(
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
             told.append(FAR)
         matched, degraded = len(placed), found.degraded or ""
-    if alone or shown:
-        told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, has_words))
+    if shown:
+        told.append(store.repo.incomplete())
+    elif alone:
+        told.append(advice.why_empty(store, wanted, matched, offset, has_words))
     else:
         told.append(
             advice.passed_over(matched, offset) if matched else advice.nothing_like(has_words, restricted=False)

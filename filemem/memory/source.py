@@ -86,9 +86,8 @@ class Together:
             nodes = {one.id: known[f"{key} {one.id}"]._replace(id=one.id) for one in own}
             found, kept[key] = self._members[key].place(own, nodes, wanted, limit)
             places += [one._replace(id=f"{key} {one.id}") for one in found]
-        return sorted(
-            places, key=lambda one: -one.worth
-        ), kept  # what is of one chain has one worth, and stays together
+        places.sort(key=lambda one: -one.worth)  # what is of one chain has one worth, and stays together
+        return places, kept
 
     def show(self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
         hits: dict[str, Hit] = {}

@@ -56,9 +56,7 @@ def write_site(memory: Memory, folder: Path, base: str = "") -> int:
     ours = set((folder / MARK).read_text("utf-8", "replace").splitlines()) if MARK in there else set[str]()
     foreign = {*files} & there - ours or (there and not ours)
     if foreign or any(one.is_symlink() for one in found):
-        raise BadInput(
-            f"{folder} holds what filemem site did not write", "name a folder that is not there", field="out"
-        )
+        raise BadInput(f"{folder} holds what filemem site did not write", "name a new folder", field="out")
     for name in there & ours - files.keys():  # a name that leads out of the folder is not there
         if name.startswith(("d/", "viewer/")) and (folder / name).is_file():
             (folder / name).unlink()
@@ -94,9 +92,8 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
         yield one["page"], _page(told["name"], record, known, {"Earlier": before, "Later": after})
         yield one["page"].replace("index.html", "record.js"), b"viewerRecord(" + _json(record) + b");\n"
     if base:
-        news = [
-            {**_xml(one), "where": escape(base + one["page"]), "at": format_time(one.get("created", 0))} for one in rows
-        ]
+        where = [(escape(base + one["page"]), format_time(one.get("created", 0))) for one in rows]
+        news = [{**_xml(one), "where": page, "at": at} for one, (page, at) in zip(rows, where, strict=True)]
         about = {**_xml(told), "home": escape(base), "now": format_time(last)}
         yield "sitemap.xml", _filled("sitemap.xml", news, about)
         yield "feed.xml", _filled("feed.xml", news[: -FED - 1 : -1], about)

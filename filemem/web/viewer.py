@@ -28,7 +28,7 @@ from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Row
-    from filemem.query import Hit, Snippet
+    from filemem.query import Snippet
 
 ASSETS = Path(__file__).parent / "assets"
 FOUND, NEAR, SIMILAR, LIKE = 100, 6, 5, 0.4  # hits of a search, near decisions, similar ones, and from which value on
@@ -130,7 +130,9 @@ def whole(memory: Memory, found: Detail) -> Answer:
             {"kind": kind, **present.fields(other, "id title"), "reason": reason, "in": inwards}
             for kind, other, reason, inwards in found.related
         ],
-        "similar": [{**present.fields(other, "id title"), "score": score} for other, score in likely if _open(other)],
+        "similar": [
+            {**present.fields(other, "id title"), "score": score} for other, score in likely if _everybody(other.record)
+        ],
         "governed": [made._asdict() for made in found.governed],
         "commits": [present.fields(made, "id who=author agent? when=at subject") for made in found.commits],
     }
@@ -139,10 +141,6 @@ def whole(memory: Memory, found: Detail) -> Answer:
 
 def _everybody(one: Record) -> bool:
     return is_open(Node.of_record(one))
-
-
-def _open(hit: Hit) -> bool:
-    return _everybody(hit.record)
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
