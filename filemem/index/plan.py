@@ -7,7 +7,7 @@ phrase. BM25 is computed as Tantivy does, so that a record outside of its files 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -32,7 +32,7 @@ from filemem.index.words import (
     stems,
 )
 from filemem.query import Terms, split_identifiers
-from filemem.query.terms import Alike, Synonyms, alike, synonyms
+from filemem.query.terms import Alike, alike, synonyms
 
 MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
@@ -41,7 +41,7 @@ SAID = 0.4  # weight of what may be said instead of a word; measured in a study 
 AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
 BOTH = AS_WRITTEN + STEMMED  # a word of the query is looked for in both ways, what may be said instead in one
 SHORT = 8  # words that say something, in a query that is widened: a longer one says in its own words what it means
-_LIST = Path(__file__).parents[1] / "query/synonyms.txt"
+_list = cache(partial((Path(__file__).parents[1] / "query/synonyms.txt").read_text, encoding="utf-8"))
 _K1, _B = 1.2, 0.75  # as Tantivy has them
 _Group = tuple[Clause, ...]
 _Other = tuple[_Group, ...]  # what may be said instead: of each group one clause must match
@@ -101,16 +101,12 @@ def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
     )
 
 
-@lru_cache(maxsize=4)
-def _table(own: str | None = None) -> Synonyms:
-    return synonyms(_LIST.read_text(encoding="utf-8") if own is None else own, stems)
-
-
 def said_instead(words: Sequence[str], own: str = "") -> tuple[Alike, ...]:
     """Return what may be said instead of the words of a short query; `own`: a list of the project's, as a text."""
     if sum(bool(analyze(STEM, normal(word)) or runs(word)) for word in words) > SHORT:
         return ()
-    return alike(words, (_table(own), _table()), stems)
+    begins = sorted({part[:2] for word in words for part in stems(word)})  # no stemmer changes these
+    return alike(words, [synonyms(text, stems, begins) for text in (own, _list())] if begins else (), stems)
 
 
 def said_in(text: str, said: Iterable[Alike]) -> dict[str, tuple[str, ...]]:

@@ -187,11 +187,15 @@ Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
 Synonyms = Mapping[tuple[str, ...], tuple[tuple[str, float], ...]]
 
 
-def groups(text: str) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
-    """Read a list: what means the same and what is a kind of it, for each group; and the numbers of malformed lines."""
+def groups(text: str, begins: Sequence[str] = ()) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
+    """Read a list: what means the same and what is a kind of it, for each group; and the numbers of malformed lines.
+
+    `begins`: read only lines with a word that begins in one of these ways; a query needs few, and at once.
+    """
+    near = re.compile(rf"\b(?:{'|'.join(map(re.escape, begins))})")
     found, wrong = list[tuple[list[str], list[str]]](), list[int]()
     for number, line in enumerate(text[:MOST_TEXT].casefold().splitlines()[:MOST_LINES], 1):
-        if not line.strip() or line.lstrip().startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#") or (begins and not near.search(line)):
             continue
         head, mark, tail = line.partition(">")
         same, kinds = ([one.strip() for one in part.split(by)] for part, by in ((head, "|"), (tail, ",")))
@@ -203,10 +207,10 @@ def groups(text: str) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
     return found, wrong
 
 
-def synonyms(text: str, key: Key) -> Synonyms:
-    """Return what a list says may stand for each of its phrases, by `key`: what means the same first, then kinds."""
+def synonyms(text: str, key: Key, begins: Sequence[str] = ()) -> Synonyms:
+    """Return what a list says may stand for its phrases, by `key`: what means the same first, then kinds."""
     table: dict[tuple[str, ...], dict[tuple[str, ...], tuple[str, float]]] = defaultdict(dict)
-    for same, kinds in groups(text)[0]:
+    for same, kinds in groups(text, begins)[0]:
         keys = {one: key(one) for one in (*same, *kinds)}
         pairs = [(one, other, 1.0) for one in same for other in same]
         pairs += [pair for one in same for kind in kinds for pair in ((one, kind, KIND), (kind, one, KIND))]
