@@ -27,9 +27,9 @@ def scores(index: Index, text: str, own: str | None = OWN, mode: str = "keyword"
 
 
 def test_the_list_that_ships_is_well_formed_and_knows_what_developers_say() -> None:
-    from filemem.index.plan import _LIST
+    from filemem.index.plan import _list
 
-    found, wrong = groups(_LIST.read_text(encoding="utf-8"))
+    found, wrong = groups(_list())
     assert wrong == []
     assert len(found) > 300
     said = {
