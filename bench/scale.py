@@ -6,6 +6,7 @@ import os
 import shutil
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,6 +81,7 @@ def measure_large(stores: Stores, small: int, size: int) -> Iterator[Line]:
     """Measure a large store beside a small one, by processor time: a search, the first build, an idle server, a look at
     the folders beside the same files in a folder for each topic, and Git's index of a save, split and not."""
     less, more = stores.get(small), stores.get(size)
+    _serve_two_saves(more)
     ours, theirs = _searched(more), _searched(less)
     yield Line("search-large", size, ours.p50 / theirs.p50, str(ours), f"{small:,} records: {theirs}")
     built = [each.surroundings.cpu(sys.executable, TASK, "reindex", str(each.folder)) for each in (more, less)]
@@ -88,6 +90,17 @@ def measure_large(stores: Stores, small: int, size: int) -> Iterator[Line]:
     yield Line("idle", size, 100 * _idle(more), f"{IDLE} seconds after the first look", "one core")
     yield from _folders(more, size)
     yield from _split(more, size)
+
+
+def _serve_two_saves(repository: Repository) -> None:
+    """What a server does with a large store by and by: the graph of its vectors is made, and taken in by the next save."""
+    with Memory.open(repository.folder, serving=True) as memory:
+        for number in range(2):
+            memory.save(topic="numbers", decision=f"Keep number {number}")
+            memory.refresh(full=True)
+            for thread in threading.enumerate():
+                if thread.name == "filemem-graph":
+                    thread.join()
 
 
 def _searched(repository: Repository) -> Samples:

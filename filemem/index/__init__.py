@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import IO, Any, NamedTuple, Self
 
 from filemem.chain import Node
@@ -25,6 +26,9 @@ from filemem.index.counts import Counts, added
 from filemem.index.document import (
     DATABASE,
     GENERATION,
+    GRAPH,
+    LARGE,
+    SEGMENT,
     VECTORS,
     WORDS,
     Doc,
@@ -68,6 +72,7 @@ class Index(Search):
         super().__init__(*given, **named)
         self._writer: IO[bytes] | None = None
         self._inode: list[int] = []  # of the file that is locked
+        self._deepening = Thread()  # makes a graph
 
     def overlaid(self, layer: Layer, dates: Dates, *, alone: bool = False) -> Self:
         """Return this index with some documents replaced in memory; nothing is written, and its vectors are used.
@@ -238,6 +243,18 @@ class Index(Search):
             if not held:
                 self.stand_back()
 
+    def deepen(self) -> None:
+        """Make the graph of a large segment of vectors that has none, in a thread; the next change takes it in."""
+        with self._now():
+            files, folder = self._seal.files, self.root / self._seal.name
+        for name, (_, size, _, crc) in files.items():
+            graph = self.root / f"{crc:08x}{GRAPH}"
+            if not name.endswith(SEGMENT) or size < LARGE or name.replace(SEGMENT, GRAPH) in files or graph.exists():
+                continue
+            if self.model and not self._deepening.is_alive():
+                self._deepening = Thread(None, self.model.link, "filemem-graph", (folder / name, graph), daemon=True)
+                self._deepening.start()
+
     def rest(self) -> None:
         """Hold nothing in memory that the next question can open again."""
         with self._lock:
@@ -347,6 +364,12 @@ def _stage(root: Path, base: Seal) -> Path:
             os.link(root / base.name / name, target / name)
         except OSError:  # no hard links here
             shutil.copy2(root / base.name / name, target / name)
+    graphs = {f"{crc:08x}{GRAPH}": name for name, (*_, crc) in base.files.items()}
+    for made in root.glob(f"*{GRAPH}"):  # of a segment in use, or of one that was merged meanwhile
+        if made.name in graphs:
+            made.rename((target / graphs[made.name]).with_suffix(GRAPH))
+        else:
+            made.unlink()
     return target
 
 

@@ -26,6 +26,8 @@ from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run session project".split())  # noqa: SIM905
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
+SEGMENT, GRAPH = ".rows", ".graph"  # files of vectors: rows, and which of them are near each other
+LARGE = 60_000_000  # bytes of a segment from which on a graph pays: about 200,000 rows
 GENERATION = re.compile(r"g\d{10}")
 PASSAGE = 450  # characters; 900 and 1800 measured worse
 MOST_PASSAGES = 24

@@ -62,6 +62,12 @@ class Model:
 
         return Growth(folder, table)
 
+    def link(self, segment: Path, target: Path) -> None:
+        """Write the graph of a segment of vectors."""
+        from filemem.index.vectors import link
+
+        link(segment, target)
+
     @property
     def trouble(self) -> str:
         """Why it cannot be had and what to do, or ""; loads it."""

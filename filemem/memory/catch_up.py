@@ -85,6 +85,8 @@ def catch_up(
     folds = waiting and (fold or index.crowded(old=store.serving))
     if anew or found or touched or moved or folds or not index.sound:  # a move may have dated records
         index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
+        if store.serving:
+            index.deepen()
     index.note(folders=times, **now)
     return Look(len(found))
 

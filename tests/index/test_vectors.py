@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import filemem.index
 from filemem.index import Doc, Index, Model, vectors
 from filemem.index.document import key
 from filemem.query import Filter, parse
@@ -46,13 +47,29 @@ def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
     assert part.keys[at].tolist() == [5, 37]
 
 
-def test_usearch_compares_large_parts_like_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Model().table
-    docs = [make(number) for number in range(60)] + [doc("empty.md", "")]
-    part, query = vectors.embed(docs, table), table.encode(["cache redis queue"])[0][0]
-    exact = vectors.nearest(part, query)
-    monkeypatch.setattr(vectors, "_LARGE", 10)
-    assert vectors.nearest(part, query) == pytest.approx(exact, abs=0.005)
+def test_a_graph_finds_nearly_all_of_the_nearest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of texts in groups of ten that are nearly equal, which are the hardest."""
+    monkeypatch.setattr(filemem.index, "LARGE", 1)
+    index = Index(root, Model())
+    texts = [make(number, words=12).body for number in range(200)]
+    docs = [doc(f"{at}-{n}.md", f"{text} {n}", text) for at, text in enumerate(texts) for n in range(10)]
+    tree = Tree(docs)
+    tree.apply(index)
+    queries = [parse(" ".join(text.split()[:5]))[0] for text in texts[:30]]
+
+    def nearest() -> list[set[str]]:
+        found = [index.candidates(each, None, 50, mode="vector").candidates for each in queries]
+        return [{one.path for one in each} for each in found]
+
+    exact = nearest()
+    index.deepen()
+    index._deepening.join()
+    assert nearest() == exact  # nothing has taken it in
+    Tree([*docs, doc("new.md", "new")]).apply(index)
+    shares = [len(one & other) / 50 for one, other in zip(nearest(), exact, strict=True)]
+    assert any(name.endswith(".graph") for name in index._seal.files)
+    assert sum(shares) / len(shares) > 0.95
+    assert index.verify() == []
 
 
 def test_dead_rows_go_when_little_else_is_left(tmp_path: Path) -> None:
