@@ -93,10 +93,10 @@ def measure_large(stores: Stores, small: int, size: int) -> Iterator[Line]:
 
 
 def _serve_two_saves(repository: Repository) -> None:
-    """What a server does with a large store by and by: the graph of its vectors is made, and taken in by the next save."""
+    """What a server does with a large store by and by: it makes the graph of its vectors; a save takes it in."""
     with Memory.open(repository.folder, serving=True) as memory:
         for number in range(2):
-            memory.save(topic="numbers", decision=f"Keep number {number}")
+            memory.save(topic="numbers", decision=f"Keep number {number}", reasoning="It fits.")
             memory.refresh(full=True)
             for thread in threading.enumerate():
                 if thread.name == "filemem-graph":
