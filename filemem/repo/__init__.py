@@ -39,7 +39,6 @@ class Repo:
         self.work_tree, self.git_dir, self.common_dir = places
         self.private, self.shared = self.git_dir / FOLDER, self.common_dir / FOLDER  # the second outlives a linked one
         self.spool = self.private / "spool"  # where files for the work tree are written before they are renamed into it
-        self.run_hooks = False  # on our commits: the user's decision, never a repository's
         self.trouble = ""  # what the last look at finished saves has found, with the command that helps
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))

@@ -16,7 +16,7 @@ from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import journal, state
 from filemem.repo.journal import Edit, Entry, Journal, Placer, Plan
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
-from filemem.repo.run import check_version, hooked, stamp
+from filemem.repo.run import check_version, stamp
 from filemem.repo.settings import ignored, obstacle
 from filemem.repo.state import LOCKED, MOVED, Head, Locks
 
@@ -44,7 +44,7 @@ class Made(NamedTuple):
     left: str = ""  # why the files are written and left uncommitted
     trouble: str = ""  # what went wrong beside it, with the command that helps
     onto: str = ""  # the id of the commit that it stands on
-    entry: Entry | None = None  # what was committed, unless Git must be asked: of renames, of what a hook wrote
+    entry: Entry | None = None  # what was committed, unless Git must be asked: a removal may be a rename
 
 
 class _Draft(NamedTuple):
@@ -185,12 +185,10 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
     tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
     kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
     made += [repo.objects.prepare("blob", data) for data in kept]
-    text, saves = plan.message, Journal(repo)
-    if repo.run_hooks or repo.settings.signed:  # both read the tree
+    if repo.settings.signed:  # Git reads the tree
         publish(made)
-    if repo.run_hooks:
-        text = hooked(repo.git, repo.settings.text("core.hookspath"), tree, text)
-    made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), text, plan.at))
+    made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), plan.message, plan.at))
+    saves = Journal(repo)
     entry = saves.new(plan, head.ref, made[-1].oid)
     aside = journal.Aside(files, changed)
     try:
@@ -273,7 +271,7 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
             trouble = journal.dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
         trouble = f"committed, but it could not be verified: {error}"
-    plain = not repo.run_hooks and all(edit.data is not None for edit in entry.edits)
+    plain = all(edit.data is not None for edit in entry.edits)
     return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip, entry=entry if plain else None)
 
 
