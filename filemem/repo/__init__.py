@@ -45,7 +45,6 @@ class Repo:
         self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
         self.saving = SaveLock(self.shared).held
         self._settings: tuple[object, Settings] | None = None
-        self._default: tuple[object, Branch | None] | None = None
 
     @classmethod
     def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
@@ -131,23 +130,13 @@ class Repo:
 
         It is what `origin` says it is, else the first of the usual names that there is, else the only branch.
         """
-        refs = self.common_dir / "refs"
-        name = read(refs / "remotes" / "origin" / "HEAD").removeprefix(f"ref: {_THERE}") or _USUAL[0]
-        if (tip := read(refs / "heads" / name)) and not tip.startswith("ref: "):
-            return Branch(name, tip)
-        # Else Git is asked, again when a reference was written since: it replaces files, so their folders show it.
-        places = [self.common_dir / "packed-refs", self.common_dir / "reftable" / "tables.list", refs / "heads"]
-        seen = tuple(map(stamp, (*places, *sorted(refs.glob("remotes/*")))))
-        if self._default is None or self._default[0] != seen:
-            asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)", _HEADS, _THERE)
-            rows = [row.split("\0") for row in self.git.run(*asked).decode("utf-8", "surrogateescape").splitlines()]
-            tips = {ref: oid for ref, oid, target in rows if not target}
-            stated = [target.removeprefix(_THERE) for ref, _, target in rows if ref == f"{_THERE}HEAD"]
-            here = [ref.removeprefix(_HEADS) for ref in tips if ref.startswith(_HEADS)]
-            names = (*stated, *_USUAL, *(here if len(here) == 1 else ()))
-            found = (Branch(name, tips[at + name]) for name in names for at in (_HEADS, _THERE) if at + name in tips)
-            self._default = seen, next(found, None)
-        return self._default[1]
+        stated = read(self.common_dir / _THERE / "HEAD").removeprefix(f"ref: {_THERE}")
+        for name in filter(None, (stated, *_USUAL)):
+            if tip := state.tip_of(self.git, _HEADS + name) or state.tip_of(self.git, _THERE + name):
+                return Branch(name, tip)
+        here = self.git.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", _HEADS).splitlines()
+        tip, _, name = os.fsdecode(here[0]).partition(" ") if len(here) == 1 else ("", "", "")
+        return Branch(name, tip) if tip else None
 
     def at_time(self, tip: str, when: int) -> str:
         """What a branch was at a time (epoch ms), along its first parents; "" before its first commit."""

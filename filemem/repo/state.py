@@ -91,12 +91,12 @@ def tip_of(git: Git, ref: str) -> str:
     files = (folder / ref, *(git.places.common_dir / name for name in ("packed-refs", "reftable/tables.list")))
     marks = tuple(map(stamp, files))  # Git is asked once while these stay, but each time of a ref that names another
     if found or _TIPS.get(files[0], ((),))[0] != marks:
+        asked = b""
         try:
             asked = git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{ref}^{{commit}}")
         except GitError as error:
-            if error.code == 1:
-                return ""
-            raise
+            if error.code != 1:
+                raise
         _TIPS[files[0]] = marks, asked.decode().strip()
     return _TIPS[files[0]][1]
 
