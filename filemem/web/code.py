@@ -42,17 +42,15 @@ _SECRET = re.compile(  # names, in lower case, of files and folders that hold se
     rf"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?|{_WORDS})"
     rf"|(tokens?|(.*[._-])?({_WORDS})([._-].*)?)\.({_DATA})"
 )
-# What a script may call: profile and tool behind it, and the argument that may come first without its name, as in
+# What a script may call: the tool behind it, and the argument that may come first without its name, as in
 # `search("caching", {limit: 3})`. Only what reads stands here.
-_FUNCTIONS: Mapping[str, tuple[str, str, str]] = {
-    "Read": ("", "", "path"),
-    "search": ("native", "search", "query"),
-    "get": ("native", "get", "id"),
-    "timeline": ("native", "timeline", "anchor"),
-    "history": ("native", "timeline", "topic"),
-    "load_checkpoint": ("native", "load_checkpoint", "branch"),
-    "mama_search": ("mama", "search", "query"),
-    "mama_load_checkpoint": ("mama", "load_checkpoint", "branch"),
+_FUNCTIONS: Mapping[str, tuple[str, str]] = {
+    "Read": ("", "path"),
+    "search": ("search", "query"),
+    "get": ("get", "id"),
+    "timeline": ("timeline", "anchor"),
+    "history": ("timeline", "topic"),
+    "load_checkpoint": ("load_checkpoint", "branch"),
 }
 
 
@@ -62,10 +60,8 @@ class _Run:
 
     logs: list[str] = field(default_factory=list)
     calls: int = 0
-    memory: int = 0
     value: Any = None
     error: str = ""
-    note: str = ""
 
 
 async def act(context: Context, arguments: Arguments) -> Answer:
@@ -87,10 +83,8 @@ async def act(context: Context, arguments: Arguments) -> Answer:
         "success": not run.error,
         "result": run.value,
         "duration": duration,
-        "value": run.value,
         "logs": run.logs,
-        "metrics": {"durationMs": duration, "hostCallCount": run.calls, "memoryUsedBytes": run.memory},
-        **{name: told for name, told in (("error", run.error), ("note", run.note)) if told},
+        **({"error": run.error} if run.error else {}),
     }
 
 
@@ -133,7 +127,6 @@ async def _talk(run: _Run, ask: Ask, into: asyncio.StreamWriter, out: asyncio.St
             run.calls += 1
             await _send(into, await _perform(ask, *told["call"]))
         else:
-            run.memory, run.note = told["memory"], told.get("note", "")
             try:
                 run.error, run.value = told.get("error", ""), _value(told.get("value", "null"))
             except BadInput as error:
@@ -167,7 +160,7 @@ async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
 
 
 def _answer(memory: Memory, name: str, values: object) -> object:
-    dialect, tool, first = _FUNCTIONS[name]
+    tool, first = _FUNCTIONS[name]
     if not isinstance(values, list):
         raise BadInput("the arguments came as something else; is there a toJSON on a prototype?")
     told: dict[str, Any] = dict(next((value for value in values if isinstance(value, Mapping)), {}))
@@ -175,7 +168,7 @@ def _answer(memory: Memory, name: str, values: object) -> object:
         told = {first: values[0], **told}
     if tool:
         try:
-            return perform(profile(dialect).dialect, cast("Memory", PublicMemory(memory)), tool, told)
+            return perform(profile("native").dialect, cast("Memory", PublicMemory(memory)), tool, told)
         except NotFound:  # what it says may name records that are private
             raise NotFound(f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}") from None
     path = told.get("path", told.get("file_path", ""))
