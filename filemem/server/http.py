@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -123,7 +122,6 @@ def application(
         FilememServer(offer, calls, version),
         json_response=True,
         stateless=True,  # nothing is kept of a client, and the server may restart under it
-        security_settings=TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
     )
     routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
