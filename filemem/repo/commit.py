@@ -23,16 +23,11 @@ from filemem.repo.state import LOCKED, MOVED, Head, Locks
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-__all__ = ["STEPS", "Edit", "Made", "Plan", "finish", "message", "save"]
+__all__ = ["Edit", "Made", "Plan", "finish", "message", "save"]
 
-STEPS = (
-    *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
-    *("released", "done"),
-)
 _ROUNDS = 3  # of a save whose branch moves under it
 _PATIENCE, _BRIEFLY = journal.PATIENCE, journal.BRIEFLY
 _PAUSE = 0.01  # seconds between two tries for the locks
-Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
 
 
 class Made(NamedTuple):
@@ -68,7 +63,7 @@ def _line(text: str, limit: int) -> str:
     return kept if len(kept) <= limit else kept[: limit - 3].rstrip() + "..."
 
 
-def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = lambda _: None) -> Made:
+def save(repo: Repo, files: Placer, make: Callable[[], Plan]) -> Made:
     """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
 
     Returns the result: a plan that only adds files may be `pending`; files that are not ours are `left`.
@@ -83,17 +78,15 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = la
     finish(repo, files)
     for _ in range(_ROUNDS):
         plan = make()
-        step("planned")
-        made = _commit(repo, files, plan, step, _PATIENCE)
+        made = _commit(repo, files, plan, _PATIENCE)
         if isinstance(made, Made):
-            step("done")
             return made
         if made != MOVED:
             return _wait(repo, files, plan, made)
     raise Locked("the branch keeps moving: another program commits all the time", "try again")
 
 
-def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, *, written: bool = False) -> Made | str:
+def _commit(repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False) -> Made | str:
     """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""
     head = state.head(repo.git)
     if reason := repo.busy():
@@ -114,10 +107,9 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
     draft, stop = _prepare(repo, files, plan, head, changed), time.monotonic() + patience
     made: Made | str = LOCKED
     try:
-        step("prepared")
         while made == LOCKED:
             if not (repo.git_dir / "index.lock").exists():
-                made = _exchange(repo, files, draft, step)
+                made = _exchange(repo, files, draft)
             if made != LOCKED or time.monotonic() > stop:
                 break
             time.sleep(_PAUSE)
@@ -205,11 +197,11 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
 # under the locks
 
 
-def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | str:
+def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
     """Take the locks, change record, entry and branch, release the locks, and verify."""
     locks = Locks(repo, reading=draft.readable)
     try:
-        why = _change(repo, draft, locks, step)
+        why = _change(repo, draft, locks)
         known = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
     except BaseException:
         if not locks.release():
@@ -218,33 +210,26 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | st
     locks.release()
     if why:
         return why
-    step("released")
     now = draft.entry.commit, stamp(repo.git_dir / "index")
     made = _verified(repo, files, draft)
     repo.settled = now if known and not made.trouble else None
     return made
 
 
-def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
+def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
     """Change record, entry and branch under the locks; return why nothing was changed, or ""."""
     entry, head = draft.entry, draft.head
     if not locks.take_index():
         return LOCKED
-    step("index locked")
     if why := locks.take_branch(head.ref, entry.commit, head.tip):
         return why
-    step("branch locked")
     if why := repo.busy() or ("" if state.head_ref(repo.git) == head.ref else MOVED):
         return why
     if state.merging(repo.git_dir):
         return LOCKED
-    step("checked")
     draft.aside.place()
-    step("placed")
     locks.enter({edit.path: edit.blob for edit in entry.edits})
-    step("entered")
     locks.move()
-    step("moved")
     return ""
 
 
@@ -325,7 +310,7 @@ def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
         journal.write(files, [edit for edit, now in found if now == edit.before != edit.data])
     made: Made | str = reason
     if not reason:
-        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), lambda _: None, _BRIEFLY, written=True)
+        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), _BRIEFLY, written=True)
     if isinstance(made, str):
         return Made(branch=branch, pending=reason or entry.reason or made)
     entry.file.unlink(missing_ok=True)
