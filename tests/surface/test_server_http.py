@@ -21,7 +21,7 @@ from mcp import Client
 from filemem.errors import BadInput, Locked
 from filemem.server.door import Door
 from filemem.server.http import Address, is_loopback, listen
-from tests.surface.server_tools import TOOLS, VERSION
+from tests.surface.server_tools import TOOLS, VERSION, NoSite
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
 PORT = 8765
@@ -183,7 +183,7 @@ async def inside(scope: Any, receive: Any, send: Any) -> None:
 
 def door(address: Address = Address(port=PORT)) -> Door:  # noqa: B008  frozen
     hosts = address.hosts(address.port)
-    return Door(inside, hosts, frozenset(f"http://{host}" for host in hosts), address.token)
+    return Door(inside, hosts, frozenset(f"http://{host}" for host in hosts), address.token, NoSite())
 
 
 def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
