@@ -149,8 +149,6 @@ def test_what_git_ignores_or_filters_is_written_and_left(repo: Path, saver: Save
     ("attributes", "autocrlf"),
     [
         ("* text=auto", ""),
-        ("*.md text", ""),
-        ("", "true"),
         ("", "input"),
         ("*.md -text", "true"),
         ("*.md eol=crlf", ""),
