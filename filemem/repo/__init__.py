@@ -7,14 +7,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.changes import object_id
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
 from filemem.repo.run import LONG, Git, GitError, clean, find, locate, read, stamp
 from filemem.repo.settings import Settings
-from filemem.repo.state import SaveLock
+from filemem.repo.state import Branch, SaveLock
 
 __all__ = ["Branch", "Git", "GitError", "Repo"]
 
@@ -22,13 +21,6 @@ FOLDER = "filemem"  # of ours, in Git directories
 _MANY = 1_000  # paths
 _USUAL = ("main", "master", "trunk")
 _HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
-
-
-class Branch(NamedTuple):
-    """A branch: its name without `refs/heads/` or the remote's, and its last commit."""
-
-    name: str
-    tip: str
 
 
 class Repo:

@@ -18,7 +18,7 @@ from filemem.repo.journal import Edit, Entry, Journal, Placer, Plan
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
 from filemem.repo.run import check_version, stamp
 from filemem.repo.settings import ignored, obstacle
-from filemem.repo.state import LOCKED, MOVED, Head, Locks
+from filemem.repo.state import LOCKED, MOVED, Branch, Locks
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -45,7 +45,7 @@ class Made(NamedTuple):
 class _Draft(NamedTuple):
     """A commit on top of HEAD, on disk except for the branch, and the files that are not in place yet."""
 
-    head: Head
+    head: Branch
     entry: Entry
     objects: list[Loose]
     aside: journal.Aside
@@ -103,7 +103,7 @@ def _commit(repo: Repo, files: Placer, plan: Plan, patience: float, *, written: 
         _refuse_edited(repo, plan.edits)
     if left or all(edit.blob == edit.old for edit in plan.edits):
         journal.write(files, changed)
-        return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
+        return Made("" if left else head.tip, head.name, left=left, trouble=repo.trouble)
     draft, stop = _prepare(repo, files, plan, head, changed), time.monotonic() + patience
     made: Made | str = LOCKED
     try:
@@ -146,7 +146,7 @@ def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
 # what is committed
 
 
-def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
+def _not_ours(repo: Repo, edits: Iterable[Edit], head: Branch) -> str:
     """Why files are not ours to commit, or ""."""
     if not head.ref:
         return "HEAD is detached: `git switch` to a branch, then commit it"
@@ -171,7 +171,7 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
             raise Conflict(f"{path} has edits that are not committed", "commit or undo that first")
 
 
-def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit]) -> _Draft:
+def _prepare(repo: Repo, files: Placer, plan: Plan, head: Branch, changed: Sequence[Edit]) -> _Draft:
     """Write a commit on top of HEAD to disk, with its journal entry and the files beside their places."""
     edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
     tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
@@ -235,7 +235,7 @@ def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
 
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     """Wait until all is on disk, and check branch, index and files; what another command removed is put back."""
-    entry, trouble, branch = draft.entry, repo.trouble, draft.head.branch
+    entry, trouble, branch = draft.entry, repo.trouble, draft.head.name
     folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
     try:
         syncs = (partial(sync_folder, each) for each in folders)
@@ -251,7 +251,7 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
         else:
             trouble = f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
         if now.tip == entry.commit:
-            branch = now.branch
+            branch = now.name
         else:
             trouble = journal.dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
