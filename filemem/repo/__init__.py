@@ -35,6 +35,7 @@ class Repo:
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))
         self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
+        self.objects = Objects(self)
         self.saving = SaveLock(self.shared).held
         self._settings: tuple[object, Settings] | None = None
 
@@ -226,12 +227,6 @@ class Repo:
         """Whether the journal holds saves that are to be finished or looked after; cheap enough for every command."""
         return any(state.numbered(self.shared / folder) for folder in ("journal", "recent"))
 
-    @cached_property
-    def objects(self) -> Objects:
-        """The object database."""
-        return Objects(self.git, self.shared / "objects", self.hash_name)
-
     def close(self) -> None:
         """End the helper process."""
-        if "objects" in self.__dict__:
-            self.objects.close()
+        self.objects.close()

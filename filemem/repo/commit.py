@@ -174,9 +174,8 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
 def _prepare(repo: Repo, files: Placer, plan: Plan, head: Branch, changed: Sequence[Edit]) -> _Draft:
     """Write a commit on top of HEAD to disk, with its journal entry and the files beside their places."""
     edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
-    tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
-    kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
-    made += [repo.objects.prepare("blob", data) for data in kept]
+    kept = {one.path: one.data if one.data is None else repo.committed(one.path, one.data, one.old) for one in edits}
+    tree, made = repo.objects.splice(root, kept)
     if repo.settings.signed:  # Git reads the tree
         publish(made)
     made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), plan.message, plan.at))
