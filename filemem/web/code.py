@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -54,41 +53,25 @@ _FUNCTIONS: Mapping[str, tuple[str, str]] = {
 }
 
 
-@dataclass
-class _Run:
-    """What has come of a run so far."""
-
-    logs: list[str] = field(default_factory=list)
-    calls: int = 0
-    value: Any = None
-    error: str = ""
-
-
 async def act(context: Context, arguments: Arguments) -> Answer:
     """Run code; whatever becomes of it is an answer, not a failure of this route."""
     engine = find_spec("quickjs")
     if engine is None or engine.origin is None:
         raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code"))
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
-    installed, run = str(Path(engine.origin).parent.parent), _Run()
+    installed, logs = str(Path(engine.origin).parent.parent), list[str]()
     async with context.running:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(allowed):
-                await _execute(run, context.ask, installed, arguments["code"], allowed)
+                came = await _execute(logs, context.ask, installed, arguments["code"], allowed)
         except TimeoutError:
-            run.error = f"ended after {allowed * 1000:g} ms"
+            came = {"error": f"ended after {allowed * 1000:g} ms"}
         duration = round((time.perf_counter() - began) * 1000)
-    return {
-        "success": not run.error,
-        "result": run.value,
-        "duration": duration,
-        "logs": run.logs,
-        **({"error": run.error} if run.error else {}),
-    }
+    return {"success": "error" not in came, "result": None, **came, "duration": duration, "logs": logs}
 
 
-async def _execute(run: _Run, ask: Ask, installed: str, code: str, allowed: float) -> None:
+async def _execute(logs: list[str], ask: Ask, installed: str, code: str, allowed: float) -> Answer:
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", str(CHILD), installed, str(int(allowed) + 1)),
         stdin=asyncio.subprocess.PIPE,
@@ -101,37 +84,37 @@ async def _execute(run: _Run, ask: Ask, installed: str, code: str, allowed: floa
     assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018
     try:
         await _send(child.stdin, {"code": code, "functions": list(_FUNCTIONS)})
-        await _talk(run, ask, child.stdin, child.stdout)
+        return await _talk(logs, ask, child.stdin, child.stdout)
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         await asyncio.shield(child.wait())
 
 
-async def _talk(run: _Run, ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader) -> None:
-    """Answer the child until it is done, or asks for too much."""
-    size = 0
+async def _talk(logs: list[str], ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader) -> Answer:
+    """Answer the child until it is done, or asks for too much; `result` or `error`."""
+    size = calls = 0
     while True:
         try:
             line = await out.readline()
         except ValueError:  # longer than LINE
             line = b""
         size += len(line)
-        if not line or size > OUTPUT or run.calls > CALLS:
-            run.error = f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"
-            return
+        if not line or size > OUTPUT or calls > CALLS:
+            return {"error": f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"}
         told = json.loads(line)
         if "log" in told:
-            run.logs.append(told["log"])
+            logs.append(told["log"])
         elif "call" in told:
-            run.calls += 1
+            calls += 1
             await _send(into, await _perform(ask, *told["call"]))
+        elif "error" in told:
+            return {"error": told["error"]}
         else:
             try:
-                run.error, run.value = told.get("error", ""), _value(told.get("value", "null"))
+                return {"result": _value(told["value"])}
             except BadInput as error:
-                run.error = f"the result {error.message}"
-            return
+                return {"error": f"the result {error.message}"}
 
 
 async def _send(into: asyncio.StreamWriter, value: object) -> None:
