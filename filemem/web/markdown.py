@@ -18,7 +18,7 @@ _SAFE = ("http://", "https://")
 def _renderer() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     # An address within the repository leads nowhere from a page.
-    made.validateLink = lambda address: address.strip().lower().startswith(_SAFE)  # type: ignore[method-assign]
+    made.validateLink = lambda url: url.strip().lower().startswith(_SAFE)  # type: ignore[method-assign]
     return made
 
 
