@@ -6,17 +6,35 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 from bench.measure import Samples, Surroundings, timed
 from bench.table import Line
 from filemem.files import Files
-from filemem.repo import Repo
-from filemem.repo.commit import Edit, Plan, message, save
+from filemem.repo import Repo, commit
+from filemem.repo.commit import Edit, Plan, message
 from filemem.repo.history import History
+from filemem.repo.state import Locks
 
 ROUNDS = 21
 COMMITS = 20_000
 STORE = "memory"
+
+
+class _Timed(Locks):
+    """Locks that note when they were taken and released last."""
+
+    taken = released = 0.0
+
+    def take_index(self) -> bool:
+        got = super().take_index()
+        _Timed.taken = time.perf_counter()
+        return got
+
+    def release(self) -> bool:
+        kept = super().release()
+        _Timed.released = time.perf_counter()
+        return kept
 
 
 def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
@@ -28,10 +46,9 @@ def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
     for number in range(ROUNDS + 1):
         data = f"# Decision {number}\n".encode()
         plan = Plan((Edit(f"{STORE}/r{number}.md", data, None),), message(f"save {number}"), int(time.time() * 1000))
-        at: dict[str, float] = {}
-        with repo.saving():
-            save(repo, files, lambda plan=plan: plan, step=lambda name, at=at: at.setdefault(name, time.perf_counter()))  # type: ignore[misc]
-        held.append(at["released"] - at["index locked"])
+        with repo.saving(), patch.object(commit, "Locks", _Timed):
+            commit.save(repo, files, lambda plan=plan: plan)  # type: ignore[misc]
+        held.append(_Timed.released - _Timed.taken)
     repo.close()
     samples = Samples(tuple(held[1:]))  # the first one starts the helpers
     yield Line("held", size, samples.p50 * 1000, str(samples))

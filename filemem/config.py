@@ -33,7 +33,6 @@ class Config(NamedTuple):
     branch: str = ""  # that holds the records if they have one of their own; the store is its work tree
     policy: Mapping[str, str] = DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
     model: str = ""  # folder of a model2vec embedding model; empty for the bundled one
-    run_hooks: bool = False  # whether the repository's Git hooks run on our commits
     agent: str = ""  # name recorded for saves that do not say who makes them
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
     token: str = ""  # what every request over HTTP must carry; required off loopback
@@ -165,18 +164,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _flag(value: object) -> bool:
-    word = str(value).lower()
-    if word not in ("true", "1", "yes", "false", "0", "no", ""):
-        raise BadInput(f"must be true or false, not {value!r}")
-    return word in ("true", "1", "yes")
-
-
 _Readers = Mapping[str, Callable[[object], object]]
 _SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy, "hooks": _hooks}
 _USER: _Readers = {
     "model": _text,
-    "run_hooks": _flag,
     "agent": _text,
     "cache": lambda value: Path(_text(value)).expanduser(),
     "token": _text,

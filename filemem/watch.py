@@ -52,13 +52,6 @@ class Watcher:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
-    def __enter__(self) -> Watcher:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     def _run(self) -> None:
         self._stop.wait(self._after)
         self.memory.keeper.in_step(LONG, looks=True)

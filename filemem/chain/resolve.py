@@ -5,7 +5,7 @@ doubt never hides a decision. Where records contradict each other, all of them s
 
 A successor *replaces* its predecessors; it *demotes* them only while it is accepted or deprecated.
 1. What is stated: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the old side, across topics.
-   Edges that run in a circle are dropped, all of them, so that nobody in it is demoted.
+   Edges between decisions that lead back to themselves are dropped, all of them, so that none of these is demoted.
 2. One order of all decisions: by time, then path; but what replaces always comes after what it replaces.
 3. What is not stated: a decision on a stated topic without the key replaces the one before it, and a reference
    to a record that is gone leads to the next older one. Both point back in the order, so no circle can arise.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -36,16 +36,21 @@ def resolve(nodes: Iterable[Node], *, known_removed: Collection[str] = frozenset
     for node in sorted(nodes, key=lambda node: node.age):
         known.setdefault(node.id, node)
     stated, gone = _stated(known)
-    circles = _circles({new: olds for new, olds in stated.items() if known[new].demotes})
-    replaces = {new: olds - circles.get(new, {new}) for new, olds in stated.items()}
-    order = _order(known, replaces)
-    implied, bridged = _unstated(order, gone, circles)
+    replaces = {new: olds - {new} for new, olds in stated.items()}
+    order = _order(known, _demotions(known, replaces))
+    circle = set[str]()
+    if len(order) < len(known):  # what is between two circles counts as in one
+        back = _order(known, _reversed(_demotions(known, replaces)))
+        circle = known.keys() - {node.id for node in order} - {node.id for node in back}
+        replaces = {new: olds - circle if new in circle else olds for new, olds in replaces.items()}
+        order = _order(known, _demotions(known, replaces))
+    implied, bridged = _unstated(order, gone, circle)
     whole = defaultdict(set, {new: set(olds) for new, olds in replaces.items()})
     for new, olds in (*implied.items(), *bridged.items()):
         whole[new] |= olds
     problems = [_leads_nowhere(lost, lost.reference in known_removed, bool(bridged.get(lost.node))) for lost in gone]
-    for new, members in circles.items():
-        by_way_of = ", ".join(sorted(stated[new] & members))
+    for new in circle:
+        by_way_of = ", ".join(sorted(stated[new] & circle))
         message = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
         problems.append(Flaw(new, "supersedes-cycle", "error", message))
     itself = "says that it supersedes itself, which is ignored; remove the reference"
@@ -81,42 +86,13 @@ def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]
     return stated, gone
 
 
-def _circles(edges: Edges) -> dict[str, set[str]]:
-    """Return, for each node that can reach itself through others, all nodes of its circle (Kosaraju's two walks)."""
-    finished: list[str] = []
-    seen: set[str] = set()
-    for start in edges:
-        finished.extend(_walk(start, edges, seen))
-    backwards = _reversed(edges)
-    seen.clear()
-    circles: dict[str, set[str]] = {}
-    for start in reversed(finished):
-        members = set(_walk(start, backwards, seen))
-        if len(members) > 1:
-            circles.update(dict.fromkeys(members, members))
-    return circles
-
-
-def _walk(start: str, edges: Edges, seen: set[str]) -> Iterator[str]:
-    """Yield all not yet seen nodes that `start` reaches, itself included, each after those it led to."""
-    if start in seen:
-        return
-    seen.add(start)
-    path = [(start, iter(edges.get(start, ())))]
-    while path:
-        node, rest = path[-1]
-        ahead = next((each for each in rest if each not in seen), None)
-        if ahead is None:
-            path.pop()
-            yield node
-        else:
-            seen.add(ahead)
-            path.append((ahead, iter(edges.get(ahead, ()))))
+def _demotions(known: Mapping[str, Node], replaces: Edges) -> Edges:
+    return {new: olds for new, olds in replaces.items() if known[new].demotes}
 
 
 def _order(known: Mapping[str, Node], edges: Edges) -> list[Node]:
-    """Return all decisions by age, but each demoting one behind what it replaces (Kahn's algorithm on a heap)."""
-    before = {new: set(edges.get(new, ())) if node.demotes else set() for new, node in known.items()}
+    """Return decisions by age, each behind what it leads to (Kahn's algorithm on a heap), without those in circles."""
+    before = {node: set(edges.get(node, ())) for node in known}
     after = _reversed(before)
     ready = [node.age for node in known.values() if not before[node.id]]
     heapq.heapify(ready)
@@ -132,7 +108,7 @@ def _order(known: Mapping[str, Node], edges: Edges) -> list[Node]:
 
 
 def _unstated(
-    order: Iterable[Node], gone: Iterable[_Gone], circles: Mapping[str, set[str]]
+    order: Iterable[Node], gone: Iterable[_Gone], circle: Collection[str]
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return the edges that nobody wrote: implied by the order of a topic, and bridged over what is gone."""
     limits: dict[str, list[int]] = defaultdict(list)
@@ -146,20 +122,20 @@ def _unstated(
     for node in order:
         if not node.key:
             continue
-        line, circle = earlier[node.key], circles.get(node.id, ())
+        line, passed = earlier[node.key], circle if node.id in circle else ()
         if node.demotes and node.supersedes is None:
-            implied[node.id] = _before(line, circle, _ANY_TIME)
+            implied[node.id] = _before(line, passed, _ANY_TIME)
         if node.id in limits:
-            bridged[node.id] = set().union(*(_before(line, circle, limit) for limit in limits[node.id]))
+            bridged[node.id] = set().union(*(_before(line, passed, limit) for limit in limits[node.id]))
         if node.demotes:
             line.append(node)
     return {node: found for node, found in implied.items() if found}, bridged
 
 
-def _before(line: Sequence[Node], circle: Collection[str], limit: int) -> set[str]:
-    """Return the last of `line` that is in no circle with a decision, nor younger than `limit`; empty if none is."""
+def _before(line: Sequence[Node], passed: Collection[str], limit: int) -> set[str]:
+    """Return the last of `line` that is not `passed` over, nor younger than `limit`; empty if none is."""
     for old in reversed(line):
-        if old.created <= limit and old.id not in circle:
+        if old.created <= limit and old.id not in passed:
             return {old.id}
     return set()
 

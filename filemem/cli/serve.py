@@ -187,7 +187,7 @@ def web(
             segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
             sys.stderr.flush()
 
-    http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
+    http.serve(offer, _opener(project), VERSION, address, site, tell, _report)
 
 
 def local_address() -> str:

@@ -213,10 +213,8 @@ class Files:
                     pass
             source = f"{aside}/{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
             staged = Staged(self.work_tree, parts, source)
-            with os.fdopen(os.open(source, _NEW, 0o666), "wb", buffering=0) as into:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[into.write(rest) :]
+            with os.fdopen(os.open(source, _NEW, 0o666), "wb") as into:
+                into.write(data)
         except OSError as error:
             if staged is not None:
                 staged.discard()

@@ -89,7 +89,6 @@ class Store:
         self.code = home.code  # the project's: the same as `repo` unless the records have a work tree of their own
         self.name = home.name  # the store folder as people see it: from the top of the code's work tree
         self.stated = home.stated  # whether the store folder is named on the command line or in settings
-        self.repo.run_hooks = self.config.run_hooks
         self.files = Files(self.repo.work_tree, home.store, spool=self.repo.private / "spool")
         self.history = History(self.repo, home.store)
         self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)

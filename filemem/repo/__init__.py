@@ -7,14 +7,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.changes import object_id
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
 from filemem.repo.run import LONG, Git, GitError, clean, find, locate, read, stamp
 from filemem.repo.settings import Settings
-from filemem.repo.state import SaveLock
+from filemem.repo.state import Branch, SaveLock
 
 __all__ = ["Branch", "Git", "GitError", "Repo"]
 
@@ -22,13 +21,6 @@ FOLDER = "filemem"  # of ours, in Git directories
 _MANY = 1_000  # paths
 _USUAL = ("main", "master", "trunk")
 _HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
-
-
-class Branch(NamedTuple):
-    """A branch: its name without `refs/heads/` or the remote's, and its last commit."""
-
-    name: str
-    tip: str
 
 
 class Repo:
@@ -39,14 +31,13 @@ class Repo:
         self.work_tree, self.git_dir, self.common_dir = places
         self.private, self.shared = self.git_dir / FOLDER, self.common_dir / FOLDER  # the second outlives a linked one
         self.spool = self.private / "spool"  # where files for the work tree are written before they are renamed into it
-        self.run_hooks = False  # on our commits: the user's decision, never a repository's
         self.trouble = ""  # what the last look at finished saves has found, with the command that helps
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))
         self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
+        self.objects = Objects(self)
         self.saving = SaveLock(self.shared).held
         self._settings: tuple[object, Settings] | None = None
-        self._default: tuple[object, Branch | None] | None = None
 
     @classmethod
     def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
@@ -132,23 +123,13 @@ class Repo:
 
         It is what `origin` says it is, else the first of the usual names that there is, else the only branch.
         """
-        refs = self.common_dir / "refs"
-        name = read(refs / "remotes" / "origin" / "HEAD").removeprefix(f"ref: {_THERE}") or _USUAL[0]
-        if (tip := read(refs / "heads" / name)) and not tip.startswith("ref: "):
-            return Branch(name, tip)
-        # Else Git is asked, again when a reference was written since: it replaces files, so their folders show it.
-        places = [self.common_dir / "packed-refs", self.common_dir / "reftable" / "tables.list", refs / "heads"]
-        seen = tuple(map(stamp, (*places, *sorted(refs.glob("remotes/*")))))
-        if self._default is None or self._default[0] != seen:
-            asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)", _HEADS, _THERE)
-            rows = [row.split("\0") for row in self.git.run(*asked).decode("utf-8", "surrogateescape").splitlines()]
-            tips = {ref: oid for ref, oid, target in rows if not target}
-            stated = [target.removeprefix(_THERE) for ref, _, target in rows if ref == f"{_THERE}HEAD"]
-            here = [ref.removeprefix(_HEADS) for ref in tips if ref.startswith(_HEADS)]
-            names = (*stated, *_USUAL, *(here if len(here) == 1 else ()))
-            found = (Branch(name, tips[at + name]) for name in names for at in (_HEADS, _THERE) if at + name in tips)
-            self._default = seen, next(found, None)
-        return self._default[1]
+        stated = read(self.common_dir / _THERE / "HEAD").removeprefix(f"ref: {_THERE}")
+        for name in filter(None, (stated, *_USUAL)):
+            if tip := state.tip_of(self.git, _HEADS + name) or state.tip_of(self.git, _THERE + name):
+                return Branch(name, tip)
+        here = self.git.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", _HEADS).splitlines()
+        tip, _, name = os.fsdecode(here[0]).partition(" ") if len(here) == 1 else ("", "", "")
+        return Branch(name, tip) if tip else None
 
     def at_time(self, tip: str, when: int) -> str:
         """What a branch was at a time (epoch ms), along its first parents; "" before its first commit."""
@@ -246,12 +227,6 @@ class Repo:
         """Whether the journal holds saves that are to be finished or looked after; cheap enough for every command."""
         return any(state.numbered(self.shared / folder) for folder in ("journal", "recent"))
 
-    @cached_property
-    def objects(self) -> Objects:
-        """The object database."""
-        return Objects(self.git, self.shared / "objects", self.hash_name)
-
     def close(self) -> None:
         """End the helper process."""
-        if "objects" in self.__dict__:
-            self.objects.close()
+        self.objects.close()

@@ -16,23 +16,18 @@ from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import journal, state
 from filemem.repo.journal import Edit, Entry, Journal, Placer, Plan
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
-from filemem.repo.run import check_version, hooked, stamp
+from filemem.repo.run import check_version, stamp
 from filemem.repo.settings import ignored, obstacle
-from filemem.repo.state import LOCKED, MOVED, Head, Locks
+from filemem.repo.state import LOCKED, MOVED, Branch, Locks
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-__all__ = ["STEPS", "Edit", "Made", "Plan", "finish", "message", "save"]
+__all__ = ["Edit", "Made", "Plan", "finish", "message", "save"]
 
-STEPS = (
-    *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
-    *("released", "done"),
-)
 _ROUNDS = 3  # of a save whose branch moves under it
 _PATIENCE, _BRIEFLY = journal.PATIENCE, journal.BRIEFLY
 _PAUSE = 0.01  # seconds between two tries for the locks
-Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
 
 
 class Made(NamedTuple):
@@ -44,13 +39,13 @@ class Made(NamedTuple):
     left: str = ""  # why the files are written and left uncommitted
     trouble: str = ""  # what went wrong beside it, with the command that helps
     onto: str = ""  # the id of the commit that it stands on
-    entry: Entry | None = None  # what was committed, unless Git must be asked: of renames, of what a hook wrote
+    entry: Entry | None = None  # what was committed, unless Git must be asked: a removal may be a rename
 
 
 class _Draft(NamedTuple):
     """A commit on top of HEAD, on disk except for the branch, and the files that are not in place yet."""
 
-    head: Head
+    head: Branch
     entry: Entry
     objects: list[Loose]
     aside: journal.Aside
@@ -68,7 +63,7 @@ def _line(text: str, limit: int) -> str:
     return kept if len(kept) <= limit else kept[: limit - 3].rstrip() + "..."
 
 
-def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = lambda _: None) -> Made:
+def save(repo: Repo, files: Placer, make: Callable[[], Plan]) -> Made:
     """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
 
     Returns the result: a plan that only adds files may be `pending`; files that are not ours are `left`.
@@ -83,17 +78,15 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = la
     finish(repo, files)
     for _ in range(_ROUNDS):
         plan = make()
-        step("planned")
-        made = _commit(repo, files, plan, step, _PATIENCE)
+        made = _commit(repo, files, plan, _PATIENCE)
         if isinstance(made, Made):
-            step("done")
             return made
         if made != MOVED:
             return _wait(repo, files, plan, made)
     raise Locked("the branch keeps moving: another program commits all the time", "try again")
 
 
-def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, *, written: bool = False) -> Made | str:
+def _commit(repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False) -> Made | str:
     """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""
     head = state.head(repo.git)
     if reason := repo.busy():
@@ -110,14 +103,13 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
         _refuse_edited(repo, plan.edits)
     if left or all(edit.blob == edit.old for edit in plan.edits):
         journal.write(files, changed)
-        return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
+        return Made("" if left else head.tip, head.name, left=left, trouble=repo.trouble)
     draft, stop = _prepare(repo, files, plan, head, changed), time.monotonic() + patience
     made: Made | str = LOCKED
     try:
-        step("prepared")
         while made == LOCKED:
             if not (repo.git_dir / "index.lock").exists():
-                made = _exchange(repo, files, draft, step)
+                made = _exchange(repo, files, draft)
             if made != LOCKED or time.monotonic() > stop:
                 break
             time.sleep(_PAUSE)
@@ -154,7 +146,7 @@ def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
 # what is committed
 
 
-def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
+def _not_ours(repo: Repo, edits: Iterable[Edit], head: Branch) -> str:
     """Why files are not ours to commit, or ""."""
     if not head.ref:
         return "HEAD is detached: `git switch` to a branch, then commit it"
@@ -179,18 +171,15 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
             raise Conflict(f"{path} has edits that are not committed", "commit or undo that first")
 
 
-def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit]) -> _Draft:
+def _prepare(repo: Repo, files: Placer, plan: Plan, head: Branch, changed: Sequence[Edit]) -> _Draft:
     """Write a commit on top of HEAD to disk, with its journal entry and the files beside their places."""
     edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
-    tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
-    kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
-    made += [repo.objects.prepare("blob", data) for data in kept]
-    text, saves = plan.message, Journal(repo)
-    if repo.run_hooks or repo.settings.signed:  # both read the tree
+    kept = {one.path: one.data if one.data is None else repo.committed(one.path, one.data, one.old) for one in edits}
+    tree, made = repo.objects.splice(root, kept)
+    if repo.settings.signed:  # Git reads the tree
         publish(made)
-    if repo.run_hooks:
-        text = hooked(repo.git, repo.settings.text("core.hookspath"), tree, text)
-    made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), text, plan.at))
+    made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), plan.message, plan.at))
+    saves = Journal(repo)
     entry = saves.new(plan, head.ref, made[-1].oid)
     aside = journal.Aside(files, changed)
     try:
@@ -207,11 +196,11 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
 # under the locks
 
 
-def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | str:
+def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
     """Take the locks, change record, entry and branch, release the locks, and verify."""
     locks = Locks(repo, reading=draft.readable)
     try:
-        why = _change(repo, draft, locks, step)
+        why = _change(repo, draft, locks)
         known = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
     except BaseException:
         if not locks.release():
@@ -220,39 +209,32 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | st
     locks.release()
     if why:
         return why
-    step("released")
     now = draft.entry.commit, stamp(repo.git_dir / "index")
     made = _verified(repo, files, draft)
     repo.settled = now if known and not made.trouble else None
     return made
 
 
-def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
+def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
     """Change record, entry and branch under the locks; return why nothing was changed, or ""."""
     entry, head = draft.entry, draft.head
     if not locks.take_index():
         return LOCKED
-    step("index locked")
     if why := locks.take_branch(head.ref, entry.commit, head.tip):
         return why
-    step("branch locked")
     if why := repo.busy() or ("" if state.head_ref(repo.git) == head.ref else MOVED):
         return why
     if state.merging(repo.git_dir):
         return LOCKED
-    step("checked")
     draft.aside.place()
-    step("placed")
     locks.enter({edit.path: edit.blob for edit in entry.edits})
-    step("entered")
     locks.move()
-    step("moved")
     return ""
 
 
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     """Wait until all is on disk, and check branch, index and files; what another command removed is put back."""
-    entry, trouble, branch = draft.entry, repo.trouble, draft.head.branch
+    entry, trouble, branch = draft.entry, repo.trouble, draft.head.name
     folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
     try:
         syncs = (partial(sync_folder, each) for each in folders)
@@ -268,12 +250,12 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
         else:
             trouble = f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
         if now.tip == entry.commit:
-            branch = now.branch
+            branch = now.name
         else:
             trouble = journal.dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
         trouble = f"committed, but it could not be verified: {error}"
-    plain = not repo.run_hooks and all(edit.data is not None for edit in entry.edits)
+    plain = all(edit.data is not None for edit in entry.edits)
     return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip, entry=entry if plain else None)
 
 
@@ -327,7 +309,7 @@ def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
         journal.write(files, [edit for edit, now in found if now == edit.before != edit.data])
     made: Made | str = reason
     if not reason:
-        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), lambda _: None, _BRIEFLY, written=True)
+        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), _BRIEFLY, written=True)
     if isinstance(made, str):
         return Made(branch=branch, pending=reason or entry.reason or made)
     entry.file.unlink(missing_ok=True)

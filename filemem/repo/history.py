@@ -35,7 +35,6 @@ create table if not exists commits(n integer primary key, id text unique, author
 create table if not exists edges(child integer, nth integer, parent integer, primary key(child, nth)) without rowid;
 create table if not exists touched(n integer, kind text, path text, before text, old text, new text);
 create table if not exists tips(n integer primary key);
-create index if not exists edges_parent on edges(parent);
 create index if not exists touched_path on touched(path, n);
 create index if not exists touched_before on touched(before, n) where before != '';
 create index if not exists commits_spoken on commits(n) where spoken;

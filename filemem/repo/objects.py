@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import object_id
 from filemem.errors import BrokenStore, Conflict, FilememError
-from filemem.repo.run import Git, GitError, Helper
+from filemem.repo.run import GitError, Helper
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -73,11 +73,10 @@ class Loose(NamedTuple):
 
 
 class Objects:
-    """The object database; `spool` is for objects that are being written: among the others a gc would remove them."""
+    """The object database. What is being written is in a folder of ours: among the others a gc would remove it."""
 
-    def __init__(self, git: Git, spool: Path, hash_name: str) -> None:
-        self.git, self.spool, self.hash_name = git, spool, hash_name
-        self._folder = git.places.common_dir / "objects"
+    def __init__(self, repo: Repo) -> None:
+        self._repo, self._folder, self._spool = repo, repo.common_dir / "objects", repo.shared / "objects"
         self._reader: Helper | None = None
         self._trees: dict[str, Tree] = {}
         self._root = "", ""  # the commit asked for last, and its tree
@@ -108,7 +107,7 @@ class Objects:
     def _answers(self, oids: Sequence[str], kind: str, most: int | None) -> dict[str, bytes | None]:
         if self._reader is None or self._reader.process.poll() is not None:
             self.close()
-            self._reader = Helper(self.git, "cat-file", "--batch")
+            self._reader = Helper(self._repo.git, "cat-file", "--batch")
         self._reader.send("".join(f"{oid}\n" for oid in oids).encode())
         found = dict[str, bytes | None]()
         for oid in oids:
@@ -164,9 +163,9 @@ class Objects:
 
     def prepare(self, kind: str, data: bytes) -> Loose:
         """An object to be published."""
-        oid = object_id(kind, data, self.hash_name)
+        oid = object_id(kind, data, self._repo.hash_name)
         packed = zlib.compress(f"{kind} {len(data)}\0".encode() + data, _LEVEL)
-        source = self.spool / f"{os.getpid()}-{os.urandom(6).hex()}"
+        source = self._spool / f"{os.getpid()}-{os.urandom(6).hex()}"
         return Loose(oid, packed, source, self._folder / oid[:2] / oid[2:])
 
     def restore(self, made: Sequence[Loose]) -> None:
@@ -174,20 +173,21 @@ class Objects:
         while gone := [each for each in made if not each.target.exists() and self.read(each.oid, "") is None]:
             publish(gone)
 
-    def splice(self, root: str, changes: Mapping[str, str]) -> tuple[str, list[Loose]]:
-        """Build the tree that differs from `root` ("": empty) in some blob ids by path, "" removes; modes are kept.
+    def splice(self, root: str, files: Mapping[str, bytes | None]) -> tuple[str, list[Loose]]:
+        """Build the tree that differs from `root` ("": empty) in some files, None removes; modes are kept.
 
-        Returns its id, and the new trees, to be published. Raises Conflict: something stands in the way.
+        Returns its id, and the new blobs and trees, to be published. Raises Conflict: something stands in the way.
         """
-        made: list[Loose] = []
-        rows = {tuple(os.fsencode(path).split(b"/")): blob for path, blob in changes.items()}
+        blobs = {path: self.prepare("blob", data) for path, data in files.items() if data is not None}
+        made = list(blobs.values())
+        rows = {tuple(os.fsencode(path).split(b"/")): blobs[path].oid if path in blobs else "" for path in files}
         return self._add(self._spliced(root, rows, made), made), made
 
     def maintain(self) -> None:
         """Pack loose objects where there are many; never removes what nothing points to."""
         sample = self._folder / "17"  # one folder of 256, as `git gc --auto` counts
         if sample.is_dir() and sum(1 for _ in sample.iterdir()) >= _CROWDED // 256:
-            self.git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
+            self._repo.git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
 
     def _spliced(self, root: str, rows: Mapping[tuple[bytes, ...], str], made: list[Loose]) -> Tree:
         tree = dict(self.tree(root)) if root else {}

@@ -215,9 +215,8 @@ def commit_files(
     repo: Repo, tree: str, files: Mapping[str, bytes | None], parents: Sequence[str], text: str, at: int
 ) -> str:
     """Make a commit of a tree ("": empty) with some files replaced, None removes; else as `objects.commit_object`."""
-    blobs = {path: repo.objects.prepare("blob", data) for path, data in files.items() if data is not None}
-    tree, made = repo.objects.splice(tree, {path: blobs[path].oid if path in blobs else "" for path in files})
-    publish([*blobs.values(), *made])
+    tree, made = repo.objects.splice(tree, files)
+    publish(made)
     commit = commit_object(repo, tree, parents, text, at)
     publish([commit])
     return commit.oid

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BrokenStore, Conflict, NotFound
+from filemem.errors import BrokenStore, NotFound
 
 if TYPE_CHECKING:
     import subprocess
@@ -265,25 +265,6 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
     match = re.search(r"(\d+)\.(\d+)", _versions[git.program])
     if match is None or (int(match[1]), int(match[2])) < needed:
         raise BrokenStore(f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*needed))
-
-
-def hooked(git: Git, folder: str, tree: str, text: str) -> str:
-    """Run `pre-commit` and `commit-msg` for a commit to be made; returns its message then. Raises Conflict: refused."""
-    from tempfile import TemporaryDirectory  # noqa: PLC0415
-
-    with TemporaryDirectory() as aside:
-        index, message = Path(aside, "index"), Path(aside, "message")
-        message.write_text(text)
-        how = {"GIT_INDEX_FILE": str(index), "GIT_EDITOR": ":"}
-        where = (f"core.hooksPath={folder or git.places.common_dir / 'hooks'}",)
-        git.run("read-tree", tree, extra=how)
-        for hook in (("pre-commit",), ("commit-msg", "--", str(message))):
-            try:
-                git.run("hook", "run", "--ignore-missing", *hook, config=where, extra=how, limit=LONG)
-            except GitError as error:
-                said = " ".join(error.stderr.split())[:200]
-                raise Conflict(f"the {hook[0]} hook refused: {said}", "satisfy the hook, then save again") from None
-        return message.read_text(errors="replace")
 
 
 def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:

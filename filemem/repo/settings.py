@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BadInput, Conflict
@@ -151,17 +151,10 @@ def _rules(repo: Repo, paths: Iterable[str], kind: str) -> str:
     stated = repo.settings.text(f"core.{name}") or str(xdg / "git" / kind)
     places = [repo.common_dir / "info" / own, Path(f"/etc/git{kind}")]
     places.append(repo.work_tree / (f"{home}{stated[1:]}" if stated.startswith("~/") else stated))
-    folders = {above for folder in {path.rpartition("/")[0] for path in paths} for above in _with_parents(folder)}
+    folders = {PurePosixPath(path).parent for path in paths}
+    folders |= {above for folder in folders for above in folder.parents}
     places += [repo.work_tree / folder / f".git{kind}" for folder in folders]
     return "\n".join(map(read, places))
-
-
-def _with_parents(folder: str) -> Iterator[str]:
-    """A folder and those that it is in, up to the top of the work tree."""
-    yield folder
-    while folder:
-        folder = folder.rpartition("/")[0]
-        yield folder
 
 
 def _user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:

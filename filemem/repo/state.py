@@ -50,26 +50,26 @@ _STATED = ("update-index", "-z", "--index-info")
 _TIPS: dict[Path, tuple[tuple[object, ...], str]] = {}  # of refs that have no file of their own: what Git said
 
 
-class Head(NamedTuple):
-    """Where HEAD is: the whole name of its branch ("" where detached), and its commit ("" before the first one)."""
+class Branch(NamedTuple):
+    """A branch: its name without `refs/heads/` or the remote's, and its last commit; "" for none of either."""
 
-    ref: str
+    name: str
     tip: str
 
     @property
-    def branch(self) -> str:
-        """The short name of the branch; "" where HEAD is detached."""
-        return self.ref.removeprefix(BRANCHES)
+    def ref(self) -> str:
+        """The whole name; "" for none."""
+        return f"{BRANCHES}{self.name}" if self.name else ""
 
 
-def head(git: Git) -> Head:
-    """Where HEAD is now. Raises BrokenStore where it cannot be read."""
+def head(git: Git) -> Branch:
+    """Where HEAD is now, on no branch where it is detached. Raises BrokenStore where it cannot be read."""
     ref = head_ref(git)
-    return Head(ref, tip_of(git, ref or "HEAD"))
+    return Branch(ref.removeprefix(BRANCHES), tip_of(git, ref or "HEAD"))
 
 
 def head_ref(git: Git) -> str:
-    """The whole name of the ref that HEAD names; "" where it is detached."""
+    """The whole name of the branch that HEAD names; "" where it is detached."""
     try:
         found = (git.places.git_dir / "HEAD").read_text(errors="surrogateescape").strip().removeprefix("ref: ")
     except OSError as error:
@@ -79,7 +79,7 @@ def head_ref(git: Git) -> str:
             found = git.run("symbolic-ref", "-q", "HEAD").decode().strip()
         except GitError:
             return ""
-    return found if found.startswith("refs/") else ""
+    return found if found.startswith(BRANCHES) else ""
 
 
 def tip_of(git: Git, ref: str) -> str:
@@ -91,12 +91,12 @@ def tip_of(git: Git, ref: str) -> str:
     files = (folder / ref, *(git.places.common_dir / name for name in ("packed-refs", "reftable/tables.list")))
     marks = tuple(map(stamp, files))  # Git is asked once while these stay, but each time of a ref that names another
     if found or _TIPS.get(files[0], ((),))[0] != marks:
+        asked = b""
         try:
             asked = git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{ref}^{{commit}}")
         except GitError as error:
-            if error.code == 1:
-                return ""
-            raise
+            if error.code != 1:
+                raise
         _TIPS[files[0]] = marks, asked.decode().strip()
     return _TIPS[files[0]][1]
 

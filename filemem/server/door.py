@@ -43,31 +43,22 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on
 
 
 class Site(Protocol):
-    """What is served besides MCP; the command line passes one. This default serves nothing."""
+    """What is served besides MCP; the command line passes one."""
 
-    def methods(self, path: str) -> tuple[str, ...]:  # noqa: ARG002  of the default
+    def methods(self, path: str) -> tuple[str, ...]:
         """The methods of a path; none if it is not served."""
-        return ()
 
-    def writes(self, method: str, path: str) -> bool:  # noqa: ARG002
+    def writes(self, method: str, path: str) -> bool:
         """Whether a request changes or runs something, so that it always needs the token."""
-        return False
 
-    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:  # noqa: ARG002
+    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Format a refusal as callers of this path expect it."""
-        return {"error": message}
 
-    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:  # noqa: ARG002
+    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request that was answered."""
-        return
 
-    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:  # noqa: ARG002
+    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:
         """The application that answers; `ask` reaches the memory, `on_crash` gets defects."""
-        return ()
-
-
-class Nothing(Site):
-    """Serves nothing besides MCP."""
 
 
 class Door:
@@ -82,7 +73,7 @@ class Door:
         hosts: frozenset[str],
         origins: frozenset[str],
         token: str,
-        site: Site | None = None,
+        site: Site,
         *,
         strict: bool = True,
         cookie: str = "filemem",
@@ -91,7 +82,7 @@ class Door:
         self._token, self._strict = token.encode(), strict
         self._cookie = cookie  # browsers do not tell ports apart, so each server has a name of its own
         self._secret = hmac.new(self._token, b"cookie of the page", "sha256").hexdigest()
-        self._site: Site = site or Nothing()
+        self._site = site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse one request, or pass it on."""

@@ -105,7 +105,7 @@ class Front:
             return {"jsonrpc": "2.0", "id": message["id"], "error": told}
         result: Entry | None = None
         if method in self._lists:
-            result = None if params.get("cursor") is not None else self._lists[str(method)]
+            result = self._lists[str(method)]
         elif method in ("initialize", "ping"):
             result = self._initialize(params) if method == "initialize" else {}
         if result is None:

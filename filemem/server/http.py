@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -23,7 +22,7 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
-from filemem.server.door import MCP, Ask, Door, Nothing, Site
+from filemem.server.door import MCP, Ask, Door, Site
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
 from filemem.server.wire import deadly_signals
 
@@ -60,15 +59,14 @@ def serve(
     offer: Advertised,
     open_memory: OpenMemory,
     version: str,
-    address: Address | None = None,
-    on_crash: OnCrash | None = None,
-    site: Site | None = None,
+    address: Address,
+    site: Site,
     on_start: OnStart = lambda *_: None,
+    on_crash: OnCrash = log_crash,
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
-    address = address or Address()
     listening = listen(address)
-    calls = Calls(offer.dialect, open_memory, on_crash or log_crash)
+    calls = Calls(offer.dialect, open_memory, on_crash)
     server = _made(offer, calls, version, address, listening, site)
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
     sys.stderr.flush()
@@ -90,7 +88,7 @@ def serve_beside(
 
 
 def _made(
-    offer: Advertised, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site | None
+    offer: Advertised, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site
 ) -> uvicorn.Server:
     config = uvicorn.Config(
         application(offer, calls, version, address, listening.getsockname()[1], site),
@@ -108,22 +106,18 @@ def _made(
     return uvicorn.Server(config)
 
 
-def application(
-    offer: Advertised, calls: Calls, version: str, address: Address, port: int, site: Site | None = None
-) -> ASGIApp:
+def application(offer: Advertised, calls: Calls, version: str, address: Address, port: int, site: Site) -> ASGIApp:
     """Make the guarded application: /mcp, /health, and what the site serves."""
 
     async def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "name": "filemem", "version": version})
 
-    site = site or Nothing()
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
     manager = StreamableHTTPSessionManager(
         FilememServer(offer, calls, version),
         json_response=True,
         stateless=True,  # nothing is kept of a client, and the server may restart under it
-        security_settings=TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
     )
     routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())

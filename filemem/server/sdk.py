@@ -35,7 +35,6 @@ OpenMemory = Callable[[], "Memory"]
 OnCrash = Callable[[str, BaseException], None]
 Asked = TypeVar("Asked")
 _Context = ServerRequestContext[Any, Any]
-_Params = types.PaginatedRequestParams | None
 
 CLOSING = 0.5  # seconds for closing the memory
 _SHOWN = 200  # characters of an address in a message
@@ -176,12 +175,10 @@ class Reading:
         )
 
 
-def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:
+def _always(result: Any) -> Callable[..., Awaitable[Any]]:
     """A handler that returns a list that never changes."""
 
-    async def answer(_: _Context, params: _Params) -> Any:
-        if params is not None and params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
+    async def answer(*_: object) -> Any:
         return result
 
     return answer

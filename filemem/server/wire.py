@@ -88,9 +88,6 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")
 
 
-_CHUNK = 1 << 16
-
-
 class Wire:
     """Messages over two file descriptors."""
 
@@ -100,10 +97,13 @@ class Wire:
 
     def messages(self) -> Iterator[Message | Refusal]:
         """Yield messages, and refusals of invalid lines, until the input ends."""
-        for line in _lines(self._source):
-            message = TOO_LONG if line is None else parse(line)
-            if message is not None:
-                yield message
+        with open(self._source, "rb", closefd=False) as source:
+            while line := source.readline(MAX_LINE + 1):
+                message = parse(line) if len(line) <= MAX_LINE or line.endswith(b"\n") else TOO_LONG
+                while message is TOO_LONG and line and not line.endswith(b"\n"):  # its rest is dropped
+                    line = source.readline(MAX_LINE)
+                if message is not None:
+                    yield message
 
     def send(self, message: object) -> None:
         """Write one message as a line, waiting for the reader if needed. Raises OSError if the reader has gone."""
@@ -126,24 +126,6 @@ def claim_stdio() -> Wire:
     os.close(empty)
     os.dup2(2, 1)
     return Wire(source, target)
-
-
-def _lines(source: int) -> Iterator[bytes | None]:
-    """Split the input into lines; None stands for one longer than MAX_LINE, whose bytes are dropped."""
-    held, scanned, skipping = bytearray(), 0, False
-    while chunk := os.read(source, _CHUNK):
-        held += chunk
-        while (end := held.find(b"\n", scanned)) >= 0:
-            line = None if skipping or end > MAX_LINE else bytes(held[:end])
-            del held[: end + 1]
-            scanned, skipping = 0, False
-            yield line
-        scanned = len(held)
-        if scanned > MAX_LINE:
-            held.clear()
-            scanned, skipping = 0, True
-    if skipping or held:
-        yield None if skipping else bytes(held)
 
 
 def deadly_signals() -> tuple[int, ...]:

@@ -43,8 +43,10 @@ def limit_process(seconds: int) -> None:
 
 
 def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
-    """Run a script, and everything it leaves to be done; what it came to."""
-    context = _context(engine)
+    """Run the body of an async function, and everything it leaves to be done; what it came to."""
+    context = engine.Context()
+    context.set_memory_limit(HEAP)
+    context.set_max_stack_size(STACK)
     outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
     lines = 0
 
@@ -75,39 +77,19 @@ def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str,
         execute = prepare(json.dumps(functions), *ours)
         for name in ("__host", "__say", "__settled"):
             context.eval(f"delete globalThis.{name}")
-        # The documents show two styles: a script whose last expression is the value, and a function's body.
-        script = _is_script(engine, code)
-        execute(code if script else f"(async () => {{{code}\n}})()")
+        execute(f"(async () => {{{code}\n}})()")
         while context.execute_pending_job():
             pass
-        if not script and outcome.get("value") == "null" and "return" not in code:
-            outcome["note"] = "no value: write return before what the code is to answer"
     except (engine.JSException, MemoryError, UnicodeError) as error:  # the script's, whatever it is
         said = str(error).split("\n", 1)[0] or type(error).__name__
         outcome = {"error": "memory ran out" if said == "null" else said}
-    return {**outcome, "memory": context.memory()["memory_used_size"]}
+    return outcome
 
 
 def send(value: dict[str, Any]) -> None:
     """Write a line to the parent."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
-
-
-def _context(engine: Any) -> Any:
-    context = engine.Context()
-    context.set_memory_limit(HEAP)
-    context.set_max_stack_size(STACK)
-    return context
-
-
-def _is_script(engine: Any, code: str) -> bool:
-    """Whether it can be read as a script; read only, since what comes before it throws."""
-    try:
-        _context(engine).eval(f"throw 0;\n{code}")
-    except (engine.JSException, UnicodeError) as error:
-        return not str(error).startswith("SyntaxError")
-    return True
 
 
 if __name__ == "__main__":

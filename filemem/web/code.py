@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -42,30 +41,16 @@ _SECRET = re.compile(  # names, in lower case, of files and folders that hold se
     rf"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?|{_WORDS})"
     rf"|(tokens?|(.*[._-])?({_WORDS})([._-].*)?)\.({_DATA})"
 )
-# What a script may call: profile and tool behind it, and the argument that may come first without its name, as in
+# What a script may call: the tool behind it, and the argument that may come first without its name, as in
 # `search("caching", {limit: 3})`. Only what reads stands here.
-_FUNCTIONS: Mapping[str, tuple[str, str, str]] = {
-    "Read": ("", "", "path"),
-    "search": ("native", "search", "query"),
-    "get": ("native", "get", "id"),
-    "timeline": ("native", "timeline", "anchor"),
-    "history": ("native", "timeline", "topic"),
-    "load_checkpoint": ("native", "load_checkpoint", "branch"),
-    "mama_search": ("mama", "search", "query"),
-    "mama_load_checkpoint": ("mama", "load_checkpoint", "branch"),
+_FUNCTIONS: Mapping[str, tuple[str, str]] = {
+    "Read": ("", "path"),
+    "search": ("search", "query"),
+    "get": ("get", "id"),
+    "timeline": ("timeline", "anchor"),
+    "history": ("timeline", "topic"),
+    "load_checkpoint": ("load_checkpoint", "branch"),
 }
-
-
-@dataclass
-class _Run:
-    """What has come of a run so far."""
-
-    logs: list[str] = field(default_factory=list)
-    calls: int = 0
-    memory: int = 0
-    value: Any = None
-    error: str = ""
-    note: str = ""
 
 
 async def act(context: Context, arguments: Arguments) -> Answer:
@@ -74,27 +59,19 @@ async def act(context: Context, arguments: Arguments) -> Answer:
     if engine is None or engine.origin is None:
         raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code"))
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
-    installed, run = str(Path(engine.origin).parent.parent), _Run()
+    installed, logs = str(Path(engine.origin).parent.parent), list[str]()
     async with context.running:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(allowed):
-                await _execute(run, context.ask, installed, arguments["code"], allowed)
+                came = await _execute(logs, context.ask, installed, arguments["code"], allowed)
         except TimeoutError:
-            run.error = f"ended after {allowed * 1000:g} ms"
+            came = {"error": f"ended after {allowed * 1000:g} ms"}
         duration = round((time.perf_counter() - began) * 1000)
-    return {
-        "success": not run.error,
-        "result": run.value,
-        "duration": duration,
-        "value": run.value,
-        "logs": run.logs,
-        "metrics": {"durationMs": duration, "hostCallCount": run.calls, "memoryUsedBytes": run.memory},
-        **{name: told for name, told in (("error", run.error), ("note", run.note)) if told},
-    }
+    return {"success": "error" not in came, "result": None, **came, "duration": duration, "logs": logs}
 
 
-async def _execute(run: _Run, ask: Ask, installed: str, code: str, allowed: float) -> None:
+async def _execute(logs: list[str], ask: Ask, installed: str, code: str, allowed: float) -> Answer:
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", str(CHILD), installed, str(int(allowed) + 1)),
         stdin=asyncio.subprocess.PIPE,
@@ -107,38 +84,37 @@ async def _execute(run: _Run, ask: Ask, installed: str, code: str, allowed: floa
     assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018
     try:
         await _send(child.stdin, {"code": code, "functions": list(_FUNCTIONS)})
-        await _talk(run, ask, child.stdin, child.stdout)
+        return await _talk(logs, ask, child.stdin, child.stdout)
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         await asyncio.shield(child.wait())
 
 
-async def _talk(run: _Run, ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader) -> None:
-    """Answer the child until it is done, or asks for too much."""
-    size = 0
+async def _talk(logs: list[str], ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader) -> Answer:
+    """Answer the child until it is done, or asks for too much; `result` or `error`."""
+    size = calls = 0
     while True:
         try:
             line = await out.readline()
         except ValueError:  # longer than LINE
             line = b""
         size += len(line)
-        if not line or size > OUTPUT or run.calls > CALLS:
-            run.error = f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"
-            return
+        if not line or size > OUTPUT or calls > CALLS:
+            return {"error": f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"}
         told = json.loads(line)
         if "log" in told:
-            run.logs.append(told["log"])
+            logs.append(told["log"])
         elif "call" in told:
-            run.calls += 1
+            calls += 1
             await _send(into, await _perform(ask, *told["call"]))
+        elif "error" in told:
+            return {"error": told["error"]}
         else:
-            run.memory, run.note = told["memory"], told.get("note", "")
             try:
-                run.error, run.value = told.get("error", ""), _value(told.get("value", "null"))
+                return {"result": _value(told["value"])}
             except BadInput as error:
-                run.error = f"the result {error.message}"
-            return
+                return {"error": f"the result {error.message}"}
 
 
 async def _send(into: asyncio.StreamWriter, value: object) -> None:
@@ -167,7 +143,7 @@ async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
 
 
 def _answer(memory: Memory, name: str, values: object) -> object:
-    dialect, tool, first = _FUNCTIONS[name]
+    tool, first = _FUNCTIONS[name]
     if not isinstance(values, list):
         raise BadInput("the arguments came as something else; is there a toJSON on a prototype?")
     told: dict[str, Any] = dict(next((value for value in values if isinstance(value, Mapping)), {}))
@@ -175,7 +151,7 @@ def _answer(memory: Memory, name: str, values: object) -> object:
         told = {first: values[0], **told}
     if tool:
         try:
-            return perform(profile(dialect).dialect, cast("Memory", PublicMemory(memory)), tool, told)
+            return perform(profile("native").dialect, cast("Memory", PublicMemory(memory)), tool, told)
         except NotFound:  # what it says may name records that are private
             raise NotFound(f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}") from None
     path = told.get("path", told.get("file_path", ""))

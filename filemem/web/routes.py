@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any
 
-from filemem.dialects import mem_claude as claude_tools
-from filemem.dialects import present
+from filemem.dialects import mem_claude, present
 from filemem.dialects.tool import arguments
 from filemem.web import code, graph, mama, slack, viewer
 from filemem.web.route import (
@@ -27,18 +27,20 @@ from filemem.web.route import (
 )
 
 LINES, MOST_LINES = 100, 1_000
-_TOOLS = {tool.name: tool.input_schema for tool in claude_tools.TOOLS}
+_TOOLS = {tool.name: tool.input_schema for tool in mem_claude.TOOLS}
 
 
-async def _home(*_: object) -> Told:
+async def home(*_: object) -> Told:
+    """Lead to the page."""
     return Told("", 303, "text/plain", {"Location": "/viewer"})
 
 
-async def _asset(_: Context, arguments: Arguments) -> Told:
+async def asset(_: Context, arguments: Arguments) -> Told:
+    """A file of the page."""
     return await asyncio.to_thread(viewer.asset, arguments.get("name", "viewer.html"))
 
 
-async def _events(context: Context, _: Arguments) -> Told:
+async def events(context: Context, _: Arguments) -> Told:
     """Tell a page of every change, for as long as it listens."""
     loop, states = asyncio.get_running_loop(), asyncio.Queue[str]()
     keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
@@ -47,7 +49,7 @@ async def _events(context: Context, _: Arguments) -> Told:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(states.put_nowait, state)
 
-    async def events() -> AsyncIterator[Answer]:
+    async def changes() -> AsyncIterator[Answer]:
         keeper.listeners.append(changed)
         try:
             state = keeper.state
@@ -57,123 +59,109 @@ async def _events(context: Context, _: Arguments) -> Told:
         finally:
             keeper.listeners.remove(changed)
 
-    return Told(events())
+    return Told(changes())
 
 
-async def _logs(context: Context, arguments: Arguments) -> Answer:
+async def logs(context: Context, arguments: Arguments) -> Answer:
+    """Lines of the log, by offset from its end."""
     lines, offset = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES), arguments.get("offset", 0)
     every = list(context.log)
     end = max(0, len(every) - offset)
     return {"success": True, "lines": every[max(0, end - lines) : end], "total": len(every), "offset": offset}
 
 
-def _observation(memory: Any, arguments: Arguments) -> Answer:
-    found = claude_tools.get_observations(memory, {**arguments, "ids": [arguments["id"]]})["observations"]
+def observation(memory: Any, arguments: Arguments) -> Answer:
+    """One of mem-claude's observations."""
+    found = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})["observations"]
     if not found:
         raise Refused(404, "NOT_FOUND", f"Observation #{arguments['id']} not found", "GET /api/search shows ids")
     return {**found[0], **present.lacking(memory)}
 
 
-# Method, path and other paths, MAMA's codes or `plain` for mem-claude's style, `closed` if an unknown argument is
-# refused: a filter that is ignored answers another question. Then the arguments.
+def observations(memory: Any, arguments: Arguments) -> Told:
+    """Several of them, as a list."""
+    return Told(mem_claude.get_observations(memory, arguments)["observations"])
+
+
+# Method, path, module and function that answer, other paths, MAMA's codes or `plain` for mem-claude's style, `closed`
+# if an unknown argument is refused: a filter that is ignored answers another question. Then the arguments.
 _TABLE = """
-POST /api/checkpoint/save SAVE_FAILED
+POST /api/checkpoint/save mama.checkpoint_save SAVE_FAILED
     summary!: said
     next_steps: text
     open_files: words
-GET /api/checkpoint/load LOAD_FAILED
-GET /api/mama/search MISSING_QUERY SEARCH_FAILED closed
+GET /api/checkpoint/load mama.checkpoint_load LOAD_FAILED
+GET /api/mama/search mama.search MISSING_QUERY SEARCH_FAILED closed
     q!: said
     limit: 1..
-POST /api/mama/save SAVE_FAILED
+POST /api/mama/save mama.save SAVE_FAILED
     topic! decision! reasoning!: said
     confidence: fraction
-GET /graph /api/graph GRAPH_FAILED
+GET /graph graph.graph /api/graph GRAPH_FAILED
     topic: text
     cluster: flag
-GET /graph/similar MISSING_ID SEARCH_FAILED
+GET /graph/similar graph.similar MISSING_ID SEARCH_FAILED
     id!: said
-POST /graph/update /api/update INVALID_REQUEST UPDATE_FAILED
+POST /graph/update mama.update /api/update INVALID_REQUEST UPDATE_FAILED
     id! outcome!: said
     reason: text
-POST /api/save plain
-GET /api/search plain
-GET /api/observation/{id} plain
+POST /api/save mem_claude.save plain
+GET /api/search mem_claude.search plain
+GET /api/observation/{id} routes.observation plain
     id!: id
     project agent department: text
-POST /api/observations/batch plain reads
-GET /api/timeline plain
-GET /api/memory/export EXPORT_FAILED
+POST /api/observations/batch routes.observations plain reads
+GET /api/timeline mem_claude.timeline plain
+GET /api/memory/export mama.export EXPORT_FAILED
     format: json|markdown|csv
-POST /api/code-act CODE_FAILED
+POST /api/code-act code.act CODE_FAILED
     code!: code
     timeout: timeout
-POST /api/slack/send SEND_FAILED
+POST /api/slack/send slack.send SEND_FAILED
     channel_id!: channel
     message: message
     file_path: text
-GET /api/daemon/logs /api/logs/daemon LOGS_FAILED
+GET /api/daemon/logs routes.logs /api/logs/daemon LOGS_FAILED
     lines tail: 1..
     offset: 0..1000000000
-GET /viewer plain
-GET /viewer/assets/{name:path} plain
+GET /viewer routes.asset plain
+GET /viewer/assets/{name:path} routes.asset plain
     name!: text
-GET /viewer/data plain
-GET /viewer/record plain
+GET /viewer/data viewer.data plain
+GET /viewer/record viewer.record plain
     id!: said
     at: said
-GET /viewer/search plain
+GET /viewer/search viewer.search plain
     q!: said
     type: decision|checkpoint|observation
     limit: 1..
-GET /viewer/at plain
+GET /viewer/at viewer.at plain
     when!: said
-GET /viewer/compare plain
+GET /viewer/compare viewer.compare plain
     branch: text
-GET /viewer/brief plain
+GET /viewer/brief viewer.brief plain
     paths: text
-GET /viewer/near plain
+GET /viewer/near viewer.near plain
     topic decision: text
-GET /viewer/events plain
-POST /viewer/save plain
+GET /viewer/events routes.events plain
+POST /viewer/save viewer.save plain
     topic! decision! reasoning!: said
     rejected: texts
     affects supersedes builds_on debates synthesizes tags: words
     status: text
     confidence: fraction
     allow_secret: flag
-POST /viewer/update plain
+POST /viewer/update viewer.update plain
     id! version!: said
     outcome reason status: text
     allow_secret: flag
-POST /viewer/forget plain
+POST /viewer/forget viewer.forget plain
     id! version!: said
     reason: text
-GET / plain
+GET / routes.home plain
 """
-_WORK: Mapping[str, Any] = {
-    "/api/checkpoint/save": mama.checkpoint_save,
-    "/api/checkpoint/load": mama.checkpoint_load,
-    "/api/mama/search": mama.search,
-    "/api/mama/save": mama.save,
-    "/graph": graph.graph,
-    "/graph/similar": graph.similar,
-    "/graph/update": mama.update,
-    "/api/save": claude_tools.save,
-    "/api/search": claude_tools.search,
-    "/api/observation/{id}": _observation,
-    "/api/observations/batch": lambda *asked: Told(claude_tools.get_observations(*asked)["observations"]),
-    "/api/timeline": claude_tools.timeline,
-    "/api/memory/export": mama.export,
-    "/api/code-act": code.act,
-    "/api/slack/send": slack.send,
-    "/api/daemon/logs": _logs,
-    "/viewer": _asset,
-    "/viewer/assets/{name:path}": _asset,
-    "/viewer/events": _events,
-    **{f"/viewer/{one.__name__}": one for one in viewer.ANSWERS},
-    "/": _home,
-}
+_MODULES = {one.__name__.rpartition(".")[2]: one for one in (code, graph, mama, mem_claude, slack, viewer)}
+_MODULES["routes"] = sys.modules[__name__]
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "code": {"type": "string", "pattern": r"\S", "maxLength": code.CODE},
     "timeout": {"type": "number", "minimum": 1},
@@ -187,8 +175,9 @@ _SCHEMAS["/api/observations/batch"] = _TOOLS["get_observations"]
 def _routes(block: str) -> Iterator[Route]:
     """A row as a route for each of its paths."""
     head, _, rows = block.partition("\n")
-    method, path, *words = head.split()
-    work = _WORK[path]
+    method, path, answer, *words = head.split()
+    module, _, function = answer.partition(".")
+    work = getattr(_MODULES[module], function)
     route = Route(
         method,
         path,

@@ -234,6 +234,3 @@ def _fresh(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     if found.version != given.pop("version"):
         raise Conflict("this record was changed since the page showed it", "look at it again, and then decide")
     return given
-
-
-ANSWERS = (data, record, search, at, compare, brief, near, save, update, forget)  # by the names of their routes

@@ -11,7 +11,7 @@ from typing import Any
 from filemem.dialects.tool import TEXT, Advertised, Argument, Dialect, Prompt, Resource, Tool, arguments, envelope
 from filemem.errors import BadInput
 from filemem.server import http
-from tests.surface.server_tools import VERSION, open_notebook
+from tests.surface.server_tools import VERSION, NoSite, open_notebook
 
 Arguments = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HI
 def main() -> None:
     """Serve on a free port."""
     offer = Advertised(DIALECT._replace(tools=TOOLS + HIDDEN), TOOLS)
-    http.serve(offer, open_notebook, VERSION, http.Address(port=0))
+    http.serve(offer, open_notebook, VERSION, http.Address(port=0), NoSite())
 
 
 if __name__ == "__main__":

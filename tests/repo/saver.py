@@ -17,6 +17,7 @@ from filemem.files import Files
 from filemem.repo import Repo
 from filemem.repo.commit import Edit, Made, Plan, finish, message, save
 from filemem.repo.journal import Pending, pending
+from tests.repo.steps import watched
 
 CLOCK = 1_763_650_000_123  # milliseconds
 SAID = message("decision(topic): Use it", (("Filemem-Id", "decision_topic_1"),))
@@ -44,9 +45,15 @@ class Saver:
 
     def edit(self, edits: tuple[Edit, ...], said: str = SAID) -> Made:
         """Make one commit of some edits."""
-        plan = Plan(edits, said, CLOCK)
-        with self.repo.saving():
-            return save(self.repo, self.files, lambda: plan, step=self.step)
+
+        def make() -> Plan:
+            self.step("planned")
+            return Plan(edits, said, CLOCK)
+
+        with self.repo.saving(), watched(self.step):
+            made = save(self.repo, self.files, make)
+            self.step("done")
+            return made
 
     def finish(self) -> tuple[Made, ...]:
         """End what the journal holds."""

@@ -101,7 +101,7 @@ def test_an_external_filter_on_records_is_not_run(hostile: Path, canary: Path) -
     assert not canary.exists(), canary.read_text()
 
 
-@pytest.mark.parametrize("name", ["evil", "Evil", "e=vil", "e.vil", ""])
+@pytest.mark.parametrize("name", ["evil", "e=vil", ""])
 def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, canary: Path, name: str) -> None:
     git(repo, "config", f"filter.{name}.clean", f"touch {canary}; cat")
     git(repo, "config", f"filter.{name}.required", "true")

@@ -149,8 +149,6 @@ def test_what_git_ignores_or_filters_is_written_and_left(repo: Path, saver: Save
     ("attributes", "autocrlf"),
     [
         ("* text=auto", ""),
-        ("*.md text", ""),
-        ("", "true"),
         ("", "input"),
         ("*.md -text", "true"),
         ("*.md eol=crlf", ""),
@@ -240,22 +238,6 @@ def index_facts(path: Path) -> tuple[int, frozenset[bytes], str]:
     names = (b"link", b"UNTR", b"FSMN", b"sdir", b"EOIE", b"IEOT")
     flags = git(path, "ls-files", "-v", "src").replace("H ", "")
     return int.from_bytes(data[4:8], "big"), frozenset(name for name in names if name in data), flags
-
-
-def test_hooks_run_only_where_the_user_asks_for_it(repo: Path, saver: Saver, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    write(repo / ".git/hooks/pre-commit", f"#!/bin/sh\ngit diff --cached --name-only HEAD >> {seen}\n").chmod(0o755)
-    write(repo / ".git/hooks/commit-msg", '#!/bin/sh\necho "Hooked: yes" >> "$1"\n').chmod(0o755)
-    saver.put(X, b"# x\n")
-    assert not seen.exists()
-    saver.repo.run_hooks = True
-    saver.put(Y, b"# y\n")
-    assert seen.read_text() == f"{REST}\n"
-    assert "Hooked: yes" in git(repo, "log", "-1", "--format=%B")
-    write(repo / ".git/hooks/pre-commit", "#!/bin/sh\necho not today >&2; exit 1\n")
-    with pytest.raises(Conflict, match=r"pre-commit hook refused.*not today"):
-        saver.put("z.md", b"# z\n")
-    assert status(repo) == []
 
 
 def test_commits_are_signed_where_the_user_asks_for_it(repo: Path, saver: Saver, guarded_home: Path) -> None:

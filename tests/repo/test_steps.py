@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import FilememError
-from filemem.repo.commit import STEPS, Edit, Made
+from filemem.repo.commit import Edit, Made
 from tests.repo.saver import Saver
+from tests.repo.steps import STEPS
 from tests.support import environment, git, head_file, make_repo, sound, write
 
 NAME, PATH, MARK = "decisions/a/x.md", "memory/decisions/a/x.md", "memory/.forgotten/ab"

@@ -99,6 +99,25 @@ def open_notebook(*_: object) -> Any:
     return Notebook()
 
 
+class NoSite:
+    """A site that serves nothing besides MCP."""
+
+    def methods(self, *_: object) -> tuple[str, ...]:
+        return ()
+
+    def writes(self, *_: object) -> bool:
+        return False
+
+    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
+        return {"error": message}
+
+    def seen(self, *_: object) -> None:
+        return
+
+    def routes(self, *_: object) -> tuple[()]:
+        return ()
+
+
 def plain_stdio() -> None:
     """Serve by the SDK alone, without the front: what the front is compared with."""
     import asyncio
@@ -136,7 +155,7 @@ def main() -> None:
     from filemem.server import http
 
     port = int(sys.argv[sys.argv.index("--http") + 1])
-    http.serve(OFFER, open_notebook, VERSION, http.Address(port=port))
+    http.serve(OFFER, open_notebook, VERSION, http.Address(port=port), NoSite())
 
 
 if __name__ == "__main__":

@@ -85,9 +85,8 @@ def test_the_versions_are_those_of_the_sdk() -> None:
     assert HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_what_needs_judgement_is_handed_over() -> None:
+    for message in (
         request("initialize", 0),
         initialize(capabilities=None),
         initialize(clientInfo={"name": "x"}),
@@ -100,12 +99,10 @@ def test_the_versions_are_those_of_the_sdk() -> None:
         request("ping", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
         request("resources/list", 1),
         request("no/such", 1),
-    ],
-)
-def test_what_needs_judgement_is_handed_over(message: Message) -> None:
-    front = Front(OFFER, VERSION)
-    assert front.answer(message) is Turn.HAND_OVER
-    assert front.kept == []
+    ):
+        front = Front(OFFER, VERSION)
+        assert front.answer(message) is Turn.HAND_OVER
+        assert front.kept == []
 
 
 def test_the_handshake_is_kept_in_order() -> None:
@@ -125,48 +122,45 @@ def test_the_native_listing_is_small_and_equal() -> None:
     assert again == json.loads(listing)
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        (b"garbage", PARSE_ERROR),
-        (b"\x00\x01\x02", PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"ping"}', PARSE_ERROR),
-        (b"[" * 100_000, PARSE_ERROR),
-        (b'{"a":' * 100_000, PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":1,"method":"pi', PARSE_ERROR),
-        (b"[]", INVALID_REQUEST),
-        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST),
-        (b"5", INVALID_REQUEST),
-        (b"null", INVALID_REQUEST),
-        (b"{}", INVALID_REQUEST),
-        (b'{"id":1,"method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":1,"method":5}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":1}', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', INVALID_PARAMS),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}', INVALID_PARAMS),
-    ],
-)
-def test_what_is_no_message_is_refused(line: bytes, code: int) -> None:
-    refusal = parse(line)
-    assert isinstance(refusal, Refusal)
-    assert refusal.code == code
-    assert refusal.reply()["jsonrpc"] == "2.0"
+NO_MESSAGES = [
+    (b"garbage", PARSE_ERROR),
+    (b"\x00\x01\x02", PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"ping"}', PARSE_ERROR),
+    (b"[" * 100_000, PARSE_ERROR),
+    (b'{"a":' * 100_000, PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":1,"method":"pi', PARSE_ERROR),
+    (b"[]", INVALID_REQUEST),
+    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST),
+    (b"5", INVALID_REQUEST),
+    (b"null", INVALID_REQUEST),
+    (b"{}", INVALID_REQUEST),
+    (b'{"id":1,"method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":1,"method":5}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":1}', INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', INVALID_PARAMS),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}', INVALID_PARAMS),
+]
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"  \r", b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}']
-)
-def test_what_needs_no_answer_gets_none(line: bytes) -> None:
-    assert parse(line) is None
+def test_what_is_no_message_is_refused() -> None:
+    for line, code in NO_MESSAGES:
+        refusal = parse(line)
+        assert isinstance(refusal, Refusal), line[:80]
+        assert (refusal.code, refusal.reply()["jsonrpc"]) == (code, "2.0"), line[:80]
+
+
+def test_what_needs_no_answer_gets_none() -> None:
+    for line in (b"", b"  \r", b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}'):
+        assert parse(line) is None
 
 
 def test_a_refusal_carries_the_id_where_there_is_one() -> None:

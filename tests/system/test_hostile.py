@@ -152,7 +152,6 @@ def test_what_a_filter_would_change_is_saved_and_left_to_the_user(trap: Path) ->
         'store = ".git/memory"',
         'store = "a/../../b"',
         'model = "evil/model"\n',
-        "run_hooks = true",
         'cache = "/tmp"',
         'agent = "root"',
         "store = [1]",

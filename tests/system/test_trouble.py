@@ -10,9 +10,8 @@ import pytest
 
 from filemem.errors import Conflict, FilememError
 from filemem.memory import Memory
-from filemem.watch import Watcher
 from tests.support import git, head_file, sound, write
-from tests.system.tools import until
+from tests.system.tools import following, until
 
 
 def begin_rebase(repo: Path) -> None:
@@ -124,7 +123,7 @@ def filled(repo: Path) -> Path:
 
 
 def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
-    with Memory.open(filled, serving=True) as memory, Watcher(memory):
+    with Memory.open(filled, serving=True) as memory, following(memory):
         until(lambda: memory.search("decide").hits)
         (filled / ".git/filemem/index").rename(filled / ".git/filemem/gone")
         shutil.rmtree(filled / ".git/filemem/gone")

@@ -13,7 +13,7 @@ from filemem.memory import Memory
 from filemem.query import Filter
 from filemem.watch import Watcher
 from tests.support import git, make_repo, write
-from tests.system.tools import until
+from tests.system.tools import following, until
 
 SOON = 30.0  # seconds; the promise is two, on a machine that has time
 
@@ -22,7 +22,7 @@ SOON = 30.0  # seconds; the promise is two, on a machine that has time
 def watched(repo: Path) -> Iterator[Memory]:
     """A memory with one record, followed by a watcher that has had its first look."""
     decision(repo, "first", "Begin with this")
-    with Memory.open(repo, serving=True) as memory, Watcher(memory) as watcher:
+    with Memory.open(repo, serving=True) as memory, following(memory) as watcher:
         assert watcher.looked.wait(SOON)
         until(lambda: titles(memory) == {"Begin with this"})
         yield memory
@@ -92,7 +92,7 @@ def test_new_nested_folders_with_files_at_once(watched: Memory, repo: Path) -> N
 
 
 def test_a_store_that_is_not_there_yet(repo: Path) -> None:
-    with Memory.open(repo, serving=True) as memory, Watcher(memory) as watcher:
+    with Memory.open(repo, serving=True) as memory, following(memory) as watcher:
         assert watcher.looked.wait(SOON)
         with Memory.open(repo, look=False) as other:
             assert other.keeper.in_step(0.0, looks=True), "a command waits for no server where there is nothing to see"
@@ -120,7 +120,7 @@ def _checkout(repo: Path, number: int, deadline: float) -> None:
     decision(repo, "first", "Of main")
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "One")
-    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+    with Memory.open(repo, serving=True) as memory, following(memory):
         until(lambda: titles(memory) == {"Of main"}, SOON)
         git(repo, "switch", "-q", "full")
         until(lambda: count(memory) == number, deadline, pause=0.2)

@@ -24,6 +24,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from filemem.cli import main
+from filemem.memory import Memory
+from filemem.watch import Watcher
 
 FILEMEM = str(Path(sys.executable).with_name("filemem"))
 SEED = 20251120
@@ -200,3 +202,14 @@ def raw_tools_list(folder: Path) -> bytes:
         check=True,
     )
     return done.stdout.splitlines()[1]
+
+
+@contextmanager
+def following(memory: Memory) -> Iterator[Watcher]:
+    """A watcher of a memory, for a while."""
+    watcher = Watcher(memory)
+    watcher.start()
+    try:
+        yield watcher
+    finally:
+        watcher.stop()

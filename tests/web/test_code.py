@@ -22,8 +22,6 @@ def run(server: Server, code: str, **more: Any) -> dict[str, Any]:
     assert reply.status == 200, reply.text
     body: dict[str, Any] = reply.body
     assert body["success"] == ("error" not in body)
-    assert body["result"] == body["value"]
-    assert body["metrics"]["durationMs"] == body["duration"]
     return body
 
 
@@ -36,40 +34,29 @@ def decided(server: Server) -> str:
     return str(reply.body["id"])
 
 
-STYLES: list[tuple[str, Any]] = [
-    ("1 + 1", 2),
-    ("return 1 + 1;", 2),
-    ("const r = await 5; return r * 2;", 10),
-    ("const o = {a: {b: null}}; o", {"a": {"b": None}}),
-    ("return await Promise.all([1, Promise.resolve(2)])", [1, 2]),
-    ("return await Promise.all([search('a'), search('b')]).then(r => r.length)", 2),
-    ("let n = 0; for (let i = 0; i < 10; i++) n += i; n // the sum", 45),
-    ("'\\ud800'.length", 1),
-    ("const a = [3]; await 1; const b = a\n[0]", None),
-    ("for (const x of await [1, 2])\n  console.log(x)", None),
-    ("await 1; // done; ok", None),
-    ("if (await 0) 1\nelse if (await 1) return 2; 3", 2),
-]
-
-
 @pytest.mark.requirement("mama-http-code")
-def test_both_styles_of_the_documents(server: Server) -> None:
-    for code, value in STYLES:
+def test_code_is_the_body_of_an_async_function(server: Server) -> None:
+    for code, value in (
+        ("return 1 + 1;", 2),
+        ("const r = await 5; return r * 2;", 10),
+        ("return await Promise.all([search('a'), 1]).then(r => r.length)", 2),
+        ("1 + 1", None),
+        ("return '\\ud800'.length // the end", 1),
+    ):
         assert run(server, code)["result"] == value, code
 
 
 def test_the_memory_can_be_read(server: Server, decided: str) -> None:
-    found = run(server, "search('cache', {limit: 1}).results[0]")["result"]
+    found = run(server, "return search('cache', {limit: 1}).results[0]")["result"]
     assert found["id"] == decided
-    assert run(server, f"get('{decided}').results[0].title")["result"] == "Use an LRU cache"
-    chain = run(server, "history('caching').chain.map(step => step.title)")["result"]
+    assert run(server, f"return get('{decided}').results[0].title")["result"] == "Use an LRU cache"
+    chain = run(server, "return history('caching').chain.map(step => step.title)")["result"]
     assert chain == ["Use Redis", "Use an LRU cache"]
-    assert run(server, f"timeline({{anchor: '{decided}'}}).count")["result"] >= 2
+    assert run(server, f"return timeline({{anchor: '{decided}'}}).count")["result"] >= 2
     assert run(server, "const c = await load_checkpoint(); return c.checkpoint.title")["result"] == "Half done"
-    assert run(server, "mama_search({query: 'cache'}).count")["result"] >= 1
-    path = run(server, f"get('{decided}').results[0].path")["result"]
-    assert "No server to run" in run(server, f"Read('{path}').content")["result"]
-    assert run(server, "search('cache'); search('redis'); 1")["metrics"]["hostCallCount"] == 2
+    path = run(server, f"return get('{decided}').results[0].path")["result"]
+    assert "No server to run" in run(server, f"return Read('{path}').content")["result"]
+    assert run(server, "console.log('one', {two: 2})")["logs"] == ['one {"two":2}']
 
 
 WRONG = [
@@ -79,10 +66,10 @@ WRONG = [
     ("search({limit: 0})", "limit"),
     ("get('decision_none_1_aaaaaaaa')", "decision_none_1_aaaaaaaa"),
     ("await new Promise(() => {})", "nobody keeps"),
-    ("const a = {}; a.a = a; a", "circular"),
+    ("const a = {}; a.a = a; return a", "circular"),
     ("(function f() { f() })()", "stack"),
     ("throw {toString() { throw 1 }}", "cannot be told"),
-    ("'x'.repeat(2000000)", "larger than"),
+    ("return 'x'.repeat(2000000)", "larger than"),
 ]
 
 
@@ -96,8 +83,8 @@ def test_what_goes_wrong_is_told(server: Server) -> None:
 
 def test_no_path_of_the_machine_is_told(server: Server) -> None:
     caught = ("null.x", "x.y.z", "Read('/etc/passwd')", "Read('../../x')", "Read('nothing.txt')", "search({limit: 0})")
-    codes = ["(", "}", "import('fs')", "throw new Error().stack", "await 1; return (", "'x'.repeat(2000000)"]
-    codes += [*caught, *(f"try {{ {code} }} catch (error) {{ `${{error}} ${{error.stack}}` }}" for code in caught)]
+    codes = ["(", "}", "import('fs')", "throw new Error().stack", "await 1; return (", "return 'x'.repeat(2000000)"]
+    codes += [*caught, *(f"try {{ {code} }} catch (one) {{ return `${{one}} ${{one.stack}}` }}" for code in caught)]
     machine = (str(server.folder.parent), sys.prefix, sys.base_prefix, str(Path(web.__file__).parent))
     for code in codes:
         told = server.post("/api/code-act", code=code).text
@@ -107,13 +94,13 @@ def test_no_path_of_the_machine_is_told(server: Server) -> None:
 @pytest.mark.requirement("mama-http-code-tools")
 def test_there_is_no_way_out(server: Server) -> None:
     names = "require process module fetch XMLHttpRequest std os WebAssembly __host setTimeout"
-    found = run(server, f"[{', '.join(f'typeof {name}' for name in names.split())}]")["result"]
+    found = run(server, f"return [{', '.join(f'typeof {name}' for name in names.split())}]")["result"]
     assert set(found) == {"undefined"}
 
 
 @pytest.mark.requirement("mama-http-code-tools")
 def test_nothing_is_loaded_or_written(server: Server) -> None:
-    for code in ("import('fs')", "import fs from 'fs'", "save({})", "update({})", "delete_({})"):
+    for code in ("return await import('fs')", "import fs from 'fs'", "save({})", "update({})", "delete_({})"):
         assert not run(server, code)["success"], code
 
 
@@ -128,9 +115,11 @@ def test_read_stays_inside(server: Server) -> None:
     paths = ["../outside.txt", str(outside), "/etc/passwd", ".git/config", ".GIT/config", "memory/../.git/HEAD", ".env"]
     paths += ["untracked.txt", "link", "deep/server.pem", "", ".", "deep", "nothing.txt", "memory/../../outside.txt"]
     for path in (*paths, "memory/private/.gitignore", "code.py\\0", "*.py", ":(top)code.py"):
-        body = run(server, f"try {{ Read('{path}').content }} catch (error) {{ 'refused: ' + error.message }}")
+        body = run(
+            server, f"try {{ return Read('{path}').content }} catch (one) {{ return 'refused: ' + one.message }}"
+        )
         assert str(body["result"]).startswith("refused: "), path
-    assert run(server, "try { Read(7) } catch (error) { 'refused' }")["result"] == "refused"
+    assert run(server, "try { Read(7) } catch (error) { return 'refused' }")["result"] == "refused"
 
 
 @pytest.mark.requirement("mama-http-code-tools")
@@ -148,14 +137,13 @@ def test_nothing_private_is_seen(server: Server) -> None:
         "search('pangolin wages')",
         "search({agent: 'alice'})",
         "search({query: 'pangolin', type: 'observation', limit: 1})",
-        "mama_search('pangolin wages')",
         "timeline({query: 'pangolin wages'})",
         "timeline({})",
         "timeline(new Date().toISOString())",
         *(f"{ask}('{name}')" for ask in ("get", "timeline", "history") for name in (title, mine, decided, "pay")),
         "load_checkpoint()",
     ):
-        told = run(server, f"try {{ JSON.stringify({code}) }} catch (error) {{ error.message }}")["result"]
+        told = run(server, f"try {{ return JSON.stringify({code}) }} catch (one) {{ return one.message }}")["result"]
         assert "paid late" not in told, code
         assert "get more" not in told, code
         assert "Pangolin" not in told.replace(f"'{title}'", ""), code
@@ -180,7 +168,7 @@ def test_a_name_that_promises_secrets_is_enough(server: Server) -> None:
         write(server.folder / name, "user: someone\n")
     git(server.folder, "add", "-f", *secret, *plain)
     for name in (*secret, *plain):
-        body = run(server, f"Read('{name}').content")
+        body = run(server, f"return Read('{name}').content")
         assert (body["result"] == "user: someone\n") == (name in plain), body
         assert name in plain or "may hold secrets" in body["error"]
 
@@ -206,7 +194,7 @@ def test_bombs_are_ended(server: Server, code: str, told: str) -> None:
     assert not body["success"]
     assert any(one in body["error"] for one in (told, "ended after 1000 ms")), "whichever comes first"
     assert len(body["logs"]) <= 200
-    assert run(server, "1")["result"] == 1
+    assert run(server, "return 1")["result"] == 1
 
 
 def test_bad_requests(server: Server) -> None:

@@ -1,6 +1,6 @@
 // What a script of a caller meets: the functions it may ask for, a console, and how its value is told.
 (names, host, say, settled) => {
-  const {stringify, parse} = JSON, {defineProperty} = Object, promise = Promise, evaluate = eval;
+  const {stringify, parse} = JSON, promise = Promise, evaluate = eval;
   const told = error => {
     if (error === null) return "null was thrown, as the engine does when memory runs out";
     try { return error instanceof Error ? `${error.name}: ${error.message}` : String(error); }
@@ -12,11 +12,8 @@
     catch { return told(value); }
   };
   const perform = (name, given) => {
-    const text = host(name, stringify(given) ?? ""), {value, error} = parse(text);
+    const {value, error} = parse(host(name, stringify(given) ?? ""));
     if (error !== undefined) throw new Error(error);
-    // There at once, and a promise all the same: `search("a").count` and `await search("a")`.
-    for (const way of ["then", "catch", "finally"])
-      defineProperty(value, way, {value: (...more) => new promise(done => done(parse(text).value))[way](...more)});
     return value;
   };
   for (const name of parse(names)) globalThis[name] = (...given) => perform(name, given);

@@ -1,0 +1,67 @@
+"""The steps of a save, at which tests stop it or come between: each is where one of its functions begins or ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from filemem.repo import commit
+from filemem.repo.journal import Aside
+from filemem.repo.state import Locks
+
+STEPS = (
+    *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
+    *("released", "done"),
+)
+_exchange, _place = commit._exchange, Aside.place
+
+
+@contextmanager
+def watched(step: Callable[[str], object]) -> Iterator[None]:
+    """Call `step` at all steps of a save but the first and the last."""
+
+    class Watched(Locks):
+        moved = False
+
+        def take_index(self) -> bool:
+            if got := super().take_index():
+                step("index locked")
+            return got
+
+        def take_branch(self, ref: str, new: str, old: str) -> str:
+            if not (why := super().take_branch(ref, new, old)):
+                step("branch locked")
+            return why
+
+        def enter(self, entries: Mapping[str, str]) -> None:
+            super().enter(entries)
+            step("entered")
+
+        def move(self) -> None:
+            super().move()
+            self.moved = True
+            step("moved")
+
+        def release(self) -> bool:
+            kept = super().release()
+            if self.moved:
+                step("released")
+            return kept
+
+    def exchange(*given: Any) -> commit.Made | str:
+        step("prepared")
+        return _exchange(*given)
+
+    def place(aside: Aside) -> None:
+        step("checked")
+        _place(aside)
+        step("placed")
+
+    with (
+        patch.object(commit, "Locks", Watched),
+        patch.object(commit, "_exchange", exchange),
+        patch.object(Aside, "place", place),
+    ):
+        yield
