@@ -44,7 +44,6 @@ class Filter(NamedTuple):
     since: int | None = None  # epoch milliseconds, as `until`; both inclusive
     until: int | None = None
     path: str = ""  # a path or glob that the record's `affects` must touch
-    earlier: tuple[str, ...] = ()  # names that the file at `path` had before, and links to it; one of them does as well
     live: bool = False  # only records that nothing supersedes
     shared: bool = False  # only records that do not lie in the folder of private ones
 
@@ -83,12 +82,7 @@ def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) 
         values: tuple[str, ...] = getattr(wanted, name)
         if values and not set(values).intersection(terms.get(key, ())):
             return False
-    return not wanted.path or any(governs(found, wanted) for found in terms.get("affects", ()))
-
-
-def governs(affected: str, wanted: Filter) -> bool:
-    """Return whether a stated `affects` meets the path that is asked for, under any name that its file had."""
-    return any(touches(affected, path) for path in (wanted.path, *wanted.earlier))
+    return not wanted.path or any(touches(found, wanted.path) for found in terms.get("affects", ()))
 
 
 def touches(affected: str, path: str) -> bool:
