@@ -37,7 +37,7 @@ _BODY = (
     "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
     "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
-    "already_rejected? heads? drift? evidence? chain? more? hidden?"
+    "already_rejected? heads? drift? evidence? more? hidden?"
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
 _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
@@ -253,12 +253,11 @@ def hit(
 
 
 def _note(value: Hit, edited: bool) -> str:
-    """Everything that limits a record, in one note: its status, conflicts, uncommitted changes."""
+    """Everything that limits a record, in one note: its status, forks, uncommitted changes."""
     record = value.record
     notes = [_STATUS.get(record.status, "") if record.type == DECISION else "", value.vacancy]
     notes += ["quoted from another repository"] * value.quoted
     notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (len(value.heads) > 1)
-    notes += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
     notes += ["replaces a decision that was found"] * value.brought_in
     if record.visibility == "private":
         notes.append("private: never committed")
@@ -273,7 +272,7 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
     told = {**fields(by, "author agent commit"), "date": time(by.date), "branch": by.branch}
     if by.default:
         other = by.default if by.default != by.branch else ""
-        told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": time(by.landed)}
+        told |= {"default": other, "merged": by.merged, "landed": time(by.landed)}
     last = {(edit.author, edit.agent): edit for edit in by.edits}  # each once, with their last commit
     edits = sorted(last.values(), key=lambda edit: -edit.at)
     shown = [filled({**fields(one, "author agent commit=id"), "date": time(one.at)}) for one in edits]

@@ -48,15 +48,6 @@ def holding(known: Graph, node: str) -> tuple[str, ...]:
     return heads if len(heads) > 1 and node in heads else known.heads_of(node)
 
 
-def summary(known: Graph, topic: str) -> str:
-    """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one, and without a topic."""
-    line = known.chain(topic)
-    if not topic or len(line.order) < 2:
-        return ""
-    forked = f", forked: {len(line.heads)} hold at once" if len(line.heads) > 1 else ""
-    return f"{len(line.order)} decisions, {line.replaced} replaced{forked}"
-
-
 def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     """Put together what shares a topic or a head; groups and members in the order of `found`."""
     leader: dict[str, str] = {}

@@ -475,14 +475,12 @@ def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     assert [place.more for place in places] == [1, 0, 0, 0]
     assert places[0] == Placed("d", places[0].scored, 1, 0.9)
     assert query.holding(resolve(CHAIN), "b") == ("d",)
-    assert query.summary(resolve(CHAIN), "t") == "4 decisions, 3 replaced"
 
 
 def test_a_forked_topic_shows_all_that_hold() -> None:
     graph = resolve([decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("a",))])
     assert placed(graph, b=0.9, other=0.5) == "b +c other"
     assert placed(graph, a=0.9, c=0.2, other=0.5) == "c +b a other"
-    assert query.summary(graph, "t") == "3 decisions, 1 replaced, forked: 2 hold at once"
 
 
 def test_a_filter_keeps_heads_out() -> None:

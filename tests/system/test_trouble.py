@@ -134,7 +134,7 @@ def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
         until(lambda: memory.search("although the index is gone", mode="keyword").hits, 20)
 
 
-def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled: Path) -> None:
+def test_a_record_with_conflict_markers_is_reported_and_refused_for_updates(filled: Path) -> None:
     path = next((filled / "memory").rglob("*number-3*.md"))
     git(filled, "switch", "-q", "-c", "other")
     path.write_text(path.read_text().replace("It works", "It works elsewhere"))
@@ -148,6 +148,6 @@ def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled
         assert any(str(path).endswith(one.path) and one.level == "error" for one in memory.check()[1])
         with pytest.raises(FilememError, match=path.name):
             memory.update(str(path.relative_to(filled)), outcome="success")
-        assert memory.get(memory.search("number 3").hits[0].id)[0].conflict
+        assert memory.search("number 3").hits[0].title == "Decide number 3"
         assert memory.search("number 1").hits[0].title == "Decide number 1"
     assert "<<<<<<<" in path.read_text()
