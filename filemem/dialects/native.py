@@ -203,7 +203,7 @@ def _writes(verb: str) -> Callable[[Memory, Arguments], Answer]:
     return call
 
 
-update, delete, restore, edit, undo = map(_writes, ("update", "delete", "restore", "edit", "undo"))
+update, delete, restore, undo = map(_writes, ("update", "delete", "restore", "undo"))
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:

@@ -18,7 +18,7 @@ from filemem.memory.snapshot import Moment, Snapshot, moment, of_commit
 from filemem.memory.store import Store, mark_of
 from filemem.record import Parsed, Record, parse
 
-_WRITES = "adopt delete edit ingest purge_command rebuild refresh resolve restore save sync undo update".split()  # noqa: SIM905
+_WRITES = "adopt delete ingest purge_command rebuild refresh resolve restore save sync undo update".split()  # noqa: SIM905
 
 
 class PastStore(Store):
