@@ -105,7 +105,6 @@ def search(
         if wanted.path:
             governs = (any(query.affects_match(one, wanted.path) for one in hit.record.affects) for hit in shown)
             shown = tuple(hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True))
-        matched = store.index.count(wanted) if offset and not shown else 0
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
@@ -123,15 +122,14 @@ def search(
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
             told.append(FAR)
-        matched, degraded = len(placed), found.degraded or ""
+        degraded = found.degraded or ""
     if shown:
         told.append(store.repo.incomplete())
-    elif alone:
-        told.append(advice.why_empty(store, wanted, matched, offset, has_words))
+    elif offset:
+        told.append(advice.passed_over(offset))
     else:
-        told.append(
-            advice.passed_over(matched, offset) if matched else advice.nothing_like(has_words, restricted=False)
-        )
+        like = advice.nothing_like(has_words, restricted=False)
+        told.append(advice.why_empty(store, wanted, has_words) if alone else like)
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
 
 

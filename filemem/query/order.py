@@ -60,7 +60,12 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     for node in found:
         heads = known.heads_of(node)
         topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
-        for other in (*heads, *_above(known, node), *(f"topic:{topic}" for topic in sorted(topics))):
+        for other in (
+            *heads,
+            *known.superseded_by(node),
+            *known.proposed_for(node),
+            *(f"topic:{topic}" for topic in sorted(topics)),
+        ):
             leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:
@@ -86,22 +91,6 @@ def _of_one_chain(
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [node for node in members if node not in live and may_show(node)]
     kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then shown from the newest back
-    shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
+    shown = [*heads, *sorted(kept, key=lambda node: -found[node].created)]
     more, worth = len(others) - len(kept), found[members[0]].scores.final
     return [Placed(node, found.get(node), more if at == 0 else 0, worth) for at, node in enumerate(shown)]
-
-
-def _above(known: Graph, node: str) -> tuple[str, ...]:
-    """Return what stands in the place of a decision, or is proposed to."""
-    return (*known.superseded_by(node), *known.proposed_for(node))
-
-
-def _successors_first(nodes: Sequence[str], known: Graph) -> list[str]:
-    """Return the same decisions, each behind those that supersede it, or would, whatever their dates say."""
-    placed: dict[str, None] = {}
-    left = list(nodes)
-    while left:
-        ready = [node for node in left if not set(_above(known, node)).intersection(left) - {node}]
-        placed[ready[0] if ready else left[0]] = None
-        left = [node for node in left if node not in placed]
-    return list(placed)

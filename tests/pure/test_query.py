@@ -463,8 +463,8 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
 
 def test_a_proposal_stands_above_the_decision_that_was_given_up_for_it() -> None:
     """Records of other makers say `superseded by` on the old side, also while the new one is under review."""
-    old = decision("old", 2, topic="")._replace(status="deprecated", superseded_by=("new.md",))
-    graph = resolve([old, decision("new", 1, topic="")._replace(status="proposed")])
+    old = decision("old", 1, topic="")._replace(status="deprecated", superseded_by=("new.md",))
+    graph = resolve([old, decision("new", 2, topic="")._replace(status="proposed")])
     assert placed(graph, old=0.9, x=0.8, new=0.3) == "new old x"
     assert placed(graph, old=0.9, x=0.8) == "old x"  # it holds for nobody, so it is not brought in
 
