@@ -100,7 +100,6 @@ def ingest(
         if done.counts["private"]:
             store.files.hide("private")
         write_files(store.files, others)
-    store.repo.first(system)
     return done
 
 
