@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filemem import config
 from filemem.errors import BadInput, FilememError
 from filemem.memory import fields
 from filemem.memory.catch_up import LONG, Keeper, Look
@@ -232,14 +234,22 @@ class Memory:
         return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
 
     def owners(self) -> dict[str, str]:
-        """User, agent and run that are meant if a call names none, as far as the project says: see `owners.named`."""
+        """User, agent and run that are meant if a call names none, by the environment or a `.env` of the work tree.
+
+        A `.env` that Git tracks is a stranger's, and names nobody.
+        """
+        code = self._store.code
         with self.keeper.lock:
-            return verbs.owners.named(self._store)
+            found = config.powermem_names(code.work_tree / ".env")
+            return config.powermem_names(None) if found and code.staged([".env"]) else found
 
     def sharer(self) -> str:
-        """The user's e-mail if others share the memory, or ""."""
-        with self.keeper.lock:
-            return verbs.owners.sharer(self._store)
+        """The e-mail by which Git knows the user, if the repository has another side, so that others read it; or ""."""
+        code = self._store.code
+        shared = any(key.startswith("remote.") and key.endswith(".url") for key in code.settings.values)
+        with self.keeper.lock, suppress(BadInput):  # Git knows none
+            return code.identity()[0][1] if shared else ""
+        return ""
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
@@ -263,7 +273,9 @@ class Memory:
     def status(self) -> dict[str, Any]:
         """The state of the memory: counts, index, pending saves, problems."""
         found = self.keeper.read(lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble)))
-        return {**found, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
+        owners = ", ".join(f"{name} {value}" for name, value in self.owners().items())
+        named = {"owners": owners} if owners else {}
+        return {**found, **named, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
 
     def save(self, **given: Any) -> Saved:
         """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""

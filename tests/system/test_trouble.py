@@ -87,7 +87,7 @@ def test_on_a_detached_head_records_are_written_and_left_to_the_user(repo: Path)
         assert (saved.commit, saved.pending, "detached" in saved.note) == ("", "", True)
         memory.update(saved.id, outcome="failed", reason="slow")
         assert memory.search("sqlite").hits[0].record.outcome == "failed"
-        assert memory.status()["uncommitted"] == 1
+        assert len(memory.status()["new"]) == 1
     assert git(repo, "status", "--porcelain", "-uall") == f"?? {saved.path}"
 
 
