@@ -60,12 +60,8 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     for node in found:
         heads = known.heads_of(node)
         topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
-        for other in (
-            *heads,
-            *known.superseded_by(node),
-            *known.proposed_for(node),
-            *(f"topic:{topic}" for topic in sorted(topics)),
-        ):
+        above = (*known.superseded_by(node), *known.proposed_for(node))
+        for other in (*heads, *above, *(f"topic:{topic}" for topic in sorted(topics))):
             leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:

@@ -443,7 +443,8 @@ def decision(
 
 
 def scored(**finals: float) -> list[Scored]:
-    return [Scored(name, 0, Scores(final=final)) for name, final in finals.items()]
+    """With the dates that their last letters say: `a` is older than `b`."""
+    return [Scored(name, ord(name[-1]), Scores(final=final)) for name, final in finals.items()]
 
 
 def placed(graph: Graph, **finals: float) -> str:
