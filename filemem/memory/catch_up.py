@@ -14,13 +14,17 @@ import zlib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change
+from filemem.changes import MODIFIED, Change, Entry, blob_id
 from filemem.errors import BrokenStore, Locked, NotFound
-from filemem.index import IndexDamaged
+from filemem.index import IndexDamaged, document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
+from filemem.record import parse
+
+if TYPE_CHECKING:
+    from filemem.repo.commit import Made
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
@@ -120,6 +124,23 @@ def _records_of(store: Store, commit: str) -> str | None:
         return store.repo.objects.root(commit) or None
     item = store.repo.item(store.files.store, commit)
     return item.oid if item else None
+
+
+def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
+    """Make a written or removed (None) record visible to searches at once; return what went wrong, if anything."""
+    try:
+        if data is not None and (record := parse(data, path).record):
+            doc = document(record, blob_id(data, store.repo.hash_name))
+            store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
+        else:
+            store.index.push_removed(path)
+        if made.commit and knows(store, made.onto):
+            store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
+            if made.entry:
+                store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
+    except BrokenStore as error:
+        return f"saved, but not searchable yet: {error.told}"
+    return ""
 
 
 def overdue(store: Store) -> bool:

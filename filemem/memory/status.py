@@ -14,7 +14,6 @@ from typing import Any
 from filemem.errors import BadInput, NotFound
 from filemem.files import is_listed, is_private
 from filemem.index import Node
-from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
@@ -79,7 +78,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
         "incomplete": store.repo.incomplete(),
         "pages": addresses(store.repo.private),
-        "left": left_to_user(store, "decisions/a.md", DECISION),
+        "left": store.left_to_user("decisions/a.md", DECISION),
         "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),
     }
     return {**found, **{name: value for name, value in more.items() if value}}

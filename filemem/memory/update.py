@@ -7,7 +7,8 @@ from typing import Any
 
 from filemem.errors import BadInput, FilememError, NotFound, suggest
 from filemem.memory import fields
-from filemem.memory.save import Saved, answer, message_of, refuse_secrets, show, write
+from filemem.memory.catch_up import show
+from filemem.memory.save import Saved, answer, message_of, refuse_secrets, write
 from filemem.memory.store import Store
 from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED

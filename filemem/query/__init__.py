@@ -6,7 +6,6 @@ from filemem.query.order import Placed, arrange, holding
 from filemem.query.score import (
     FEW,
     MEANING_ONLY,
-    NEARLY,
     Candidate,
     Scored,
     likely,
@@ -19,7 +18,7 @@ from filemem.query.score import (
 from filemem.query.snippet import beyond, prose, rejected_before, snippet
 from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
 
-__all__ = ["FEW", "FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Candidate", "Drift", "Evidence"]
+__all__ = ["FEW", "FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "Candidate", "Drift", "Evidence"]
 __all__ += ["Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms"]
 __all__ += ["affects_match", "arrange", "beyond", "fixed", "fold", "holding", "likely", "likeness"]
 __all__ += ["loosened", "matches", "merge", "parse", "parse_moment", "promising", "prose", "rejected_before"]
