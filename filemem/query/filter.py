@@ -5,9 +5,11 @@ Several values of one field are alternatives; different fields must all hold. Va
 """
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from filemem.record import OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
 
@@ -24,6 +26,24 @@ FIELDS: Mapping[str, str] = {
     "runs": "run",
     "sessions": "session",
     "projects": "project",
+}
+
+
+NAMED: Mapping[str, str] = {term: field for field, term in FIELDS.items()}
+
+
+def fold(value: str) -> str:
+    """Return the form in which names such as tags and agents are stored and compared: NFC, casefolded, trimmed."""
+    return unicodedata.normalize("NFC", value.strip()).casefold()
+
+
+# How a value of a term is read if not by `fold`, and the words that there are, if not any will do.
+READ: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
+    "type": (fold, TYPES),
+    "status": (fold, STATUSES),
+    "outcome": (lambda word: parse_outcome(word) or word, OUTCOMES),
+    "topic": (topic_key, ()),
+    **dict.fromkeys(("branch", "user", "run"), (str.strip, ())),
 }
 
 
@@ -46,11 +66,6 @@ class Filter(NamedTuple):
     path: str = ""  # a path or glob that the record's `affects` must touch
     live: bool = False  # only records that nothing supersedes
     shared: bool = False  # only records that do not lie in the folder of private ones
-
-
-def fold(value: str) -> str:
-    """Return the form in which names such as tags and agents are stored and compared: NFC, casefolded, trimmed."""
-    return unicodedata.normalize("NFC", value.strip()).casefold()
 
 
 def merge(a: Filter, b: Filter) -> Filter:
