@@ -40,8 +40,7 @@ _BODY = (
     "already_rejected? heads? drift? evidence? more? hidden?"
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
-_LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
-_FOUND = f"{_HEAD} repository? commit? score holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
+_LISTED = f"{_HEAD} repository? commit? score? holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -133,7 +132,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "came": lambda hit: hit.record.outcome if hit.record.type == DECISION else "",
     "reason": lambda hit: reason(hit.record),
     "reasons": lambda hit: outcomes(hit.record.outcomes),
-    "score": lambda hit: round(hit.score, 4),
+    "score": lambda hit: round(hit.score, 4) or None,
     "scores": lambda hit: {k: round(v, 3) for k, v in fields(hit.scores, _SCORES).items()} if hit.scores else {},
     "instead": lambda hit: {typed: list(said) for typed, said in hit.instead.items()},
     "heads": lambda hit: list(hit.heads) if len(hit.heads) > 1 or hit.superseded_by else [],
@@ -232,17 +231,16 @@ def hit(
     value: Hit,
     *,
     whole: bool = False,
-    found: bool = False,
     edited: bool = False,
     names: Mapping[str, Name] = MappingProxyType({}),
 ) -> Answer:
-    """One result: `whole` as read by id, or as `found` by a search; `names`: of records that it refers to."""
+    """One result: `whole` as read by id, else as found; `names`: of records that it refers to."""
     titles = {one: {"title": name.title} for one, name in names.items() if name.title}
     related = [
         {"kind": edge.kind, "id": edge.target, **titles.get(edge.target, {}), "reason": edge.reason}
         for edge in value.related
     ]
-    return fields(value, _WHOLE if whole else _FOUND if found else _LISTED) | filled(
+    return fields(value, _WHOLE if whole else _LISTED) | filled(
         {
             "note": _note(value, edited),
             "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],

@@ -57,12 +57,10 @@ class Drift(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What history says came of a decision; `at` in epoch milliseconds."""
+    """What history says came of a decision."""
 
     outcome: str
     commit: str
-    at: int
-    author: str
     text: str
 
     def __str__(self) -> str:

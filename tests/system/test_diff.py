@@ -68,7 +68,7 @@ def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
         ("new", "NATS loses messages", [], []),
         ("superseded", "Use redis", [], ["Use lru"]),
         ("outcome", "Use nats", ["outcome failed: loses messages"], []),
-        ("revised", "Use nats", ["reasoning changed", "tags + a"], []),
+        ("revised", "Use nats", ["reasoning changed", "tags changed"], []),
     ]
     assert effects(feature) == wanted
     with opened(feature) as store:
