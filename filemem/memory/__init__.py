@@ -167,8 +167,6 @@ class Memory:
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
-        if among is not None and not hasattr(among, "nominate"):
-            raise BadInput(f"among must be a source of candidates, not {fields.shown(among)}", field="among")
         found = self.keeper.read(lambda store: verbs.search.search(among or store, words, given, **how))
         if restrictions.get("path"):
             found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))
@@ -253,8 +251,6 @@ class Memory:
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
-        if not isinstance(hit, Hit):
-            raise BadInput(f"hit must be one that an answer holds, not {fields.shown(hit)}", field="hit")
         with self.keeper.lock:
             return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
 
@@ -314,9 +310,7 @@ class Memory:
         self, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
     ) -> Ingested:
         """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
-        found, name = fields.each("items", items, verbs.ingest.item), fields.line("system", system)
-        if progress is not None and not callable(progress):
-            raise BadInput(f"progress must be a function, not {fields.shown(progress)}", field="progress")
+        found, name = tuple(items), fields.line("system", system)
         how: dict[str, Any] = {"dry_run": fields.flag("dry_run", dry_run), "progress": progress}
         done = self.keeper.write(lambda store: verbs.ingest.ingest(store, found, name, **how))
         if dry_run or not done.records:

@@ -103,13 +103,6 @@ def ingest(
     return done
 
 
-def item(field: str, value: object) -> Item:
-    """Check an item. Raises BadInput."""
-    if not isinstance(value, Item):
-        raise BadInput(f"{field} must be an Item, not {fields.shown(value)}", field=field)
-    return value
-
-
 def names(store: Store) -> frozenset[str]:
     """What other systems may call this project: its folder, by name and by path, and the repository that it is of."""
     url = store.code.settings.text("remote.origin.url").removesuffix("/").removesuffix(".git")

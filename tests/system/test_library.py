@@ -65,16 +65,12 @@ WRONG: dict[str, tuple[object, ...]] = {
     "str": NOT_TEXT,
     "int": NOT_NUMBERS,
     "bool": NOT_FLAGS,
-    "bytes": (None, 3, "x", []),
     "Any": ("x",),  # of a field that nobody knows
-    "Hit": (None, 3, "x", []),
     "Collection[str]": (None, 3, "x", b"x", [None], [3], {"a": 1}, object()),
     "Iterable[str]": (None, 3, "x", b"x", [None], [3], ["\0"], object()),
-    "Callable[[str], object] | None": (3, "x", []),
-    "Callable[[], None]": (None, 3, "x"),
-    "Collection[Item]": (None, 3, "x", [3], {"a": 1}),
-    "Progress | None": (3, "x", []),
-    "Source | None": (3, "x", []),
+    **dict.fromkeys(
+        ("Hit", "Collection[Item]", "Progress | None", "Source | None"), ()
+    ),  # only Python code passes these
 }
 RIGHT: dict[str, object] = {
     "path": "README.md",
@@ -83,7 +79,7 @@ RIGHT: dict[str, object] = {
     "id": "Use Redis",
     "items": [],
     "system": "mama",
-} | dict.fromkeys(("data", "before"), b"x")
+}
 NAMES = {
     "topic_or_id": "topic",
     "between": "range",
