@@ -124,11 +124,11 @@ OTHER: dict[str, object] = {
 SAID_BY_OTHERS = ("topic_stated", "id_stated", "path")  # by topic, id and key; a path is told as a move
 
 
-@pytest.mark.parametrize("field", [field for field in Record._fields if field not in SAID_BY_OTHERS])
-def test_no_field_of_a_record_changes_unseen(field: str) -> None:
+def test_no_field_of_a_record_changes_unseen() -> None:
     """Whatever a record may come to hold is told by default."""
     before = Record(id="a", type="decision", title="t", topic="x", topic_stated=True, decision="t")
-    other = OTHER.get(field, ("new",) if isinstance(getattr(before, field), tuple) else "new")
-    after = Record(**{**before._asdict(), field: other})
-    for was, now in ((before, after), (after, before)):
-        assert FORM not in changes(was, now), field
+    for field in set(Record._fields).difference(SAID_BY_OTHERS):
+        other = OTHER.get(field, ("new",) if isinstance(getattr(before, field), tuple) else "new")
+        after = Record(**{**before._asdict(), field: other})
+        for was, now in ((before, after), (after, before)):
+            assert FORM not in changes(was, now), field

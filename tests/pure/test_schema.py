@@ -144,10 +144,10 @@ def judged(data: bytes, path: str) -> tuple[bool, bool]:
     return refused, any(problem.code.startswith("bad-") for problem in parsed.problems)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
-def test_schema_and_parser_agree_on_every_record_we_have(path: Path) -> None:
-    refused, wrong = judged(path.read_bytes(), path.name)
-    assert refused == (wrong or path.name in LENIENT)
+def test_schema_and_parser_agree_on_every_record_we_have() -> None:
+    for path in FIXTURES:
+        refused, wrong = judged(path.read_bytes(), path.name)
+        assert refused == (wrong or path.name in LENIENT), path
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.name != "type"], ids=lambda key: key.name)
