@@ -40,7 +40,7 @@ def _asked(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer
         memory = opened()  # type: ignore[assignment]  # it refuses what it does not have
     at = given.pop("at", None)
     past = None if at is None else memory.at(at)
-    return past or memory, given, {"success": True, **({"at": present.moment(past.moment)} if past else {})}  # type: ignore[return-value]
+    return past or memory, given, {"success": True, **({"at": present.moment(past.moment)} if past else {})}
 
 
 def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:

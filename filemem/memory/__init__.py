@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from filemem.memory.history import History, Revision
     from filemem.memory.ingest import Ingested, Item
     from filemem.memory.overview import Detail, Overview
-    from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
+    from filemem.memory.snapshot import Moment
     from filemem.memory.source import Source
     from filemem.memory.sync import Synced
     from filemem.memory.timeline import Topics
@@ -55,6 +55,8 @@ def __getattr__(name: str) -> Any:
 class Memory:
     """The memory of one Git work tree. Safe to use from several threads; calls run one at a time."""
 
+    moment: Moment  # of one that `at` returns: the commit that it is as of
+
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
         self.work_tree = store.code.work_tree  # to which the paths of hits are relative
         self.folder = store.folder  # of the records
@@ -62,7 +64,7 @@ class Memory:
         self.keeper = Keeper(store, progress)  # answers from the index, and says how that stands
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
-        self._past: PastMemory | None = None  # the one opened last
+        self._past: Memory | None = None  # the one opened last
         self.personal: Callable[[], Memory] | None = None  # opens the user's personal memory, where that may be asked
         self.workspace: Callable[[], Workspace] | None = None  # this one with those of other repositories, likewise
         self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
@@ -95,7 +97,7 @@ class Memory:
         memory.keeper.looks = stays
         return memory
 
-    def at(self, when: str) -> PastMemory:
+    def at(self, when: str) -> Memory:
         """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
         with self.keeper.lock:
             self._past = verbs.past.at(self._store, when, Memory, self._past)
@@ -144,6 +146,7 @@ class Memory:
 
     def rebuild(self) -> Look:
         """Rebuild the index from the files; the old one answers until the switch."""
+        self.keeper.refuse_past()
         return self.keeper.look(anew=True)
 
     def search(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from filemem import changes
 from filemem.changes import MODIFIED, Change, Entry, blob_id
-from filemem.errors import BrokenStore, Locked, NotFound
+from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.index import IndexDamaged, document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 from filemem.record import parse
@@ -197,6 +197,7 @@ class Keeper:
 
     def refresh(self, *, full: bool, hints: Collection[str]) -> Look:
         """Finish pending saves, then look: at every file, or where hints and folder times point."""
+        self.refuse_past()
         with self.lock:  # what a save under way has written is found once that save is done
             pass
         with self.looking:
@@ -260,9 +261,15 @@ class Keeper:
 
     def write(self, change: Callable[[Store], _Answer]) -> _Answer:
         """Change something, after a look if one is due."""
+        self.refuse_past()
         self.in_step(LONG)
         self._newest = None
         return self._ask(change, lambda: self.store)
+
+    def refuse_past(self) -> None:
+        """Refuse to change what was. Raises BadInput."""
+        if self.store.tip != "HEAD":
+            raise BadInput("a past state of the memory cannot be changed", "leave `at` out", field="at")
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer from the index, or from the newest files while a server builds the first one."""
