@@ -180,7 +180,7 @@ class Memory:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids], whole=True))
+        found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids]))
         return self.keeper.ask(lambda store: verbs.evidence.with_code(store, found))
 
     def history(self, topic_or_id: str) -> History:

@@ -20,15 +20,13 @@ INVERSE |= {"built_on_by": "builds_on"}  # as "Amended by" says it
 EDITS_SHOWN = 5  # of a record, the newest
 
 
-def present(
-    store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False, detail: bool = True
-) -> tuple[Hit, ...]:
-    """Make hits of records, in the order given; `whole` reads their files."""
+def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, detail: bool = True) -> tuple[Hit, ...]:
+    """Make hits of records, in the order given."""
     wanted = list(nodes)
     around = store.index.around(wanted)
     around = around._replace(nodes={node.id: node for node in wanted} | dict(around.nodes))
     places = [Placed(node.id, None) for node in wanted]
-    hits = of_places(store, around, places, terms, whole=whole, detail=detail)
+    hits = of_places(store, around, places, terms, detail=detail)
     return tuple(one._replace(brought_in=False) for one in hits)  # nothing was searched for
 
 
@@ -38,12 +36,11 @@ def of_places(
     places: Sequence[Placed],
     terms: Terms | None,
     *,
-    whole: bool = False,
     detail: bool = True,
 ) -> tuple[Hit, ...]:
     """Make hits of places in order; a record whose file no longer exists is left out.
 
-    `around` holds the chains of the places; `whole` reads files; `detail` adds who wrote them.
+    `around` holds the chains of the places; `detail` adds who wrote them.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     alike = terms.alike if terms and detail else ()
@@ -58,8 +55,6 @@ def of_places(
     for node, place in zip(nodes, places, strict=True):
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
-        if whole:
-            record = store.read(node.path).record or record
         who, heads = said.get(node.path, Provenance()), query.holding(graph, node.id)
         record = as_replaced(record, graph.superseded_by(node.id))
         about = f"{record.topic} {record.title}"
