@@ -121,7 +121,6 @@ class Chain(NamedTuple):
     order: tuple[str, ...] = ()  # all of them, oldest first, whatever their status
     heads: tuple[str, ...] = ()  # those that hold today, oldest first
     implied: frozenset[str] = frozenset()  # those whose predecessor nobody stated
-    replaced: int = 0  # how many are superseded
 
     @property
     def is_forked(self) -> bool:

@@ -170,7 +170,7 @@ def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], pro
                 proposals[old].append(new)
     ends = _ends(order, demoters)
     directed = [{key: tuple(values) for key, values in each.items()} for each in (predecessors, demoters, proposals)]
-    return Graph(nodes, _chains(order, implied, demoters, ends), directed[0], directed[1], ends, problems, directed[2])
+    return Graph(nodes, _chains(order, implied, ends), directed[0], directed[1], ends, problems, directed[2])
 
 
 def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -190,7 +190,6 @@ def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[
 def _chains(
     order: Iterable[Node],
     implied: Collection[str],
-    demoters: Mapping[str, Sequence[str]],
     ends: Mapping[str, Collection[str]],
 ) -> dict[str, Chain]:
     topics: dict[str, list[str]] = defaultdict(list)
@@ -203,7 +202,6 @@ def _chains(
             order=tuple(line),
             heads=tuple(node for node in line if node in ends[node]),
             implied=frozenset(node for node in line if node in implied),
-            replaced=sum(1 for node in line if demoters.get(node)),
         )
         for topic, line in topics.items()
     }

@@ -22,7 +22,6 @@ _FILES = frozenset(("affects", "file", "files", "files_modified", "files_read", 
 _TOPICS = frozenset(("topic", "word"))
 _PLAIN = re.compile(r"(?!-)[\w./@+\-\u0300-\U0010ffff]+")  # what no shell takes for more than a word
 _OURS = re.compile(r"\d{8}-([^/]*)-([0-9a-z]{8})\.md$")  # how a file of ours ends: day, title, short id
-_OLDER = re.compile(r"decisions/(?!\d{4}/\d\d$)(.+)")
 _CUT = 20  # bytes from which on the topic in a file's name may be cut
 _HEAD = 4096  # bytes of a file in which its topic stands
 _MOST = 200  # words that are shown
@@ -69,9 +68,8 @@ def _topics(store: str, start: str) -> Iterator[tuple[str, str]]:
     """The topics of decisions, in the form in which no shell needs quotes; and the title of a decision."""
     told = set()
     for folder, names in _records(store):
-        older = _OLDER.match(folder)  # layout: a folder for each topic
         for name in names:
-            topic = name.rpartition("--")[0] or (older[1].replace("/", "-") if older else "")
+            topic = name.rpartition("--")[0]
             if topic and topic not in told and topic.startswith(start) and (ours := _OURS.search(name)):
                 told.add(topic)
                 yield _whole(f"{store}/{folder}/{name}", topic), ours[1]

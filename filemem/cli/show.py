@@ -107,7 +107,7 @@ def save(answer: Answer) -> str:
     return rows_of(*where, undo, *rows(answer, f"would_supersede {_NOTES} similar", 2))
 
 
-update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save
+update, restore, undo, index, sync, resolve = *(message,) * 5, save
 
 
 def forget(answer: Answer) -> str:
@@ -204,7 +204,6 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
 
     by = hit.get("by", {})
     alone = "" if by.get("merged", True) else f"only on {by.get('branch') or 'this commit'}"
-    alone = f"in another version on {by['default']}" if by.get("differs") else alone
     about = styled(" · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone))), "dim")
     reason = "".join(f": {one['reason']}" for one in hit.get("reasons", ())[-1:] if one["reason"])
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
@@ -352,7 +351,6 @@ def _provenance(hit: Answer) -> str:
     more = [f"dated {stated}"] if made and stated not in ("", made) else []  # the file's word stands apart from Git's
     if by.get("default"):  # another branch is checked out
         more.append(f"on {by['default']}" if by["merged"] else f"only on {by.get('branch') or 'this commit'}")
-        more += ["in another version"] if by.get("differs") else []
     for how, names in (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers"))):
         more += [f"{how} {', '.join(names)}"] if names else []
     more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]

@@ -113,7 +113,7 @@ _NAMES = frozenset(
 # What else is shown whole, unless these alone are too much.
 _FACTS = _NAMES | frozenset(
     """
-    path created created_at created_at_epoch timestamp recency_days proposed successors heads chain more
+    path created created_at created_at_epoch timestamp recency_days proposed successors heads more
     because line drift evidence note hidden confidence read_tokens project number related_to by user_id
     agent_id run_id scope memory_type repository commit
     """.split()  # noqa: SIM905

@@ -7,7 +7,7 @@ are short and static: a model reads them at every start, and nothing stored may 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filemem.dialects import present
 from filemem.dialects.tool import Answer, Arguments, Dialect, Resource, envelope, tools
@@ -40,7 +40,7 @@ def _asked(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer
         memory = opened()  # type: ignore[assignment]  # it refuses what it does not have
     at = given.pop("at", None)
     past = None if at is None else memory.at(at)
-    return past or memory, given, {"success": True, **({"at": present.moment(past.moment)} if past else {})}  # type: ignore[return-value]
+    return past or memory, given, {"success": True, **({"at": present.moment(past.moment)} if past else {})}
 
 
 def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
@@ -49,9 +49,9 @@ def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
     return memory.names(wanted) if wanted else {}
 
 
-def _listed(memory: Memory, hits: Sequence[Hit], **how: Any) -> list[Answer]:
+def _listed(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
     names = _names(memory, hits)
-    return [present.hit(hit, names=names, **how) for hit in hits]
+    return [present.hit(hit, names=names) for hit in hits]
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
@@ -83,7 +83,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     memory, given, answer = _asked(memory, arguments)
     detail = given.pop("detail", False)
     found = memory.search(given.pop("query", ""), detail=detail, **given)
-    results = _listed(memory, found.hits, found=True)
+    results = _listed(memory, found.hits)
     answer |= {**present.asides(found), "count": len(results)}
     return {**answer, "results": results if detail else _slim(results, given.get("limit", LIMIT))}
 
@@ -203,7 +203,7 @@ def _writes(verb: str) -> Callable[[Memory, Arguments], Answer]:
     return call
 
 
-update, delete, restore, edit, undo = map(_writes, ("update", "delete", "restore", "edit", "undo"))
+update, delete, restore, undo = map(_writes, ("update", "delete", "restore", "undo"))
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:

@@ -37,11 +37,10 @@ _BODY = (
     "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
     "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
-    "already_rejected? heads? drift? evidence? chain? more? hidden?"
+    "already_rejected? heads? drift? evidence? more? hidden?"
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
-_LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
-_FOUND = f"{_HEAD} repository? commit? score holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
+_LISTED = f"{_HEAD} repository? commit? score? holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -133,7 +132,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "came": lambda hit: hit.record.outcome if hit.record.type == DECISION else "",
     "reason": lambda hit: reason(hit.record),
     "reasons": lambda hit: outcomes(hit.record.outcomes),
-    "score": lambda hit: round(hit.score, 4),
+    "score": lambda hit: round(hit.score, 4) or None,
     "scores": lambda hit: {k: round(v, 3) for k, v in fields(hit.scores, _SCORES).items()} if hit.scores else {},
     "instead": lambda hit: {typed: list(said) for typed, said in hit.instead.items()},
     "heads": lambda hit: list(hit.heads) if len(hit.heads) > 1 or hit.superseded_by else [],
@@ -232,17 +231,16 @@ def hit(
     value: Hit,
     *,
     whole: bool = False,
-    found: bool = False,
     edited: bool = False,
     names: Mapping[str, Name] = MappingProxyType({}),
 ) -> Answer:
-    """One result: `whole` as read by id, or as `found` by a search; `names`: of records that it refers to."""
+    """One result: `whole` as read by id, else as found; `names`: of records that it refers to."""
     titles = {one: {"title": name.title} for one, name in names.items() if name.title}
     related = [
         {"kind": edge.kind, "id": edge.target, **titles.get(edge.target, {}), "reason": edge.reason}
         for edge in value.related
     ]
-    return fields(value, _WHOLE if whole else _FOUND if found else _LISTED) | filled(
+    return fields(value, _WHOLE if whole else _LISTED) | filled(
         {
             "note": _note(value, edited),
             "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],
@@ -253,12 +251,11 @@ def hit(
 
 
 def _note(value: Hit, edited: bool) -> str:
-    """Everything that limits a record, in one note: its status, conflicts, uncommitted changes."""
+    """Everything that limits a record, in one note: its status, forks, uncommitted changes."""
     record = value.record
     notes = [_STATUS.get(record.status, "") if record.type == DECISION else "", value.vacancy]
     notes += ["quoted from another repository"] * value.quoted
     notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (len(value.heads) > 1)
-    notes += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
     notes += ["replaces a decision that was found"] * value.brought_in
     if record.visibility == "private":
         notes.append("private: never committed")
@@ -273,7 +270,7 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
     told = {**fields(by, "author agent commit"), "date": time(by.date), "branch": by.branch}
     if by.default:
         other = by.default if by.default != by.branch else ""
-        told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": time(by.landed)}
+        told |= {"default": other, "merged": by.merged, "landed": time(by.landed)}
     last = {(edit.author, edit.agent): edit for edit in by.edits}  # each once, with their last commit
     edits = sorted(last.values(), key=lambda edit: -edit.at)
     shown = [filled({**fields(one, "author agent commit=id"), "date": time(one.at)}) for one in edits]

@@ -81,7 +81,7 @@ def page(found: Results, offset: int, limit: int) -> Results:
     hits = found.hits[offset : offset + limit]
     if hits or not found.hits:
         return found.replace(hits=hits)
-    return found.replace(hits=(), note=passed_over(len(found.hits), offset))
+    return found.replace(hits=(), note=passed_over(offset))
 
 
 def find(memory: Memory, reference: object, field: str) -> Hit | None:

@@ -41,7 +41,7 @@ from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
-from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, governs, matches, promising
+from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, matches, promising, touches
 from filemem.record import Record
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class Search:
         groups = [(name, getattr(wanted, field)) for field, name in FIELDS.items() if getattr(wanted, field)]
         if wanted.path:
             stated = (value for value, _ in known.terms("affects", "", everything()))
-            groups.append(("affects", [one for one in stated if governs(one, wanted)]))
+            groups.append(("affects", [one for one in stated if touches(one, wanted.path)]))
         limits = [(MUST, known.one_of(name, values)) for name, values in groups]
         if wanted.since is not None or wanted.until is not None:
             limits.append((MUST, known.between(wanted.since, wanted.until)))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filemem import config
 from filemem.errors import BadInput, FilememError
 from filemem.memory import fields
 from filemem.memory.catch_up import LONG, Keeper, Look
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from filemem.memory.history import History, Revision
     from filemem.memory.ingest import Ingested, Item
     from filemem.memory.overview import Detail, Overview
-    from filemem.memory.past import PastMemory
     from filemem.memory.save import Saved
+    from filemem.memory.snapshot import Moment
     from filemem.memory.source import Source
     from filemem.memory.sync import Synced
     from filemem.memory.timeline import Topics
@@ -53,6 +55,8 @@ def __getattr__(name: str) -> Any:
 class Memory:
     """The memory of one Git work tree. Safe to use from several threads; calls run one at a time."""
 
+    moment: Moment  # of one that `at` returns: the commit that it is as of
+
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
         self.work_tree = store.code.work_tree  # to which the paths of hits are relative
         self.folder = store.folder  # of the records
@@ -60,7 +64,7 @@ class Memory:
         self.keeper = Keeper(store, progress)  # answers from the index, and says how that stands
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
-        self._past: PastMemory | None = None  # the one opened last
+        self._past: Memory | None = None  # the one opened last
         self.personal: Callable[[], Memory] | None = None  # opens the user's personal memory, where that may be asked
         self.workspace: Callable[[], Workspace] | None = None  # this one with those of other repositories, likewise
         self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
@@ -93,7 +97,7 @@ class Memory:
         memory.keeper.looks = stays
         return memory
 
-    def at(self, when: str) -> PastMemory:
+    def at(self, when: str) -> Memory:
         """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
         with self.keeper.lock:
             self._past = verbs.past.at(self._store, when, Memory, self._past)
@@ -142,6 +146,7 @@ class Memory:
 
     def rebuild(self) -> Look:
         """Rebuild the index from the files; the old one answers until the switch."""
+        self.keeper.refuse_past()
         return self.keeper.look(anew=True)
 
     def search(
@@ -165,8 +170,6 @@ class Memory:
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
-        if among is not None and not hasattr(among, "nominate"):
-            raise BadInput(f"among must be a source of candidates, not {fields.shown(among)}", field="among")
         found = self.keeper.read(lambda store: verbs.search.search(among or store, words, given, **how))
         if restrictions.get("path"):
             found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))
@@ -177,7 +180,7 @@ class Memory:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids], whole=True))
+        found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids]))
         return self.keeper.ask(lambda store: verbs.evidence.with_code(store, found))
 
     def history(self, topic_or_id: str) -> History:
@@ -232,19 +235,25 @@ class Memory:
         return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
 
     def owners(self) -> dict[str, str]:
-        """User, agent and run that are meant if a call names none, as far as the project says: see `owners.named`."""
+        """User, agent and run that are meant if a call names none, by the environment or a `.env` of the work tree.
+
+        A `.env` that Git tracks is a stranger's, and names nobody.
+        """
+        code = self._store.code
         with self.keeper.lock:
-            return verbs.owners.named(self._store)
+            found = config.powermem_names(code.work_tree / ".env")
+            return config.powermem_names(None) if found and code.staged([".env"]) else found
 
     def sharer(self) -> str:
-        """The user's e-mail if others share the memory, or ""."""
-        with self.keeper.lock:
-            return verbs.owners.sharer(self._store)
+        """The e-mail by which Git knows the user, if the repository has another side, so that others read it; or ""."""
+        code = self._store.code
+        shared = any(key.startswith("remote.") and key.endswith(".url") for key in code.settings.values)
+        with self.keeper.lock, suppress(BadInput):  # Git knows none
+            return code.identity()[0][1] if shared else ""
+        return ""
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
-        if not isinstance(hit, Hit):
-            raise BadInput(f"hit must be one that an answer holds, not {fields.shown(hit)}", field="hit")
         with self.keeper.lock:
             return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
 
@@ -263,7 +272,9 @@ class Memory:
     def status(self) -> dict[str, Any]:
         """The state of the memory: counts, index, pending saves, problems."""
         found = self.keeper.read(lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble)))
-        return {**found, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
+        owners = ", ".join(f"{name} {value}" for name, value in self.owners().items())
+        named = {"owners": owners} if owners else {}
+        return {**found, **named, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
 
     def save(self, **given: Any) -> Saved:
         """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
@@ -276,10 +287,6 @@ class Memory:
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
         return self.keeper.write(lambda store: verbs.update.update(store, id, given))
-
-    def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
-        """Replace a record's file with an edited version. Errors as for `update.edit`."""
-        return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
 
     def undo(self) -> Saved:
         """Take back the last save by a new commit. Errors as for `forget.undo`."""
@@ -306,9 +313,7 @@ class Memory:
         self, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
     ) -> Ingested:
         """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
-        found, name = fields.each("items", items, verbs.ingest.item), fields.line("system", system)
-        if progress is not None and not callable(progress):
-            raise BadInput(f"progress must be a function, not {fields.shown(progress)}", field="progress")
+        found, name = tuple(items), fields.line("system", system)
         how: dict[str, Any] = {"dry_run": fields.flag("dry_run", dry_run), "progress": progress}
         done = self.keeper.write(lambda store: verbs.ingest.ingest(store, found, name, **how))
         if dry_run or not done.records:

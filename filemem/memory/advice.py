@@ -88,13 +88,8 @@ def _text(record: Record) -> str:
     return f"{record.title}\n{record.text}"
 
 
-def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bool) -> str:
-    """Explain in one sentence why a search shows nothing.
-
-    `matched`: how many records match, of which `offset` were skipped; `asked`: whether the query had words.
-    """
-    if matched:
-        return passed_over(matched, offset)
+def why_empty(store: Store, wanted: Filter, asked: bool) -> str:
+    """Explain in one sentence why a search shows nothing; `asked`: whether the query had words."""
     if not store.index.count():
         begin = "there is no memory here yet: run `filemem init`, or save something" if store.absent else NOTHING_YET
         return "" if store.obstacle() or not store.index.exists else begin
@@ -107,10 +102,9 @@ def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bo
     return nothing_like(asked and store.index.count(wanted) > 0, restricted=wanted != Filter())
 
 
-def passed_over(matched: int, offset: int) -> str:
-    """Explain that an offset lies past the last of `matched` hits."""
-    counted = "only 1 record matches" if matched == 1 else f"only {matched:,} records match"
-    return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
+def passed_over(offset: int) -> str:
+    """Explain that an offset lies past the last hit."""
+    return f"nothing from offset {offset:,} on"
 
 
 def nothing_like(asked: bool, *, restricted: bool) -> str:

@@ -14,13 +14,17 @@ import zlib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change
-from filemem.errors import BrokenStore, Locked, NotFound
-from filemem.index import IndexDamaged
+from filemem.changes import MODIFIED, Change, Entry, blob_id
+from filemem.errors import BadInput, BrokenStore, Locked, NotFound
+from filemem.index import IndexDamaged, document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
+from filemem.record import parse
+
+if TYPE_CHECKING:
+    from filemem.repo.commit import Made
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
@@ -124,6 +128,23 @@ def _records_of(store: Store, commit: str) -> str | None:
     return item.oid if item else None
 
 
+def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
+    """Make a written or removed (None) record visible to searches at once; return what went wrong, if anything."""
+    try:
+        if data is not None and (record := parse(data, path).record):
+            doc = document(record, blob_id(data, store.repo.hash_name))
+            store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
+        else:
+            store.index.push_removed(path)
+        if made.commit and knows(store, made.onto):
+            store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
+            if made.entry:
+                store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
+    except BrokenStore as error:
+        return f"saved, but not searchable yet: {error.told}"
+    return ""
+
+
 def overdue(store: Store) -> bool:
     """Whether a full look is due: a file written in place does not change its folder's time."""
     notes = store.index.notes
@@ -178,6 +199,7 @@ class Keeper:
 
     def refresh(self, *, full: bool, hints: Collection[str]) -> Look:
         """Finish pending saves, then look: at every file, or where hints and folder times point."""
+        self.refuse_past()
         with self.lock:  # what a save under way has written is found once that save is done
             pass
         with self.looking:
@@ -241,9 +263,15 @@ class Keeper:
 
     def write(self, change: Callable[[Store], _Answer]) -> _Answer:
         """Change something, after a look if one is due."""
+        self.refuse_past()
         self.in_step(LONG)
         self._newest = None
         return self._ask(change, lambda: self.store)
+
+    def refuse_past(self) -> None:
+        """Refuse to change what was. Raises BadInput."""
+        if self.store.tip != "HEAD":
+            raise BadInput("a past state of the memory cannot be changed", "leave `at` out", field="at")
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer from the index, or from the newest files while a server builds the first one."""

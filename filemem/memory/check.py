@@ -6,16 +6,12 @@ has and the base has not.
 
 from __future__ import annotations
 
-import json
-import os
 import posixpath
 import shlex
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
-from contextlib import suppress
 from functools import cache, partial
 from itertools import accumulate
-from pathlib import Path
 from typing import NamedTuple
 
 from filemem import secrets
@@ -25,7 +21,7 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import SYNONYMS, Store, malformed
-from filemem.record import TYPES, Parsed, Problem, adr_number, format_time, lines, lint, parse
+from filemem.record import TYPES, Problem, adr_number, format_time, lint
 from filemem.record.lines import hidden_characters, named
 from filemem.repo import settings
 
@@ -46,36 +42,6 @@ class Finding(NamedTuple):
         return self.problem.code, self.problem.level, self.about, self.what or self.problem.message
 
 
-class Verdicts:
-    """Which contents were found clean: each is looked at once, until a rule changes; kept in the Git directory."""
-
-    def __init__(self, store: Store) -> None:
-        rules = (Path(str(one.__file__)).read_bytes() for one in (secrets, lint, lines))
-        self._file, self._name = store.repo.private / "clean.json", store.repo.blob_id
-        self._rules = self._name(b"".join(rules))
-        self._known, self._clean = frozenset[str](), set[str]()
-        with suppress(OSError, ValueError, LookupError, TypeError):  # gone, or torn
-            kept = json.loads(self._file.read_bytes())
-            self._known = frozenset(kept["blobs"] if kept["rules"] == self._rules else ())
-
-    def read(self, data: bytes, path: str) -> Parsed:
-        """Read a record and say all that is wrong with it alone."""
-        parsed, name = parse(data, path), self._name(data)
-        found = () if name in self._known else tuple(lint.in_text(path, data, parsed.record))
-        if not found:
-            self._clean.add(name)
-        return parsed._replace(problems=(*parsed.problems, *found))
-
-    def keep(self) -> None:
-        """Remember what was found; where nothing can be written it is looked at again."""
-        if self._clean - self._known:
-            with suppress(OSError):
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                written = self._file.with_suffix(f".{os.getpid()}")
-                written.write_text(json.dumps({"rules": self._rules, "blobs": sorted(self._clean)}))
-                written.replace(self._file)
-
-
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
     """Check every record; return how many files were read, and their problems, the worst first, then by path and line.
 
@@ -85,16 +51,15 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     Raises NotFound: a path that holds no record, or no such revision; Conflict: HEAD has no history in common with
     `base`; BrokenStore: versions of records are missing, or Git is too old to merge.
     """
-    against, verdicts = moment(store, base, "base").id if base else "", Verdicts(store)
+    against = moment(store, base, "base").id if base else ""
     if against:
-        reading = cache(verdicts.read)  # what both have is read once
+        reading = cache(lint.lint)  # what both have is read once
         before, now = of_commit(store, against, reading), of_merge(store, against, reading=reading)
         found = brought(before, now)
     else:
-        now = of_work_tree(store, verdicts.read)
+        now = of_work_tree(store, lint.lint)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
     found += _of_code(now, against)
-    verdicts.keep()
     wanted = [store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths]
     for path in wanted:
         if path and not any(one == path or one.startswith(f"{path}/") for one in now.files):

@@ -1,7 +1,8 @@
 """What a branch changes in the memory: the records that it touched, and what follows for others.
 
 Rule: two commits are compared, never the work tree. Records are paired by id, so that renames, rebases and squash
-merges change nothing. Only records that differ are read, and the chains that they belong to.
+merges change nothing. Only records that differ are read, and the chains that they belong to. `check --base`
+reports the forks that only the merge will make.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from filemem.errors import BadInput, Conflict, NotFound
 from filemem.index import Around, Node
 from filemem.memory.fields import line
 from filemem.memory.past import PastStore
-from filemem.memory.snapshot import Moment, moment, moment_of, of_commit, of_merge
+from filemem.memory.snapshot import Moment, moment, moment_of, of_commit
 from filemem.memory.store import Store, mark_of
 from filemem.record import DECISION, Parsed, Record, cut
 from filemem.record.compare import changes, damage
@@ -47,7 +48,7 @@ class Effect(NamedTuple):
     topic: str
     title: str
     path: str
-    details: tuple[str, ...] = ()  # phrases: what was revised, what is left hanging
+    details: tuple[str, ...] = ()  # phrases: what was revised, why
     others: tuple[Named, ...] = ()  # what it replaces, or what replaced it; of a topic what holds, or held
 
 
@@ -70,11 +71,7 @@ def compare(store: Store, text: str) -> Comparison:
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
     with closing(past) as before, closing(PastStore(store, of_commit(store, head.id), head)) as after:
-        change = Change(before, after)
-        found = [*change.effects()]
-        if base.id != parted:
-            with closing(PastStore(store, of_merge(store, base.id, head.id), head)) as merged:
-                found += _later_forks(change, merged)
+        found = [*Change(before, after).effects()]
     shown = (one._replace(path=store.shown(one.path) if one.path else "") for one in found)
     return Comparison(base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind))))
 
@@ -112,7 +109,6 @@ class Change:
         for key in follows.headless:
             if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
                 yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
-        yield from self._hanging()
 
     def _new(self, one: Record, parsed: Parsed) -> Effect:
         replaced = self._named(self.new.graph.predecessors(one.id))
@@ -133,19 +129,6 @@ class Change:
         outcomes = tuple(one for one in phrases if one.startswith("outcome "))
         others = (*(one for one in phrases if one not in outcomes), *damage(before.problems, after.problems))
         yield from (_of(now, kind, told) for kind, told in (("outcome", outcomes), ("revised", others)) if told)
-
-    def _hanging(self) -> Iterator[Effect]:
-        """Decisions that refer to records that no longer exist."""
-        gone = self.was.keys() - self.now.keys()
-        referring = {node.id for node in self.before.index.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
-        for node in self.after.index.lookup("id", referring):
-            if node.type != DECISION:
-                continue
-            meant = [one.id for to in node.references for one in self.before.index.answering(to)] if gone else []
-            lost = self._named([one for one in dict.fromkeys(meant) if one in gone])
-            phrases = tuple(f"refers to {one.title}, which is removed" for one in lost)
-            if phrases or node.id in self._follows.hanging:
-                yield _of(node, "orphaned", phrases or ("refers to a decision that is not there",))
 
     def _named(self, ids: Iterable[str]) -> tuple[Named, ...]:
         """The titles of records by id, the present one if the record still exists."""
@@ -207,16 +190,6 @@ def _default(store: Store, head: Moment) -> Moment:
     if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
         return moment_of(store.repo, there, f"origin/{found.name}")
     raise BadInput(f"{found.name} is the default branch: nothing to compare", _EXAMPLE)
-
-
-def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:
-    """Topics that both sides decided: they fork when the branch is merged."""
-    new, graph = change.new, change.old.graph
-    ours = {one for one in new.nodes if new.graph.is_head(one) and not graph.is_head(one)}
-    here, there = _around(change.after, merged, change.ids | _touched(change.after, merged))
-    for key, heads in consequences(here.graph, there.graph).forked.items():
-        if not ours.isdisjoint(heads) and not here.graph.chain(key).is_forked:  # else it is shown already
-            yield _topic(there, "forked", heads, key, "when merged: the other side has decided it too")
 
 
 def _of(one: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()) -> Effect:

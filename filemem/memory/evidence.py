@@ -102,7 +102,7 @@ class Testimony:
             if not outcome and not carriers.isdisjoint(self._reverts.get(commit.id, ())):
                 outcome, text = "failed", f"reverted in {commit.id[:10]}"
             if outcome and outcome != record.outcome:
-                found.append(Evidence(outcome, commit.id, commit.at, commit.author, text))
+                found.append(Evidence(outcome, commit.id, text))
         return tuple(found)
 
 

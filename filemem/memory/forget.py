@@ -12,7 +12,8 @@ from itertools import groupby
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed, is_private
 from filemem.memory import fields
-from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_secrets, show, write
+from filemem.memory.catch_up import show
+from filemem.memory.save import Saved, answer, message_of, refuse_secrets, write
 from filemem.memory.snapshot import Snapshot, of_commit
 from filemem.memory.store import FORGOTTEN, LEAST, Store, called, mark_of
 from filemem.record import Record, answering, derived_id, parse, short_id
@@ -38,7 +39,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, path=node.path, title=node.title)
     with store.repo.saving():
         held = store.repo.item(store.files.named(node.path)) is not None
-        if left_to_user(store, node.path, node.type) and not is_private(node.path):
+        if store.left_to_user(node.path, node.type) and not is_private(node.path):
             if not held:
                 told = f"{store.shown(node.path)} was never committed, so it could not be restored"
                 raise Conflict(told, "commit it first, or delete the file yourself")

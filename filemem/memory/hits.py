@@ -12,24 +12,21 @@ from filemem.chain import Graph
 from filemem.index import Around, Node, said_in
 from filemem.memory.store import Store, listed
 from filemem.query import Hit, Placed, Provenance, Snippet, Terms
-from filemem.record import CONFLICT, DECISION, Edge, Record
+from filemem.record import DECISION, Edge, Record
 from filemem.repo import Branch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 INVERSE |= {"built_on_by": "builds_on"}  # as "Amended by" says it
-CONFLICTING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")  # of the Git directory
 EDITS_SHOWN = 5  # of a record, the newest
 
 
-def present(
-    store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False, detail: bool = True
-) -> tuple[Hit, ...]:
-    """Make hits of records, in the order given; `whole` reads their files."""
+def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, detail: bool = True) -> tuple[Hit, ...]:
+    """Make hits of records, in the order given."""
     wanted = list(nodes)
     around = store.index.around(wanted)
     around = around._replace(nodes={node.id: node for node in wanted} | dict(around.nodes))
     places = [Placed(node.id, None) for node in wanted]
-    hits = of_places(store, around, places, terms, whole=whole, detail=detail)
+    hits = of_places(store, around, places, terms, detail=detail)
     return tuple(one._replace(brought_in=False) for one in hits)  # nothing was searched for
 
 
@@ -39,12 +36,11 @@ def of_places(
     places: Sequence[Placed],
     terms: Terms | None,
     *,
-    whole: bool = False,
     detail: bool = True,
 ) -> tuple[Hit, ...]:
     """Make hits of places in order; a record whose file no longer exists is left out.
 
-    `around` holds the chains of the places; `whole` reads files; `detail` adds who wrote them.
+    `around` holds the chains of the places; `detail` adds who wrote them.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     alike = terms.alike if terms and detail else ()
@@ -55,16 +51,10 @@ def of_places(
         for kind, target, reason in node.edges:
             if target in incoming:
                 incoming[target].append(Edge(INVERSE.get(kind, kind), node.id, reason))
-    torn = store.tip == "HEAD" and any((store.repo.git_dir / name).exists() for name in CONFLICTING)
     hits = []
     for node, place in zip(nodes, places, strict=True):
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
-        conflict = 0
-        if torn or whole:
-            found = store.read(node.path)
-            record = found.record or record
-            conflict = next((one.line for one in found.problems if one.code == CONFLICT), 0)
         who, heads = said.get(node.path, Provenance()), query.holding(graph, node.id)
         record = as_replaced(record, graph.superseded_by(node.id))
         about = f"{record.topic} {record.title}"
@@ -79,7 +69,6 @@ def of_places(
                 heads=heads,
                 vacancy=vacancy(graph, around.nodes, node, heads),
                 proposed=graph.proposed_for(node.id),
-                chain=query.summary(graph, node.key),
                 more=place.more,
                 brought_in=place.scored is None,
                 related=tuple({one[:2]: one for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])}.values()),
@@ -87,7 +76,6 @@ def of_places(
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
                 instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", alike) if alike else {},
                 snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
-                conflict=conflict,
             )
         )
     return tuple(hits)
@@ -119,7 +107,6 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
     default = Branch(here, store.repo.head() or "") if own else store.repo.default_branch()
     landed = store.history.landed(named, default.tip) if default else {}
     elsewhere = default is not None and default.name != here
-    there = store.history.touches(landed, default.tip) if default and elsewhere else {}
     said = {}
     for path, rows in store.history.touches(named, store.seen_from).items():
         first = rows[-1].commit if rows else None
@@ -137,7 +124,6 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
             branch=here,
             default=default.name if default else "",
             merged=(not elsewhere or path in landed) if default else None,
-            differs=bool(there.get(path)) and rows[0].new != there[path][0].new,
             landed=landed[path].at if path in landed else None,
             reviewers=first.reviewers,
             co_authors=first.co_authors,

@@ -16,7 +16,7 @@ from filemem import secrets
 from filemem.errors import BadInput, BrokenStore, Conflict
 from filemem.files import is_private
 from filemem.memory import fields
-from filemem.memory.save import SPELT_OUT, left_to_user, worded
+from filemem.memory.save import SPELT_OUT, worded
 from filemem.memory.store import FORGOTTEN, Progress, Store, mark_of
 from filemem.record import (
     DECISION,
@@ -91,7 +91,7 @@ def ingest(
     ours, others = list[Edit](), list[Edit]()
     for edit, kind in edits:
         named = edit._replace(path=store.files.named(edit.path))
-        (others if left_to_user(store, edit.path, kind) else ours).append(named)
+        (others if store.left_to_user(edit.path, kind) else ours).append(named)
     with store.repo.saving():
         if ours:
             made = commit.save(store.repo, store.files, lambda: Plan(tuple(ours), told, store.clock()))
@@ -100,15 +100,7 @@ def ingest(
         if done.counts["private"]:
             store.files.hide("private")
         write_files(store.files, others)
-    store.repo.first(system)
     return done
-
-
-def item(field: str, value: object) -> Item:
-    """Check an item. Raises BadInput."""
-    if not isinstance(value, Item):
-        raise BadInput(f"{field} must be an Item, not {fields.shown(value)}", field=field)
-    return value
 
 
 def names(store: Store) -> frozenset[str]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from filemem.changes import Entry
-from filemem.errors import BadInput
 from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Doc, document
 from filemem.memory.snapshot import Moment, Snapshot, moment, of_commit
 from filemem.memory.store import Store, mark_of
 from filemem.record import Parsed, Record, parse
 
-_WRITES = "adopt delete edit ingest purge_command rebuild refresh resolve restore save sync undo update".split()  # noqa: SIM905
+if TYPE_CHECKING:
+    from filemem.memory import Memory
 
 
 class PastStore(Store):
@@ -89,24 +89,12 @@ class PastStore(Store):
         self.index.close()
 
 
-class PastMemory:
-    """The memory at a commit: answers as a `Memory` over a `PastStore`, and refuses changes."""
-
-    def __init__(self, memory: Any, then: Moment) -> None:
-        self.moment, self._memory = then, memory
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _WRITES:
-            raise BadInput("a past state of the memory cannot be changed", "leave `at` out", field="at")
-        return getattr(self._memory, name)
-
-
-def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMemory | None = None) -> PastMemory:
+def at(store: Store, when: object, opened: Callable[[Store], Memory], last: Memory | None = None) -> Memory:
     """Open the memory at a commit: by `opened`, the class `Memory`, unless `last` is of the same commit.
 
     Raises BadInput and NotFound as `snapshot.moment`; BrokenStore: versions of records are missing.
     """
     then = moment(store, when)
-    if last is not None and last.moment.id == then.id:
-        return PastMemory(last._memory, then)
-    return PastMemory(opened(PastStore(store, of_commit(store, then.id), then)), then)
+    past = last if last and last.moment.id == then.id else opened(PastStore(store, of_commit(store, then.id), then))
+    past.moment = then
+    return past

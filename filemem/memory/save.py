@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 from filemem import secrets
 from filemem.chain import DEMOTING
-from filemem.changes import Entry, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import is_private
-from filemem.index import Node, document
+from filemem.index import Node
 from filemem.memory import advice, fields
-from filemem.memory.catch_up import knows, knows_head
+from filemem.memory.catch_up import knows_head, show
 from filemem.memory.store import Store, called, mark_of
 from filemem.record import (
     CHECKPOINT,
@@ -28,17 +26,17 @@ from filemem.record import (
     Record,
     derived_id,
     format_time,
+    hidden_characters,
+    named,
     new_id,
-    parse,
     record_path,
     refuse_unreadable,
     render,
     short_id,
     topic_key,
     topic_of_heading,
+    write_adr,
 )
-from filemem.record.adr import write_adr
-from filemem.record.lines import hidden_characters, named
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Plan
 from filemem.repo.journal import write as write_files
@@ -103,7 +101,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
                     told = f"Decision on {record.topic} holds already{since} in these words; nothing was written"
                     return answer(store, before, Made(), told)
                 warning = "" if "supersedes" in checked else advice.apart(record, before)
-        if is_private(record.path):
+        if record.visibility == "private":
             store.files.hide("private")
         rounds: list[_Composed] = []
 
@@ -270,13 +268,6 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
     return False
 
 
-def left_to_user(store: Store, path: str, kind: str) -> str:
-    """Why filemem only writes such a record and does not commit it; "" if it commits it."""
-    if is_private(path):
-        return "private records are never committed"
-    return f"the settings leave every {kind} to you to commit" if store.config.policy[kind] == "leave" else ""
-
-
 def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]) -> Made:
     """Write, change or remove the files of a record as `plan` says, and commit that if its type is committed.
 
@@ -287,7 +278,7 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
         edits, message = plan()
         return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in edits), message, store.clock())
 
-    if left := left_to_user(store, path, kind):
+    if left := store.left_to_user(path, kind):
         write_files(store.files, whole().edits)
         return Made(left=left)
     return commit.save(store.repo, store.files, whole)
@@ -298,23 +289,6 @@ def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] =
     scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
     trailers = [("Filemem-Id", record.id), *(("Supersedes", old.id) for old in replaced)]
     return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
-
-
-def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
-    """Make a written or removed (None) record visible to searches at once; return what went wrong, if anything."""
-    try:
-        if data is not None and (record := parse(data, path).record):
-            doc = document(record, blob_id(data, store.repo.hash_name))
-            store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
-        else:
-            store.index.push_removed(path)
-        if made.commit and knows(store, made.onto):
-            store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
-            if made.entry:
-                store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
-    except BrokenStore as error:
-        return f"saved, but not searchable yet: {error.told}"
-    return ""
 
 
 def answer(

@@ -5,7 +5,7 @@ What is asked is a source (`source.Source`): the store at hand, `Here`, or sever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from filemem.index import Around, Counts, Found, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, parse_moment
-from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
+from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, parse_moment
+from filemem.query.filter import NAMED, READ, fold
+from filemem.record import CHECKPOINT
 
 if TYPE_CHECKING:
     from filemem.memory.source import Source
@@ -35,33 +36,20 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     They are type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or several words),
     since, until (a date or an age such as 2w), path, live. Raises BadInput: an unknown filter, or an invalid value.
     """
-    words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
-        "type": ("types", str.casefold, TYPES),
-        "topic": ("topics", topic_key, ()),
-        "tag": ("tags", fold, ()),
-        "outcome": ("outcomes", partial(fields.outcome, "outcome"), OUTCOMES),
-        "status": ("statuses", str.casefold, STATUSES),
-        "agent": ("agents", fold, ()),
-        "branch": ("branches", str, ()),
-        "user": ("users", str, ()),
-        "run": ("runs", str, ()),
-        "session": ("sessions", fold, ()),
-        "memory_session_id": ("sessions", fold, ()),
-        "project": ("projects", fold, ()),
-    }
     values: dict[str, Any] = {}
-    known = (*words, "since", "until", "path", "live")
-    for name, value in restrictions.items():
+    known = (*NAMED, "since", "until", "path", "live")
+    for asked, value in restrictions.items():
+        name = "session" if asked == "memory_session_id" else asked
         if name not in known:
             raise BadInput(f"search has no filter {name!r}", suggest(name, known), field=name)
         if value is None:
             continue
-        if name in words:
-            field, read, allowed = words[name]
+        if name in NAMED:
+            read, allowed = READ.get(name, (fold, ()))
             listed = fields.words if name == "tag" else fields.lines
-            given = [word for word in listed(name, value) if (name, word) != ("type", "all")]
-            values[field] = tuple(read(word) for word in given)
-            if wrong := [word for word in values[field] if allowed and word not in allowed]:
+            given = [word for word in listed(asked, value) if (name, word) != ("type", "all")]
+            values[NAMED[name]] = found = tuple(map(read, given))
+            if wrong := [word for word in found if allowed and word not in allowed]:
                 raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
         elif name == "live":
             values[name] = fields.flag(name, value)
@@ -105,7 +93,6 @@ def search(
         if wanted.path:
             governs = (any(query.affects_match(one, wanted.path) for one in hit.record.affects) for hit in shown)
             shown = tuple(hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True))
-        matched = store.index.count(wanted) if offset and not shown else 0
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
@@ -123,15 +110,14 @@ def search(
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
             told.append(FAR)
-        matched, degraded = len(placed), found.degraded or ""
+        degraded = found.degraded or ""
     if shown:
         told.append(store.repo.incomplete())
-    elif alone:
-        told.append(advice.why_empty(store, wanted, matched, offset, has_words))
+    elif offset:
+        told.append(advice.passed_over(offset))
     else:
-        told.append(
-            advice.passed_over(matched, offset) if matched else advice.nothing_like(has_words, restricted=False)
-        )
+        like = advice.nothing_like(has_words, restricted=False)
+        told.append(advice.why_empty(store, wanted, has_words) if alone else like)
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
 
 

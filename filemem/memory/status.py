@@ -14,8 +14,6 @@ from typing import Any
 from filemem.errors import BadInput, NotFound
 from filemem.files import is_listed, is_private
 from filemem.index import Node
-from filemem.memory import owners
-from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
@@ -74,15 +72,13 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "behind": apart,
         "share": (ahead or apart) and share,
         "trouble": store.repo.trouble,
-        "uncommitted": len(changed),
         "edited": [store.shown(path) for path in changed if path in held],
         "new": [store.shown(path) for path in changed if path not in held],
         "commit": changed and f"{call} add {place} && {call} commit {place}",
         "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
         "incomplete": store.repo.incomplete(),
         "pages": addresses(store.repo.private),
-        "owners": ", ".join(f"{name} {value}" for name, value in owners.named(store).items()),
-        "left": left_to_user(store, "decisions/a.md", DECISION),
+        "left": store.left_to_user("decisions/a.md", DECISION),
         "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),
     }
     return {**found, **{name: value for name, value in more.items() if value}}

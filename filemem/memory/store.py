@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filemem.changes import blob_id
 from filemem.errors import BadInput, BrokenStore, NotFound
-from filemem.files import Files, is_record
+from filemem.files import Files, is_private, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
@@ -280,6 +280,12 @@ class Store:
         return plain
 
     # what stands in the way
+
+    def left_to_user(self, path: str, kind: str) -> str:
+        """Why filemem only writes such a record and does not commit it; "" if it commits it."""
+        if is_private(path):
+            return "private records are never committed"
+        return f"the settings leave every {kind} to you to commit" if self.config.policy[kind] == "leave" else ""
 
     def obstacle(self) -> str:
         """Why records that may exist cannot be read, with the command that fetches them; or ""."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import shlex
 import time
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from filemem.errors import Conflict, NotFound
@@ -206,12 +205,8 @@ def _settled(store: Store, clash: Clash, marks: set[str], hint: str) -> bytes | 
         if any(mark_of(one) in marks for one in ids):
             return None  # forgetting wins
         raise Conflict(f"{path}:1: deleted or renamed on one side, changed on the other", hint)
-    if base is None:  # a squash brought the same record there, and it has grown since: what both share is the base
-        if len(ids) != 1:
-            raise Conflict(f"{path}:1: both sides added this file, with different content", hint)
-        rows, others = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
-        blocks = SequenceMatcher(None, rows, others, autojunk=False).get_matching_blocks()
-        base = b"".join(row for block in blocks for row in rows[block.a : block.a + block.size])
+    if base is None:
+        raise Conflict(f"{path}:1: both sides added this file, with different content", hint)
     try:
         return merge(base, ours, theirs, inside)
     except Conflict as error:

@@ -1,12 +1,11 @@
 """Searching, as far as it is pure: what a query says, what a filter lets through, where a hit is placed."""
 
-from filemem.query.filter import FIELDS, Filter, affects_match, fixed, fold, governs, matches, merge, touches, within
+from filemem.query.filter import FIELDS, Filter, affects_match, fixed, fold, matches, merge, touches, within
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
-from filemem.query.order import Placed, arrange, holding, summary
+from filemem.query.order import Placed, arrange, holding
 from filemem.query.score import (
     FEW,
     MEANING_ONLY,
-    NEARLY,
     Candidate,
     Scored,
     likely,
@@ -19,8 +18,8 @@ from filemem.query.score import (
 from filemem.query.snippet import beyond, prose, rejected_before, snippet
 from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
 
-__all__ = ["FEW", "FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Candidate", "Drift", "Evidence"]
+__all__ = ["FEW", "FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "Candidate", "Drift", "Evidence"]
 __all__ += ["Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms"]
-__all__ += ["affects_match", "arrange", "beyond", "fixed", "fold", "governs", "holding", "likely", "likeness"]
+__all__ += ["affects_match", "arrange", "beyond", "fixed", "fold", "holding", "likely", "likeness"]
 __all__ += ["loosened", "matches", "merge", "parse", "parse_moment", "promising", "prose", "rejected_before"]
-__all__ += ["relevance", "score", "snippet", "split_identifiers", "summary", "topical", "touches", "within"]
+__all__ += ["relevance", "score", "snippet", "split_identifiers", "topical", "touches", "within"]

@@ -5,9 +5,11 @@ Several values of one field are alternatives; different fields must all hold. Va
 """
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from filemem.record import OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
 
@@ -24,6 +26,24 @@ FIELDS: Mapping[str, str] = {
     "runs": "run",
     "sessions": "session",
     "projects": "project",
+}
+
+
+NAMED: Mapping[str, str] = {term: field for field, term in FIELDS.items()}
+
+
+def fold(value: str) -> str:
+    """Return the form in which names such as tags and agents are stored and compared: NFC, casefolded, trimmed."""
+    return unicodedata.normalize("NFC", value.strip()).casefold()
+
+
+# How a value of a term is read if not by `fold`, and the words that there are, if not any will do.
+READ: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
+    "type": (fold, TYPES),
+    "status": (fold, STATUSES),
+    "outcome": (lambda word: parse_outcome(word) or word, OUTCOMES),
+    "topic": (topic_key, ()),
+    **dict.fromkeys(("branch", "user", "run"), (str.strip, ())),
 }
 
 
@@ -44,14 +64,8 @@ class Filter(NamedTuple):
     since: int | None = None  # epoch milliseconds, as `until`; both inclusive
     until: int | None = None
     path: str = ""  # a path or glob that the record's `affects` must touch
-    earlier: tuple[str, ...] = ()  # names that the file at `path` had before, and links to it; one of them does as well
     live: bool = False  # only records that nothing supersedes
     shared: bool = False  # only records that do not lie in the folder of private ones
-
-
-def fold(value: str) -> str:
-    """Return the form in which names such as tags and agents are stored and compared: NFC, casefolded, trimmed."""
-    return unicodedata.normalize("NFC", value.strip()).casefold()
 
 
 def merge(a: Filter, b: Filter) -> Filter:
@@ -83,12 +97,7 @@ def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) 
         values: tuple[str, ...] = getattr(wanted, name)
         if values and not set(values).intersection(terms.get(key, ())):
             return False
-    return not wanted.path or any(governs(found, wanted) for found in terms.get("affects", ()))
-
-
-def governs(affected: str, wanted: Filter) -> bool:
-    """Return whether a stated `affects` meets the path that is asked for, under any name that its file had."""
-    return any(touches(affected, path) for path in (wanted.path, *wanted.earlier))
+    return not wanted.path or any(touches(found, wanted.path) for found in terms.get("affects", ()))
 
 
 def touches(affected: str, path: str) -> bool:

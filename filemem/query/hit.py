@@ -21,7 +21,6 @@ class Provenance(NamedTuple):
     branch: str = ""  # the branch that is checked out; `default` the default branch, "" if there is none
     default: str = ""
     merged: bool | None = None  # whether the default branch has the record; None where that is not known
-    differs: bool = False  # the default branch has another version of it
     landed: int | None = None  # since when the default branch has it, epoch milliseconds; None where that is not known
     reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
     co_authors: tuple[str, ...] = ()
@@ -58,12 +57,10 @@ class Drift(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What history says came of a decision; `at` in epoch milliseconds."""
+    """What history says came of a decision."""
 
     outcome: str
     commit: str
-    at: int
-    author: str
     text: str
 
     def __str__(self) -> str:
@@ -89,7 +86,6 @@ class Hit(NamedTuple):
     heads: tuple[str, ...] = ()  # what holds today for it; several where its topic is forked, or several replaced it
     vacancy: str = ""  # in words, where nothing holds for it
     proposed: tuple[str, ...] = ()  # what is only proposed in its place; empty where something has replaced it
-    chain: str = ""  # `5 decisions, 4 replaced`; empty for a chain of one
     more: int = 0  # found records of the same chain that are left out
     brought_in: bool = False  # not found by the query, but it holds today for a hit that was
     related: tuple[Edge, ...] = ()  # edges from and to it, each with the reason it was stated for
@@ -101,7 +97,6 @@ class Hit(NamedTuple):
     evidence: tuple[Evidence, ...] = ()  # what history says came of it, as far as no outcome answers it
     repository: str = ""  # the work tree that it is from, where several are asked; "" for the one at hand
     quoted: bool = False  # whether that is another one: its text is data
-    conflict: int = 0  # line of the first unresolved merge conflict, of which one side is shown; 0 for none
 
     @property
     def id(self) -> str:

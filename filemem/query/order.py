@@ -48,15 +48,6 @@ def holding(known: Graph, node: str) -> tuple[str, ...]:
     return heads if len(heads) > 1 and node in heads else known.heads_of(node)
 
 
-def summary(known: Graph, topic: str) -> str:
-    """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one, and without a topic."""
-    line = known.chain(topic)
-    if not topic or len(line.order) < 2:
-        return ""
-    forked = f", forked: {len(line.heads)} hold at once" if len(line.heads) > 1 else ""
-    return f"{len(line.order)} decisions, {line.replaced} replaced{forked}"
-
-
 def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     """Put together what shares a topic or a head; groups and members in the order of `found`."""
     leader: dict[str, str] = {}
@@ -69,7 +60,8 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     for node in found:
         heads = known.heads_of(node)
         topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
-        for other in (*heads, *_above(known, node), *(f"topic:{topic}" for topic in sorted(topics))):
+        above = (*known.superseded_by(node), *known.proposed_for(node))
+        for other in (*heads, *above, *(f"topic:{topic}" for topic in sorted(topics))):
             leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:
@@ -95,22 +87,6 @@ def _of_one_chain(
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [node for node in members if node not in live and may_show(node)]
     kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then shown from the newest back
-    shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
+    shown = [*heads, *sorted(kept, key=lambda node: -found[node].created)]
     more, worth = len(others) - len(kept), found[members[0]].scores.final
     return [Placed(node, found.get(node), more if at == 0 else 0, worth) for at, node in enumerate(shown)]
-
-
-def _above(known: Graph, node: str) -> tuple[str, ...]:
-    """Return what stands in the place of a decision, or is proposed to."""
-    return (*known.superseded_by(node), *known.proposed_for(node))
-
-
-def _successors_first(nodes: Sequence[str], known: Graph) -> list[str]:
-    """Return the same decisions, each behind those that supersede it, or would, whatever their dates say."""
-    placed: dict[str, None] = {}
-    left = list(nodes)
-    while left:
-        ready = [node for node in left if not set(_above(known, node)).intersection(left) - {node}]
-        placed[ready[0] if ready else left[0]] = None
-        left = [node for node in left if node not in placed]
-    return list(placed)

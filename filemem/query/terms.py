@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from filemem.query.filter import Filter, fold
-from filemem.record import OUTCOMES, STATUSES, TYPES, parse_span, topic_key
+from filemem.query.filter import NAMED, READ, Filter, fold
+from filemem.record import parse_span
 
 MAX_BYTES = 2048
 MAX_TERMS = 64
@@ -132,16 +132,13 @@ def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
     value = value.strip()
     if key == "path":
         return {"path": value} if value else {}
-    if key == "branch":
-        return {"branches": (value,)} if value else {}
     if key == "is":
         return {"live": True} if fold(value) == "live" else {}
-    if key == "topic":  # between commas, and the whole, which may be one topic with a comma in it
-        keys = tuple(dict.fromkeys(filter(None, map(topic_key, (value, *value.split(","))))))
-        return {"topics": keys} if keys else {}
-    field, allowed = _WORDED[key]
-    values = tuple(filter(None, map(fold, value.split(","))))
-    return {field: values} if values and (not allowed or set(values) <= set(allowed)) else {}
+    read, allowed = READ.get(key, (fold, ()))
+    whole = {"topic": [value], "branch": [value]}.get(key, [])  # which may have a comma in it
+    parts = value.split(",") if key != "branch" else []
+    values = tuple(dict.fromkeys(filter(None, map(read, (*whole, *parts)))))
+    return {NAMED[key]: values} if values and (not allowed or set(values) <= set(allowed)) else {}
 
 
 def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
@@ -156,17 +153,7 @@ def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
 _AGE = r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])"
 _UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
 _DAYS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
-# A key with words of which each is one value: the field of Filter, and the words that there are, if not any will do.
-_WORDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "type": ("types", TYPES),
-    "outcome": ("outcomes", OUTCOMES),
-    "status": ("statuses", STATUSES),
-    "tag": ("tags", ()),
-    "agent": ("agents", ()),
-    "session": ("sessions", ()),
-    "project": ("projects", ()),
-}
-_KEYS = (*_WORDED, "topic", "branch", "path", "is", "since", "until")
+_KEYS = (*(key for key in NAMED if key not in ("user", "run")), "path", "is", "since", "until")
 _EMPTY = frozenset(f"{key}:" for key in _KEYS)
 _TOKEN = re.compile(
     r'(?P<minus>-(?=[^\W\d]|"|[#.]\w))?'

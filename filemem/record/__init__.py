@@ -1,5 +1,6 @@
 """The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
 
+from filemem.record.adr import write_adr
 from filemem.record.amend import amend
 from filemem.record.body import edges_in, parse_outcome
 from filemem.record.identity import (
@@ -15,7 +16,7 @@ from filemem.record.identity import (
     topic_of_heading,
 )
 from filemem.record.keys import KEYS
-from filemem.record.lines import CONFLICT, MAX_FILE, cut, one_line
+from filemem.record.lines import MAX_FILE, cut, hidden_characters, named, one_line
 from filemem.record.merge import merge
 from filemem.record.model import (
     CHECKPOINT,
@@ -47,10 +48,11 @@ from filemem.record.references import (
 from filemem.record.render import refuse_unreadable, render
 from filemem.record.times import format_time, parse_span, parse_time
 
-__all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
+__all__ = ["CHECKPOINT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
 __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
 __all__ += ["ReferenceIndex", "adr_number", "amend", "answering", "cut", "derived_id", "edges_in", "format_time"]
-__all__ += ["made_id", "merge", "names_of", "new_id", "number", "numbers_in", "one_line", "parse"]
+__all__ += ["hidden_characters", "made_id", "merge", "named", "names_of", "new_id", "number", "numbers_in"]
+__all__ += ["one_line", "parse"]
 __all__ += ["parse_outcome", "parse_span", "parse_time", "readings", "record_path", "reference_index"]
 __all__ += ["refuse_unreadable", "render", "resolve_reference", "short_id", "slug", "topic_key"]
-__all__ += ["topic_of_heading"]
+__all__ += ["topic_of_heading", "write_adr"]

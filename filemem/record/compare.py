@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from filemem.record.keys import KEYS
 from filemem.record.lines import cut, one_line
-from filemem.record.model import DECISION, Edge, Problem, Record
+from filemem.record.model import DECISION, Problem, Record
 from filemem.record.times import format_time
 
 FORM = "only its form changed"
 _LONG = 100  # characters of a value that is quoted
-_LISTED = 3  # items or sections that are named; the rest is counted
 _NAMES = {key.field: key.name for key in KEYS} | {"mentions": "links in the text"}  # field -> what it is called
 _TEXTS = {"decision": "decision", "text": "reasoning", "next_steps": "next steps"}
 # What weighs most comes first; all other fields are compared by default, so that no change of a new one is passed over.
@@ -61,17 +60,9 @@ def _outcomes(before: Record, after: Record) -> list[str]:
 
 
 def _changed(name: str, old: object, new: object) -> str:
-    if not isinstance(old, tuple | list) and not isinstance(new, tuple | list):
-        return f"{name} {_value(name, old)} -> {_value(name, new)}"
-    was, now = ([_value(name, one) for one in each] if isinstance(each, tuple | list) else [] for each in (old, new))
-    added, gone = [one for one in now if one not in was], [one for one in was if one not in now]
-    parts = [f"{sign} {_listed(items)}" for sign, items in (("+", added), ("-", gone)) if items]
-    return f"{name} {', '.join(parts) or 'written another way'}"
-
-
-def _listed(items: list[str]) -> str:
-    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
-    return ", ".join(_quoted(item) for item in items[:_LISTED]) + more
+    if any(isinstance(one, tuple | list | Mapping) for one in (old, new)):
+        return f"{name} changed"
+    return f"{name} {_value(name, old)} -> {_value(name, new)}"
 
 
 def _value(name: str, value: object) -> str:
@@ -79,11 +70,7 @@ def _value(name: str, value: object) -> str:
         return "allowed" if value else "none"
     if isinstance(value, int) and name == "created":
         return format_time(value)
-    if isinstance(value, Edge):
-        return f"{value.kind} {value.target}"
-    if isinstance(value, Mapping):
-        return _quoted(f"{{{', '.join(f'{key}: {one}' for key, one in value.items())}}}") if value else "none"
-    if value in (None, "", (), []):
+    if value in (None, ""):
         return "none"
     return f'"{_quoted(str(value))}"' if name == "title" else _quoted(str(value))
 

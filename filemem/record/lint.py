@@ -19,7 +19,7 @@ _CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feed
 def lint(data: bytes, path: str) -> Parsed:
     """Read one record and say all that is wrong with it alone."""
     parsed = parse(data, path)
-    return parsed._replace(problems=(*parsed.problems, *in_text(path, data, parsed.record)))
+    return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))
 
 
 def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:
@@ -37,7 +37,7 @@ def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:
         yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
 
 
-def in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]:
+def _in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]:
     """Say what the text of a record holds that should not be there; nothing of a file that is none."""
     if record is None:
         return

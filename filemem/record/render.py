@@ -68,7 +68,7 @@ def value_of(record: Record, field: str, shape: str) -> str:
 
 def refuse_unreadable(data: bytes, path: str, before: bytes = b"") -> None:
     """Raise BadInput where a record as it would be written cannot be read again; errors of `before` do not count."""
-    known = {problem.code for problem in parse(before, path).problems}
+    known = {problem.code for problem in parse(before, path).problems} if before else ()
     errors = (problem for problem in parse(data, path).problems if problem.level == "error")
     wrong = next((problem for problem in errors if problem.code not in known), None)
     if wrong is None:

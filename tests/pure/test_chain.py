@@ -88,7 +88,7 @@ def test_stories() -> None:
 
 def test_chain_tells_order_heads_and_what_was_implied() -> None:
     nodes = [hand("c", 3), node("a", 1), hand("p", 2, status="proposed"), node("b", 2, ("a",), path="z.md")]
-    assert resolve(nodes).chain(T) == Chain(T, ("a", "p", "b", "c"), ("c",), frozenset({"c"}), 2)
+    assert resolve(nodes).chain(T) == Chain(T, ("a", "p", "b", "c"), ("c",), frozenset({"c"}))
     assert resolve(nodes).chain("unknown") == Chain("unknown")
 
 

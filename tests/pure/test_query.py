@@ -443,7 +443,8 @@ def decision(
 
 
 def scored(**finals: float) -> list[Scored]:
-    return [Scored(name, 0, Scores(final=final)) for name, final in finals.items()]
+    """With the dates that their last letters say: `a` is older than `b`."""
+    return [Scored(name, ord(name[-1]), Scores(final=final)) for name, final in finals.items()]
 
 
 def placed(graph: Graph, **finals: float) -> str:
@@ -463,8 +464,8 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
 
 def test_a_proposal_stands_above_the_decision_that_was_given_up_for_it() -> None:
     """Records of other makers say `superseded by` on the old side, also while the new one is under review."""
-    old = decision("old", 2, topic="")._replace(status="deprecated", superseded_by=("new.md",))
-    graph = resolve([old, decision("new", 1, topic="")._replace(status="proposed")])
+    old = decision("old", 1, topic="")._replace(status="deprecated", superseded_by=("new.md",))
+    graph = resolve([old, decision("new", 2, topic="")._replace(status="proposed")])
     assert placed(graph, old=0.9, x=0.8, new=0.3) == "new old x"
     assert placed(graph, old=0.9, x=0.8) == "old x"  # it holds for nobody, so it is not brought in
 
@@ -475,14 +476,12 @@ def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     assert [place.more for place in places] == [1, 0, 0, 0]
     assert places[0] == Placed("d", places[0].scored, 1, 0.9)
     assert query.holding(resolve(CHAIN), "b") == ("d",)
-    assert query.summary(resolve(CHAIN), "t") == "4 decisions, 3 replaced"
 
 
 def test_a_forked_topic_shows_all_that_hold() -> None:
     graph = resolve([decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("a",))])
     assert placed(graph, b=0.9, other=0.5) == "b +c other"
     assert placed(graph, a=0.9, c=0.2, other=0.5) == "c +b a other"
-    assert query.summary(graph, "t") == "3 decisions, 1 replaced, forked: 2 hold at once"
 
 
 def test_a_filter_keeps_heads_out() -> None:

@@ -50,12 +50,10 @@ def versions(*edits: tuple[str, str], path: str = "decisions/a.md", text: str = 
         (("type: decision", "type: decision\nstatus: deprecated"), "status accepted -> deprecated"),
         (("confidence: 0.5", "confidence: 0.8"), "confidence 0.5 -> 0.8"),
         (("confidence: 0.5\n", ""), "confidence 0.5 -> none"),
-        (("src/b.py]", "src/c.py, src/d.py]"), "affects + src/c.py, src/d.py, - src/b.py"),
-        (("src/b.py]", "b, c, d, e, f]"), "affects + b, c, d and 2 more, - src/b.py"),
-        (("src/a.py, src/b.py", "src/b.py, src/a.py"), "affects written another way"),
+        (("src/b.py]", "src/c.py, src/d.py]"), "affects changed"),
         (("topic: caching", "topic: cache"), "topic caching -> cache"),
         (("topic: caching", "topic: caching\nsecrets: allowed"), "secrets none -> allowed"),
-        (("supersedes: []\n", ""), "supersedes written another way"),
+        (("supersedes: []\n", ""), "supersedes changed"),
         (("supersedes: []", "supersedes: []\nticket: X-1"), "ticket none -> X-1"),
         (("# Use an LRU", "# Use a LFU"), 'title "Use an LRU cache" -> "Use a LFU cache"'),
         (("needs no", "wants no"), "reasoning changed"),
@@ -65,7 +63,7 @@ def versions(*edits: tuple[str, str], path: str = "decisions/a.md", text: str = 
             ("One process needs no Redis.\n\n## Why now\n\nThe Redis host goes away.\n", ""),
             "reasoning removed",
         ),
-        (("- Keep Redis", "- Memcached: the same\n- Keep Redis"), "rejected + Memcached: the same"),
+        (("- Keep Redis", "- Memcached: the same\n- Keep Redis"), "rejected changed"),
         (("2025-11-20T14", "2025-11-19T14"), "created 2025-11-20T14:46:40.123Z -> 2025-11-19T14:46:40.123Z"),
         (("needs no Redis", "needs\nno   Redis"), FORM),
         (("topic: caching", "topic: 'caching' # the word"), FORM),
@@ -94,8 +92,8 @@ def test_an_outcome_is_told_once_with_its_reason() -> None:
     ("new", "told"),
     [
         ("Deprecated", ("status accepted -> deprecated", "reasoning changed")),
-        ("Superseded by ADR-2", ("status accepted -> deprecated", "reasoning changed", "superseded_by + ADR-2")),
-        ("Accepted\n\nSupersedes [0](0000-x.md)", ("reasoning changed", "supersedes + 0000-x.md")),
+        ("Superseded by ADR-2", ("status accepted -> deprecated", "reasoning changed", "superseded_by changed")),
+        ("Accepted\n\nSupersedes [0](0000-x.md)", ("reasoning changed", "supersedes changed")),
     ],
 )
 def test_a_status_that_stands_in_the_text_is_told(new: str, told: tuple[str, ...]) -> None:
@@ -126,11 +124,11 @@ OTHER: dict[str, object] = {
 SAID_BY_OTHERS = ("topic_stated", "id_stated", "path")  # by topic, id and key; a path is told as a move
 
 
-@pytest.mark.parametrize("field", [field for field in Record._fields if field not in SAID_BY_OTHERS])
-def test_no_field_of_a_record_changes_unseen(field: str) -> None:
+def test_no_field_of_a_record_changes_unseen() -> None:
     """Whatever a record may come to hold is told by default."""
     before = Record(id="a", type="decision", title="t", topic="x", topic_stated=True, decision="t")
-    other = OTHER.get(field, ("new",) if isinstance(getattr(before, field), tuple) else "new")
-    after = Record(**{**before._asdict(), field: other})
-    for was, now in ((before, after), (after, before)):
-        assert FORM not in changes(was, now), field
+    for field in set(Record._fields).difference(SAID_BY_OTHERS):
+        other = OTHER.get(field, ("new",) if isinstance(getattr(before, field), tuple) else "new")
+        after = Record(**{**before._asdict(), field: other})
+        for was, now in ((before, after), (after, before)):
+            assert FORM not in changes(was, now), field

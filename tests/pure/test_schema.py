@@ -87,7 +87,6 @@ STRICT: dict[str, Any] = {
     ("value", "expected"),
     [
         ({}, ("topic", "topic is required")),
-        ({"topic": "a", "topics": 1}, ("topics", "topics is not known; did you mean topic?")),
         ({"topic": "a", "limit": 0}, ("limit", "limit must be a whole number from 1 up to 20, not 0")),
         ({"topic": "a", "limit": "5"}, ("limit", 'limit must be a whole number from 1 up to 20, not "5"')),
         ({"topic": "a", "offset": -1}, ("offset", "offset must be a whole number from 0, not -1")),
@@ -112,12 +111,6 @@ def test_faults_of_arguments(value: object, expected: tuple[str, str]) -> None:
     assert schema.errors(STRICT, value) == (expected,)
 
 
-def test_an_unknown_name_without_a_neighbour_lists_the_known_ones() -> None:
-    ((field, sentence),) = schema.errors(STRICT, {"topic": "a", "qqq": 1})
-    assert field == "qqq"
-    assert sentence.startswith("qqq is not known; pick from topic, limit, offset")
-
-
 def test_a_long_value_is_cut_and_odd_ones_do_not_raise() -> None:
     ((_, sentence),) = schema.errors(STRICT, {"topic": ["x" * 1000]})
     assert len(sentence) < 120
@@ -127,8 +120,8 @@ def test_a_long_value_is_cut_and_odd_ones_do_not_raise() -> None:
 
 
 def test_every_fault_is_told_once() -> None:
-    faults = schema.errors(STRICT, {"limit": 0, "flag": 1, "x": 1, "y": 2})
-    assert sorted(field for field, _ in faults) == ["flag", "limit", "topic", "x", "y"]
+    faults = schema.errors(STRICT, {"limit": 0, "flag": 1})
+    assert sorted(field for field, _ in faults) == ["flag", "limit", "topic"]
 
 
 # -- what the schemas say and what the parser says are one thing -------------------------------------------------
@@ -151,10 +144,10 @@ def judged(data: bytes, path: str) -> tuple[bool, bool]:
     return refused, any(problem.code.startswith("bad-") for problem in parsed.problems)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
-def test_schema_and_parser_agree_on_every_record_we_have(path: Path) -> None:
-    refused, wrong = judged(path.read_bytes(), path.name)
-    assert refused == (wrong or path.name in LENIENT)
+def test_schema_and_parser_agree_on_every_record_we_have() -> None:
+    for path in FIXTURES:
+        refused, wrong = judged(path.read_bytes(), path.name)
+        assert refused == (wrong or path.name in LENIENT), path
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.name != "type"], ids=lambda key: key.name)

@@ -118,6 +118,8 @@ def test_over_mcp_and_in_python(shipped: Path) -> None:
         attempts: list[Callable[[], object]] = [
             lambda: then.save(text="x"),
             lambda: then.update("redis", outcome="failed"),
+            then.refresh,
+            then.rebuild,
         ]
         for attempt in attempts:
             with pytest.raises(BadInput, match="cannot be changed"):

@@ -76,12 +76,6 @@ def test_records_of_others_are_completed_by_the_names_of_their_files(repo: Path)
     (repo / "memory").mkdir()
     assert words(repo, "--store docs/adr get 00") == ["plain,0004-use-postgres.md"]
     assert words(repo, "get 00") == [], "another store"
-    write(
-        repo / "memory/decisions/retry-policy/20250101-back-off-k3f9w2ma.md",
-        "---\ntopic: retry policy\n---\n# Back off\n",
-    )
-    assert words(repo, "history retry") == ["plain,retry-policy"], "the older layout: a folder for each topic"
-    assert cli(repo, "history", "retry-policy").code == 0
 
 
 def test_names_that_a_shell_would_run_are_not_offered(repo: Path) -> None:

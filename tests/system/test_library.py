@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 import filemem
-from filemem.changes import blob_id
 from filemem.memory import Memory
 from tests.support import git, write
 from tests.system.tools import FILEMEM
@@ -67,16 +65,12 @@ WRONG: dict[str, tuple[object, ...]] = {
     "str": NOT_TEXT,
     "int": NOT_NUMBERS,
     "bool": NOT_FLAGS,
-    "bytes": (None, 3, "x", []),
     "Any": ("x",),  # of a field that nobody knows
-    "Hit": (None, 3, "x", []),
     "Collection[str]": (None, 3, "x", b"x", [None], [3], {"a": 1}, object()),
     "Iterable[str]": (None, 3, "x", b"x", [None], [3], ["\0"], object()),
-    "Callable[[str], object] | None": (3, "x", []),
-    "Callable[[], None]": (None, 3, "x"),
-    "Collection[Item]": (None, 3, "x", [3], {"a": 1}),
-    "Progress | None": (3, "x", []),
-    "Source | None": (3, "x", []),
+    **dict.fromkeys(
+        ("Hit", "Collection[Item]", "Progress | None", "Source | None"), ()
+    ),  # only Python code passes these
 }
 RIGHT: dict[str, object] = {
     "path": "README.md",
@@ -85,7 +79,7 @@ RIGHT: dict[str, object] = {
     "id": "Use Redis",
     "items": [],
     "system": "mama",
-} | dict.fromkeys(("data", "before"), b"x")
+}
 NAMES = {
     "topic_or_id": "topic",
     "between": "range",
@@ -170,25 +164,6 @@ def test_what_looks_like_a_secret_may_be_allowed_in_an_update_too(memory: Memory
     memory.update(saved.id, text=text, allow_secret=True)
     assert memory.get(saved.id)[0].record.secrets_allowed
     assert not [problem for problem in memory.check()[1] if problem.level == "error"]
-
-
-def test_check_looks_for_secrets_once_in_each_content_until_a_rule_changes(memory: Memory) -> None:
-    def found() -> bool:
-        return any(problem.code == "secret" for problem in memory.check()[1])
-
-    saved = memory.save(title="Where the key was", text="It leaked.")
-    assert not found()
-    file = memory.work_tree / saved.path
-    file.write_text(file.read_text().replace("It leaked.", "AKIA" + "Z7QK4MPLR2XWVT5N"))
-    assert found()
-    assert found(), "only what was found clean is not looked at again"
-    verdicts = memory.work_tree / ".git/filemem/clean.json"
-    kept = json.loads(verdicts.read_text())
-    kept["blobs"].append(blob_id(file.read_bytes()))
-    verdicts.write_text(json.dumps(kept))
-    assert not found()
-    verdicts.write_text(json.dumps({**kept, "rules": "others"}))
-    assert found()
 
 
 def test_an_update_to_what_a_record_says_already_changes_nothing(repo: Path, memory: Memory) -> None:

@@ -278,7 +278,7 @@ def _content(memory: Memory) -> dict[str, Any]:
     for query in QUERIES:
         for live in (False, True):
             hits = memory.search(query, limit=100, live=live).hits
-            rows = [(hit.path, hit.record.id, hit.superseded_by, hit.heads, hit.chain, hit.provenance) for hit in hits]
+            rows = [(hit.path, hit.record.id, hit.superseded_by, hit.heads, hit.provenance) for hit in hits]
             content[f"{query!r}, live={live}"] = sorted(rows)
     return content
 

@@ -86,7 +86,7 @@ def test_on_a_detached_head_records_are_written_and_left_to_the_user(repo: Path)
         assert (saved.commit, saved.pending, "detached" in saved.note) == ("", "", True)
         memory.update(saved.id, outcome="failed", reason="slow")
         assert memory.search("sqlite").hits[0].record.outcome == "failed"
-        assert memory.status()["uncommitted"] == 1
+        assert len(memory.status()["new"]) == 1
     assert git(repo, "status", "--porcelain", "-uall") == f"?? {saved.path}"
 
 
@@ -133,7 +133,7 @@ def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
         until(lambda: memory.search("although the index is gone", mode="keyword").hits, 20)
 
 
-def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled: Path) -> None:
+def test_a_record_with_conflict_markers_is_reported_and_refused_for_updates(filled: Path) -> None:
     path = next((filled / "memory").rglob("*number-3*.md"))
     git(filled, "switch", "-q", "-c", "other")
     path.write_text(path.read_text().replace("It works", "It works elsewhere"))
@@ -147,6 +147,6 @@ def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled
         assert any(str(path).endswith(one.path) and one.level == "error" for one in memory.check()[1])
         with pytest.raises(FilememError, match=path.name):
             memory.update(str(path.relative_to(filled)), outcome="success")
-        assert memory.get(memory.search("number 3").hits[0].id)[0].conflict
+        assert memory.search("number 3").hits[0].title == "Decide number 3"
         assert memory.search("number 1").hits[0].title == "Decide number 1"
     assert "<<<<<<<" in path.read_text()
