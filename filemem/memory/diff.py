@@ -1,8 +1,7 @@
 """What a branch changes in the memory: the records that it touched, and what follows for others.
 
 Rule: two commits are compared, never the work tree. Records are paired by id, so that renames, rebases and squash
-merges change nothing. Only records that differ are read, and the chains that they belong to. `check --base`
-reports the forks that only the merge will make.
+merges change nothing. Only records that differ are read, and the chains that they belong to.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from filemem.errors import BadInput, Conflict, NotFound
 from filemem.index import Around, Node
 from filemem.memory.fields import line
 from filemem.memory.past import PastStore
-from filemem.memory.snapshot import Moment, moment, moment_of, of_commit
+from filemem.memory.snapshot import Moment, moment, moment_of, of_commit, of_merge
 from filemem.memory.store import Store, mark_of
 from filemem.record import DECISION, Parsed, Record, cut
 from filemem.record.compare import changes, damage
@@ -71,7 +70,11 @@ def compare(store: Store, text: str) -> Comparison:
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
     with closing(past) as before, closing(PastStore(store, of_commit(store, head.id), head)) as after:
-        found = [*Change(before, after).effects()]
+        change = Change(before, after)
+        found = [*change.effects()]
+        if base.id != parted:
+            with closing(PastStore(store, of_merge(store, base.id, head.id), head)) as merged:
+                found += _later_forks(change, merged)
     shown = (one._replace(path=store.shown(one.path) if one.path else "") for one in found)
     return Comparison(base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind))))
 
@@ -190,6 +193,16 @@ def _default(store: Store, head: Moment) -> Moment:
     if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
         return moment_of(store.repo, there, f"origin/{found.name}")
     raise BadInput(f"{found.name} is the default branch: nothing to compare", _EXAMPLE)
+
+
+def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:
+    """Topics that both sides decided: they fork when the branch is merged."""
+    new, graph = change.new, change.old.graph
+    ours = {one for one in new.nodes if new.graph.is_head(one) and not graph.is_head(one)}
+    here, there = _around(change.after, merged, change.ids | _touched(change.after, merged))
+    for key, heads in consequences(here.graph, there.graph).forked.items():
+        if not ours.isdisjoint(heads) and not here.graph.chain(key).is_forked:  # else it is shown already
+            yield _topic(there, "forked", heads, key, "when merged: the other side has decided it too")
 
 
 def _of(one: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()) -> Effect:

@@ -1,7 +1,7 @@
 """What a branch does to the memory.
 
 Promises: `diff` compares commits by what their files say, never the work tree, whatever is checked out; every record
-that a branch touched or hid is listed, and what follows for those that it did not touch.
+that a branch touched or hid is listed, and what follows for those that it did not touch; forks show before the merge.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def test_a_proposal_that_is_accepted_did_not_hold_before(feature: Path) -> None:
     ]
 
 
-def test_a_fork_that_the_merge_has_made(feature: Path) -> None:
-    """Both sides decide one topic; Git sees no conflict, the comparison does."""
+def test_a_fork_that_only_the_merge_will_show(feature: Path) -> None:
+    """Both sides decide one topic; Git sees no conflict, the comparison does, before and after the merge."""
     decision(feature, "lru", "caching", "redis", created=2)
     commit(feature)
     switch(feature, "main")
@@ -144,7 +144,9 @@ def test_a_fork_that_the_merge_has_made(feature: Path) -> None:
     commit(feature)
     switch(feature, "feature")
     both = ["Use lru", "Use memcached"]
-    assert not [one for one in effects(feature) if one[0] == "forked"], "check --base reports what the merge will make"
+    when = "when merged: the other side has decided it too"
+    assert [one for one in effects(feature) if one[0] == "forked"] == [("forked", "caching", [when], both)]
+    assert not [one for one in effects(feature, "main..feature") if one[0] == "forked"], "two states as they are"
     git(feature, "merge", "-q", "--no-edit", "main")
     assert [one for one in effects(feature) if one[0] == "forked"] == [("forked", "caching", [], both)]
     decision(feature, "levels", "caching", "lru", "memcached", created=5)
