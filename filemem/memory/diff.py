@@ -47,7 +47,7 @@ class Effect(NamedTuple):
     topic: str
     title: str
     path: str
-    details: tuple[str, ...] = ()  # phrases: what was revised, why
+    details: tuple[str, ...] = ()  # phrases: what was revised, what is left hanging
     others: tuple[Named, ...] = ()  # what it replaces, or what replaced it; of a topic what holds, or held
 
 
@@ -112,6 +112,7 @@ class Change:
         for key in follows.headless:
             if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
                 yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
+        yield from self._hanging()
 
     def _new(self, one: Record, parsed: Parsed) -> Effect:
         replaced = self._named(self.new.graph.predecessors(one.id))
@@ -132,6 +133,19 @@ class Change:
         outcomes = tuple(one for one in phrases if one.startswith("outcome "))
         others = (*(one for one in phrases if one not in outcomes), *damage(before.problems, after.problems))
         yield from (_of(now, kind, told) for kind, told in (("outcome", outcomes), ("revised", others)) if told)
+
+    def _hanging(self) -> Iterator[Effect]:
+        """Decisions that refer to records that no longer exist."""
+        gone = self.was.keys() - self.now.keys()
+        referring = {node.id for node in self.before.index.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
+        for node in self.after.index.lookup("id", referring):
+            if node.type != DECISION:
+                continue
+            meant = [one.id for to in node.references for one in self.before.index.answering(to)] if gone else []
+            lost = self._named([one for one in dict.fromkeys(meant) if one in gone])
+            phrases = tuple(f"refers to {one.title}, which is removed" for one in lost)
+            if phrases or node.id in self._follows.hanging:
+                yield _of(node, "orphaned", phrases or ("refers to a decision that is not there",))
 
     def _named(self, ids: Iterable[str]) -> tuple[Named, ...]:
         """The titles of records by id, the present one if the record still exists."""

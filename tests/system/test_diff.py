@@ -105,6 +105,10 @@ def test_renames_and_rebases_are_no_changes_of_what_is_said(feature: Path) -> No
 
 
 def test_what_a_removal_leaves_behind(feature: Path) -> None:
+    switch(feature, "main")
+    decision(feature, "sessions", "sessions", builds_on="[decision_redis]")
+    commit(feature)
+    switch(feature, "feature", "main")
     (feature / "memory/decisions/redis.md").unlink()
     reword(feature / "memory/decisions/nats.md", "type: decision", "type: decision\nstatus: deprecated")
     commit(feature)
@@ -113,6 +117,7 @@ def test_what_a_removal_leaves_behind(feature: Path) -> None:
         ("removed", "Use redis", [], []),
         ("orphaned", "caching", [NOTHING], ["Use redis"]),
         ("orphaned", "queues", [NOTHING], ["Use nats"]),
+        ("orphaned", "Use sessions", ["refers to Use redis, which is removed"], []),
     ]
     decision(feature, "lru", "caching", created=3)
     commit(feature)
