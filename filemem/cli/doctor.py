@@ -1,16 +1,19 @@
 """`filemem doctor`: whether Git, the memory and each coding agent are ready, and the command for what is not.
 
-Rule: it writes nothing, and runs nothing that a file of the project names.
+Rule: it writes nothing, and runs nothing that a file of the project names but `filemem serve` as `init` writes it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import click
@@ -45,7 +48,8 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     """Check Git, the memory and each coding agent, and show what to do. Writes nothing.
 
     For each agent: whether its program is on the PATH, whether its file starts filemem, and whether you trusted the
-    folder or approved the server, if your own files show that. No command is run.
+    folder or approved the server, if your own files show that. Only `filemem serve` is started, as a test; any other
+    command is shown and not run.
 
     Exit status: 0 all is well, 1 there is something to do.
 
@@ -54,8 +58,8 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
       filemem doctor
     """
     top, checks = _memory(project)
-    used = clients.chosen("auto", top)
-    checks += [one for name in clients.CLIENTS if (one := _agent(name, top, used=name in used))]
+    used, refusal = clients.chosen("auto", top), cache(_refusal)
+    checks += [one for name in clients.CLIENTS if (one := _agent(name, top, refusal, used=name in used))]
     todo = [*dict.fromkeys(one.todo for one in checks if one.todo)]
     emit({"success": True, "checks": [one._asdict() for one in checks], "todo": todo}, as_json, _shown)
     context.exit(1 if todo else 0)
@@ -80,7 +84,7 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
     return top, checks
 
 
-def _agent(name: str, top: Path, *, used: bool) -> Check | None:
+def _agent(name: str, top: Path, refusal: Callable[[tuple[str, ...]], str], *, used: bool) -> Check | None:
     """The state of a client in a work tree; None if it is neither installed nor connected."""
     client, installed = clients.CLIENTS[name], bool(shutil.which("code" if name == "vscode" else name))
     there, title, todo = "installed" if installed else "not on the PATH", client.title, ""
@@ -95,17 +99,27 @@ def _agent(name: str, top: Path, *, used: bool) -> Check | None:
         todo = f"{title}: `filemem init --client {name}` connects it" if used else ""
         return Check(title, "installed, not connected", todo) if installed else None
     if not clients.USUAL.fullmatch(" ".join(words)):
-        return Check(title, f"{there}, another entry in {one.path}: {json.dumps(entry)}")
+        return Check(title, f"{there}, another entry in {one.path}, which is not run: {json.dumps(entry)}")
     trusted = _trusted(name, top)
     told = {True: ", trusted", False: ", not trusted yet", None: ""}[trusted]
     asked = f"{title}: {client.todo}" if installed and trusted is False else ""
-    return Check(title, f"{there}, connected by {one.path}{told}", _refusal(words[0]) or asked)
+    return Check(title, f"{there}, connected by {one.path}{told}", refusal(tuple(words)) or asked)
 
 
-def _refusal(program: str) -> str:
-    """Why a server with this program cannot be started, or ""."""
-    told = f"no command {program} on the PATH: install it, or start it otherwise by `filemem init --command`"
-    return "" if shutil.which(program) else told
+def _refusal(words: tuple[str, ...]) -> str:
+    """Why a server with this command fails, or "". It runs in an empty folder and leaves nothing behind."""
+    from filemem.repo.run import finish, start
+
+    program = shutil.which(words[0])
+    if not program or not Path(program).is_absolute():
+        return f"no command {words[0]} on the PATH: install it, or start it otherwise by `filemem init --command`"
+    with TemporaryDirectory(prefix="filemem-") as folder:
+        try:
+            environment = {**os.environ, **dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)}
+            finish(start([program, *words[1:]], Path(folder), environment), program)
+        except FilememError as error:
+            return f"`{' '.join(words)}` does not start: {error.message.rpartition('failed: ')[2]}"
+    return ""
 
 
 def _trusted(name: str, top: Path) -> bool | None:

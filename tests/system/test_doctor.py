@@ -1,4 +1,4 @@
-"""`filemem doctor` tells unwired from untrusted from fine, runs nothing and writes nothing."""
+"""`filemem doctor` tells unwired from untrusted from fine, starts nothing but our server, and writes nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_command_that_init_would_not_write_is_shown_and_not_run(repo: Path, ho
     for args in (["serve"], ["serve", "--profile", "native"]):
         write(repo / ".mcp.json", json.dumps({"mcpServers": {"filemem": {"command": command, "args": args}}}))
         _, found = examined(repo, home)
-        assert "another entry in .mcp.json: " in found["Claude Code"]
+        assert "another entry in .mcp.json, which is not run: " in found["Claude Code"]
         assert command in cli(repo, "doctor").out
     write(repo / ".mcp.json", "{broken")
     done, found = examined(repo, home)
