@@ -30,7 +30,7 @@ from filemem.cli.project import status as show_status
     flag_value="start,prompt-first",
     help="Add hooks: start, prompt-first, prompt, edits, capture, remind (default: the first two).",
 )
-@click.option("--undo", is_flag=True, help="Remove what init wrote for agents; with --client NAME for that one only.")
+@click.option("--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only.")
 @as_json
 @pass_project
 def init(project: Project, /, as_json: bool, dry_run: bool, own_branch: str | None, undo: bool, **wiring: Any) -> None:
@@ -64,7 +64,7 @@ def init(project: Project, /, as_json: bool, dry_run: bool, own_branch: str | No
         offered(wiring["profile"])  # one that is unknown is refused
     wanted = clients.Wiring.of(**wiring)
     if undo:
-        answer = setup.undo(project.folder, wanted, dry_run=dry_run)
+        answer = setup.undo(project.folder, project.store, wanted, dry_run=dry_run)
     else:
         branch = "" if own_branch is None else config.branch_name(own_branch)
         answer = setup.run(project.folder, project.store, wanted, dry_run=dry_run, branch=branch)

@@ -136,15 +136,18 @@ def begin(folder: Path) -> bool:
     return True
 
 
-def undo(folder: Path, wiring: clients.Wiring, *, dry_run: bool) -> dict[str, Any]:
-    """Remove what `run` wrote for one client or for all; the memory stays, and so does what others changed."""
+def undo(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool) -> dict[str, Any]:
+    """Remove what `run` wrote, for one client or for all; records stay, and so does what others changed."""
     with closing(own_branch.project(folder)) as code:
-        top, client, steps = code.work_tree, wiring.client, list[Step]()
+        top, settings, client = code.work_tree, config.load(code.work_tree), wiring.client
+        steps = []
         for path in clients.files(clients.chosen("all" if client == "auto" else client, top)):
             if (old := _read(top, path)) is not None:
                 new, note = clients.unwired(path, old, PLUGIN.read_text(), wiring.words)
                 steps += [_step(path, old, new, note)] if new != old or note else []
-        steps += _without_block(top) if client == "auto" else []
+        if client == "auto":
+            name = config.store_path(store) if store else settings.store
+            steps += [*_without_block(top), *_without_store(top, name, own_branch.branch_of(code, settings))]
         if not dry_run:
             _carry_out(code, steps)
     return _answer(top, "", steps, dry_run=dry_run) | {"undo": True, "clients": []}
@@ -202,6 +205,21 @@ def _store(work_tree: Path, store: str) -> list[Step]:
         Step(path, "create", content, note) if _read(work_tree, path) is None else Step(path, "keep", None, kept)
         for path, (content, note) in wanted.items()
     ]
+
+
+def _without_store(work_tree: Path, store: str, branch: str) -> list[Step]:
+    """Remove a folder without records and the setting that names it; report what is left."""
+    ours = {step.path: step.content for step in _store(work_tree / "nowhere", store)}
+    found = [one.relative_to(work_tree).as_posix() for one in (work_tree / store).rglob("*") if not one.is_dir()]
+    more = [path for path in found if path not in ours or _read(work_tree, path) != ours[path]]
+    if branch or store == own_branch.TOP or more:
+        what = f"the branch {branch}" if branch else counted(len(more), "file") + " that init did not write"
+        named = f"; {config.REPOSITORY_FILE} names it" if branch or store != config.Config().store else ""
+        return [Step(f"{store}/", "keep", None, f"holds {what}{named}")]
+    old = _read(work_tree, config.REPOSITORY_FILE) or ""
+    new = old.removeprefix(f'store = "{store}"{splice.line_end(old)}')
+    stated = [] if new == old else [_step(config.REPOSITORY_FILE, old, new or None)]
+    return [*(Step(path, "remove") for path in found), *stated]
 
 
 def _attached(code: Repo, name: str, branch: str, *, begin: bool, dry_run: bool) -> Step:
@@ -314,8 +332,7 @@ def shown(answer: Mapping[str, Any]) -> str:
         if answer["branch"]:
             said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
     if "undo" in answer:
-        kept = "the memory stays, with its settings, and so does what agents keep in their own files"
-        said.append(kept if changed else "nothing to undo")
+        said.append("what agents keep in their own files stays" if changed else "nothing to undo")
     if answer["clients"]:
         said += ["coding agents, and what each still asks of you:", *(f"  {line}" for line in answer["clients"])]
     return rows_of(*said, *rows(answer, "warning hint", 2))
