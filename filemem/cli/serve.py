@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,8 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
     for line in filter(None, (*told, settings.web().unneeded)):
         click.echo(f"filemem: {line}", err=True)
+    if profile.startswith("mama") and (line := _old_database(project)):
+        click.echo(f"filemem: {line}", err=True)
     if sys.stdin.isatty():
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
@@ -72,6 +74,19 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     offer = workspace.offered(project, offered(profile, prefix))
     beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
     server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
+
+
+def _old_database(project: Project) -> str:
+    """How to import an old database of MAMA that lies here; "" if there is none, or if this was said or done before."""
+    from filemem import config
+    from filemem.repo import Repo
+
+    if project.personal or (found := config.usual_source("mama", project.here)) is None:
+        return ""
+    with suppress(FilememError), closing(Repo.discover(project.here)) as repo:
+        if repo.first("mama"):
+            return f"{found} holds memories of MAMA; `filemem import mama --dry-run` shows what of them belongs here"
+    return ""
 
 
 def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any) -> None:

@@ -100,6 +100,7 @@ def ingest(
         if done.counts["private"]:
             store.files.hide("private")
         write_files(store.files, others)
+    store.repo.first(system)
     return done
 
 

@@ -212,6 +212,16 @@ class Repo:
 
     # saving
 
+    def first(self, name: str) -> bool:
+        """Whether what is to be said once here was not said yet; from now on it was."""
+        mark = self.shared / "told" / name
+        try:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch(exist_ok=False)
+        except OSError:  # it is there, or nothing can be written
+            return False
+        return True
+
     @property
     def unfinished(self) -> bool:
         """Whether the journal holds saves that are to be finished or looked after; cheap enough for every command."""

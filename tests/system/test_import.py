@@ -573,6 +573,18 @@ def test_rules_that_read_like_decisions_are_listed(repo: Path) -> None:
     assert "\x1b" not in cli(repo, "import", "rules", "--dry-run").out
 
 
+def test_a_server_of_mama_s_tools_names_the_old_database_once(repo: Path, tmp_path: Path) -> None:
+    serve = ("serve", "--profile", "mama")
+    assert process(repo, *serve).err == ""
+    found = {"MAMA_DB_PATH": str(mama(tmp_path))}
+    first, second = process(repo, *serve, **found).err, process(repo, *serve, **found).err
+    assert "filemem import mama" in first
+    assert "import" not in second
+    other = make_repo(tmp_path / "other")
+    ok(other, "import", "mama", found["MAMA_DB_PATH"], "--all-projects", "--yes")
+    assert "import" not in process(other, *serve, **found).err
+
+
 def test_the_page_of_imports_shows_commands_that_work(repo: Path, guarded_home: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/import.md").read_text()
     write(repo / "AGENTS.md", "Use pnpm, not npm.\n")
