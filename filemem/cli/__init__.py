@@ -30,7 +30,7 @@ _OPTIONS = {  # of a search: the field, and the form of its value, if it takes o
     "--mode": ("mode", "hybrid|keyword|vector"),
 }
 _MODULES = {
-    "records": "save update resolve forget restore undo adopt get",
+    "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why brief hook",
     "gate": "diff check",
     "care": "init sync status index completion",
@@ -64,6 +64,8 @@ Options:
 Save and change:
   save        Save a decision, checkpoint or observation, and commit it
   update      Record how a decision turned out, or correct a record
+  edit        Change a record in your editor
+  link        Link a decision to another one
   resolve     End a fork with a decision that replaces all live ones
   forget      Remove a record by a commit
   restore     Bring back a forgotten record

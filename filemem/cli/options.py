@@ -66,8 +66,8 @@ file = click.option(
 )
 
 
-def _drafted(text: str, field: str) -> str:
-    """Let the user write below a text in their editor; the draft is kept until the command has succeeded."""
+def drafted(text: bytes, field: str = "text") -> bytes:
+    """Let the user edit a text in their editor; the draft is kept until the command has succeeded."""
     from filemem.repo import Repo
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -79,16 +79,15 @@ def _drafted(text: str, field: str) -> str:
     handle, name = tempfile.mkstemp(".md", "draft-", repo.private)
     os.close(handle)
     draft = context.meta[_DRAFT] = Path(name)
-    draft.write_text(text, encoding="utf-8")
+    draft.write_bytes(text)
     sys.stderr.write(f"waiting for your editor; the text is in {draft}\n")
     click.edit(filename=str(draft), editor=editor)
-    now = draft.read_text(encoding="utf-8", errors="replace")
-    written = now.partition(f"\n{_CUT}")[0]
-    if now == text or not written.strip():
+    now: bytes = draft.read_bytes()
+    if now == text or not now.partition(b"\n" + _CUT.encode())[0].strip():
         draft.unlink()
         sys.stderr.write("nothing was saved: the text is empty or unchanged\n")
         raise click.exceptions.Exit(1)
-    return written
+    return now
 
 
 def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
@@ -104,7 +103,8 @@ def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
         heads = heading and not fields[heading]
         told = f"Write the {heading} in the first line, the {name} below it." if heads else f"Write the {name}."
         template = f"{topic}\n\n{_CUT}\nEverything below this line is ignored. {told} An empty text saves nothing.\n"
-        whole = _drafted(template, heading if heads else name)
+        draft = drafted(template.encode(), heading if heads else name)
+        whole = draft.decode(errors="replace").partition(f"\n{_CUT}")[0]
     body = whole.strip()
     if fields.get("topic", "") is None and (found := re.match(r"(?i)topic:[ \t]*(.*)", body)):
         fields["topic"], body = found[1], body[found.end() :].strip()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, agent, as_of, file, filled, many, text, tool, words
+from filemem.cli.options import Fields, agent, as_of, drafted, file, filled, many, text, tool, words
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -141,6 +141,36 @@ def update(**fields: Any) -> Fields:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
     return fields
+
+
+@tool(click.argument("id"))
+def edit(id: str) -> Fields:  # noqa: A002  the tools' word
+    """Change the file of a record in your editor, the one that git commit opens, and commit it.
+
+    \b
+    Example:
+      filemem edit k3f9w2ma
+    """
+    with click.get_current_context().obj.memory() as memory:
+        before = (memory.work_tree / memory.get(id)[0].path).read_bytes()
+    return {"id": id, "data": drafted(before), "before": before}
+
+
+@tool(
+    click.argument("id"),
+    click.argument("other"),
+    click.option("--as", "kind", type=click.Choice(["builds_on", "debates", "synthesizes"]), default="builds_on"),
+    agent,
+    verb="update",
+)
+def link(kind: str, other: str, **fields: Any) -> Fields:
+    """Link a decision to another one. (What a decision supersedes is stated when it is saved.)
+
+    \b
+    Example:
+      filemem link k3f9w2ma 8m2c0q4t --as builds_on
+    """
+    return {kind: [other], **fields}
 
 
 @tool()

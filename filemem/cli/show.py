@@ -107,7 +107,7 @@ def save(answer: Answer) -> str:
     return rows_of(*where, undo, *rows(answer, f"would_supersede {_NOTES} similar", 2))
 
 
-update, restore, undo, index, sync, resolve = *(message,) * 5, save
+update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save
 
 
 def forget(answer: Answer) -> str:

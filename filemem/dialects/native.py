@@ -203,7 +203,7 @@ def _writes(verb: str) -> Callable[[Memory, Arguments], Answer]:
     return call
 
 
-update, delete, restore, undo = map(_writes, ("update", "delete", "restore", "undo"))
+update, delete, restore, edit, undo = map(_writes, ("update", "delete", "restore", "edit", "undo"))
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:

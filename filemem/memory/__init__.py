@@ -288,6 +288,10 @@ class Memory:
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
         return self.keeper.write(lambda store: verbs.update.update(store, id, given))
 
+    def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
+        """Replace a record's file with an edited version. Errors as for `update.edit`."""
+        return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
+
     def undo(self) -> Saved:
         """Take back the last save by a new commit. Errors as for `forget.undo`."""
         return self.keeper.write(verbs.forget.undo)

@@ -2,50 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from filemem.errors import BadInput, FilememError, NotFound, suggest
+from filemem.errors import BadInput, Conflict, FilememError, NotFound, suggest
+from filemem.files import is_private
+from filemem.index import Node
 from filemem.memory import fields
 from filemem.memory.catch_up import show
-from filemem.memory.save import Saved, answer, message_of, refuse_secrets, write
+from filemem.memory.save import Saved, answer, ids_of, message_of, refuse_secrets, write
 from filemem.memory.store import Store
 from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
 
 _TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "affects", "metadata", "agent", "allow_secret")
+_LINKS = {"builds_on", "debates", "synthesizes"}  # what a decision supersedes is said when it is saved
 
 
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
-    """Append an outcome, or change status, heading, text, tags, affects or metadata of one record.
+    """Append an outcome, or change status, heading, text, tags, affects or metadata of one record, or link it.
 
     Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
     that are not committed, or cannot be amended as it is, or the repository is busy.
     """
     known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
     for name, value in given.items():  # before the record is looked for, as a schema does: one order on every surface
-        if name not in _TAKEN and (value is not None or name not in fields.NAMES):
+        if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
             raise BadInput(f"update has no field {name!r}", suggest(name, _TAKEN), field=name)
     checked: dict[str, Any] = {name: known[name](name, value) for name, value in given.items() if value is not None}
     if "affects" in checked:
         checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
     agent = checked.pop("agent", "") or store.config.agent
     node = store.find(reference)
+    for name in _LINKS & checked.keys():
+        stated = getattr(store.read(node.path).record, name, ())
+        checked[name] = tuple(dict.fromkeys((*stated, *ids_of(store, name, checked[name]))))
     changes, told = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
+    done = _put(store, node, agent, told, lambda before: _amended(store, before, node.path, **changes))
+    unsaid = checked.get("outcome") == "failed" and not checked.get("reason")
+    return done._replace(warning="say why, too: the reason is what others learn from") if unsaid else done
+
+
+def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
+    """Replace a record's file, which held `before`, by an edited version, and commit it.
+
+    Raises NotFound; BadInput: it is not readable as this record, or has a secret; Conflict as for `update`.
+    """
+    node = store.find(reference)
+    record, problems = parse(data, node.path)
+    if wrong := next((one for one in problems if one.level == "error"), None):
+        raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="data")
+    if record is None or (record.id, record.type) != (node.id, node.type):
+        raise BadInput(f"{store.shown(node.path)} has another id or type", "nothing was saved: keep these two", "data")
+    if record.visibility == "private" and not is_private(node.path):
+        raise BadInput("a committed record cannot become private", "save it again as private; forget this one", "data")
+    refuse_secrets({"text": data.decode(), "allow_secret": record is not None and record.secrets_allowed})
+
+    def edited(now: bytes) -> bytes:
+        if now != before:
+            raise Conflict(f"{store.shown(node.path)} was changed while you edited it", "edit it again")
+        return data
+
+    return _put(store, node, store.config.agent, "edited", edited)
+
+
+def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[bytes], bytes]) -> Saved:
+    """Write and commit the new bytes of a record's file; `told`: the change in a few words."""
     with store.repo.saving():
         before, old = _as_it_is(store, node.path)
-        data = _amended(store, before, node.path, **changes)
+        data = changed(before)
         if data == before and not store.edited(node.path):
             return answer(store, old, Made(), f"{old.id} already says that ({told}); nothing was written")
         message = message_of(old, told, agent)
         made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))
         degraded = show(store, node.path, data, made)
-    unsaid = checked.get("outcome") == "failed" and not checked.get("reason")
-    warning = "say why, too: the reason is what others learn from" if unsaid else ""
-    return answer(store, old, made, f"Updated {old.id}: {told}", degraded, warning=warning)
+    return answer(store, old, made, f"Updated {old.id}: {told}", degraded)
 
 
 def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
@@ -99,13 +133,13 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
     """The arguments of `amend`, and the change in a few words. Raises BadInput: no change, or not for this type."""
     result, reason = given.get("outcome"), given.get("reason", "")
-    only = ("outcome", "reason", "status", "affects")
+    only = ("outcome", "reason", "status", "affects", *_LINKS)
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
         raise BadInput(f"{fields.article(kind)} has no {wrong}; only decisions do", field=wrong)
     if reason and result is None:
         raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
     changes: dict[str, Any] = {name: given[name] for name in ("title", "text") if name in given}
-    keys = {name: given[name] for name in ("status", "metadata", "tags") if name in given}
+    keys = {name: given[name] for name in ("status", "metadata", "tags", *_LINKS) if name in given}
     if kind != OBSERVATION:
         keys.pop("metadata", None)
     told = [str(value) if name == "status" else name for name, value in keys.items()]

@@ -85,6 +85,21 @@ def test_what_is_refused_stays_in_the_draft(repo: Path, tmp_path: Path) -> None:
     assert draft.read_text() == "Use NATS"
 
 
+def test_edit_commits_the_record_alone(repo: Path, tmp_path: Path) -> None:
+    saved = ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")
+    write(repo / "other.txt", "mine")
+    git(repo, "add", "other.txt")
+    assert terminal(repo, "sed -i s/Shared/Fast/", "edit", saved["id"]).code == 0
+    assert record(repo, saved)["text"] == "Fast"
+    assert git(repo, "show", "--format=", "--name-only").split() == [saved["path"]]
+    head = git(repo, "rev-parse", "HEAD")
+    assert terminal(repo, "true", "edit", saved["id"]).code == 1
+    assert "nothing was saved" in terminal(repo, "sed -i s/^topic:/---/", "edit", saved["id"]).out
+    meanwhile = editor(tmp_path, f'echo more >>"$1"; echo >>{repo / saved["path"]}')
+    assert "was changed while you edited it" in terminal(repo, meanwhile, "edit", saved["id"]).out
+    assert git(repo, "rev-parse", "HEAD") == head
+
+
 def test_undo_takes_back_saves_one_by_one(repo: Path) -> None:
     first = ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")
     second = ok(repo, *DECISION, "--decision", "Use NATS", "--reasoning", "Small")
@@ -111,6 +126,16 @@ def test_undo_leaves_what_was_changed_since_and_what_others_saved(repo: Path) ->
     assert cli(repo, "undo").code == 5
     git(repo, "config", "user.name", "Somebody else")
     assert cli(repo, "undo").code == 4
+
+
+def test_link_adds_an_edge_in_place(repo: Path) -> None:
+    one = ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")
+    two = ok(repo, "save", "decision", "--topic", "queues", "--decision", "Use its lists", "--reasoning", "There")
+    for _ in range(2):
+        ok(repo, "link", two["id"], one["id"], "--as", "builds_on")
+    assert record(repo, two)["related"][0]["title"] == "Use Redis"
+    assert git(repo, "rev-list", "--count", "HEAD") == "4"
+    assert cli(repo, "link", two["id"], one["id"], "--as", "supersedes").code == 2
 
 
 @pytest.mark.parametrize(("name", "same"), [("show", "get"), ("log", "history"), ("list", "topics")])
