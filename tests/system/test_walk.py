@@ -14,11 +14,11 @@ import pytest
 from tools.walk import Walk, journeys
 
 LIMITS = {
-    "save": 42,
-    "save that replaces": 42,
+    "save": 41,
+    "save that replaces": 41,
     "search": 30,
     "history": 23,
-    "get": 31,
+    "get": 25,
     "update": 37,
     "why": 35,
     "check": 28,
