@@ -1,0 +1,1 @@
+"""The memories of an organisation's repositories in one database: a worker brings them in, a service answers."""
