@@ -37,6 +37,7 @@ class Config(NamedTuple):
     agent: str = ""  # name recorded for saves that do not say who makes them
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
     token: str = ""  # what every request over HTTP must carry; required off loopback
+    org_dsn: str = ""  # how the database of an organisation's index is reached
     hooks: Mapping[str, Any] = MappingProxyType({})  # events and budget that the user adds to what agents' files call
     allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
 
@@ -180,6 +181,7 @@ _USER: _Readers = {
     "agent": _text,
     "cache": lambda value: Path(_text(value)).expanduser(),
     "token": _text,
+    "org_dsn": _text,
 }
 
 
