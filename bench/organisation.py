@@ -60,16 +60,15 @@ def measure(stores: Stores, size: int, members: int) -> Iterator[Line]:
         began = _cpu(engine)
         work(engine, whole.surroundings.folder / "clones", os.environ)
         spent = _cpu(engine) - began
-        local = float(whole.surroundings.cpu(sys.executable, TASK, "reindex", str(whole.folder)))
-        yield Line("org-in", size, local / spent, f"{size / spent:,.0f} per s", f"{size / local:,.0f} per s")
+        alone = float(whole.surroundings.cpu(sys.executable, TASK, "reindex", str(whole.folder)))
+        yield Line("org-in", size, alone / spent, f"{size / spent:,.0f} per s", f"{size / alone:,.0f} per s")
         with engine.transaction() as con:
             con.execute("insert into access select 'ada', id from repo")
-        with engine.transaction() as con:
-            con.execute("analyze")
         with Memory.open(whole.folder) as memory, engine.reading("ada") as reader:
             source = Organisation(reader, engine.model)
             ask = lambda text: [hit.id for hit in search(source, text, Filter(), limit=10, detail=False)]  # noqa: E731
-            theirs, one = _answers(lambda text: [hit.id for hit in memory.search(text, detail=False)], texts, time.process_time)
+            local = lambda text: [hit.id for hit in memory.search(text, detail=False)]  # noqa: E731
+            theirs, one = _answers(local, texts, time.process_time)
             ours, many = _answers(ask, texts, lambda: time.process_time() + _backend(reader))
         overlap = statistics.mean(len({*a} & {*b}) / len(b) for a, b in zip(ours, theirs, strict=True) if b)
         first = statistics.mean(a[:1] == b[:1] for a, b in zip(ours, theirs, strict=True))
@@ -104,7 +103,7 @@ def _cpu(engine: Postgres) -> float:
 
 def _pushes(engine: Postgres, clone: Path, folder: Path, size: int) -> Iterator[Line]:
     """Push a few records at a time to a bare repository, and take them in until another principal finds them."""
-    bare, name = folder / "hub.git", str(folder / "hub.git")
+    name = str(folder / "hub.git")
     git = lambda *words: subprocess.run(["git", "-C", str(clone), *words], check=True, capture_output=True)  # noqa: E731
     git("clone", "--quiet", "--bare", ".", name)
     git("config", "user.name", "Ada")

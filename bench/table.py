@@ -99,7 +99,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             "top 10 of 20 stores asked as one", "one store of all, the share in common", "", 0.95, 0.98, True
         ),
         "workspace-cpu": Target("search of 20 stores, processor time", "one store of all", "x", 3, 1.5),
-        "org": Target("top 10 of an organisation's index", "one store of all, the share in common", "", 0.9, 0.95, True),
+        "org": Target("top 10 of an organisation's index", "one store, the share in common", "", 0.9, 0.95, True),
         "org-cpu": Target("search of an organisation's index, processor time", "one store of all", "x", 8, 3),
         "org-in": Target("records brought in, processor time", "a local reindex", "x", 0.5, 0.9, True),
         "org-push": Target("push of five -> found by another", "git push of the same", "x", 1, 0.3),
