@@ -56,7 +56,8 @@ class Address:
         """The Host headers that we accept when listening on `port`."""
         local = () if self.alone else ("127.0.0.1", "localhost", "[::1]")
         names = {*local, _bracketed(self.host), *map(str.lower, self.names)}
-        return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 or self.guard else frozenset())
+        bare = frozenset(names) if port == 80 or self.guard else frozenset()
+        return frozenset(f"{name}:{port}" for name in names) | bare
 
 
 def serve(
