@@ -1,1 +1,1 @@
-"""The index of an organisation: many repositories' records in one PostgreSQL, and the service that answers from it."""
+"""The memories of an organisation's repositories in one database: a worker brings them in, a service answers."""
