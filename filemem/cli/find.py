@@ -10,6 +10,7 @@ import click
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, org, pass_project, tool, words
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
+from filemem.errors import BadInput
 
 _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50).")
 
@@ -61,6 +62,8 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
         project.asks = partial(join, also=[project.here / one for one in also], registered=registered)
         options["scope"] = "workspace"
     how = {name: options.pop(name) for name in ("explain", "oneline")}
+    if how["explain"] and project.service:
+        raise BadInput("an organisation's service keeps to itself how a score came about", field="explain")
     found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 
 

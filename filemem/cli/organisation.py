@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from filemem.dialects.tool import Advertised, Tool
     from filemem.memory import Memory
 
-_SCOPE = {"search": ["project", "org", "personal"], "get": ["project", "org"]}  # tools, and what they take as scope
+_TOLD = "org: what other teams recorded"
 
 
 def service(project: Project) -> Service:
@@ -42,8 +42,9 @@ def _scoped(tool: Tool, asked: Service) -> Tool:
     if tool.call not in (native.search, native.get):
         return tool
     verb, properties = tool.call.__name__, tool.input_schema["properties"]
-    known = properties.get("scope", {}).get("enum", ())
-    scope = {"enum": list(dict.fromkeys((*_SCOPE[verb], *known))), "description": "org: what other teams recorded"}
+    first, *others = properties["scope"]["enum"]
+    told = f"{_TOLD}; {properties['scope']['description']}" if "workspace" in others else _TOLD
+    scope = {"enum": [first, "org", *others], "description": told}
 
     def call(memory: Memory, arguments: Mapping[str, Any]) -> Any:
         if arguments.get("scope") != "org":

@@ -59,8 +59,8 @@ class Service(NamedTuple):
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:
             connection.request("POST", path, body, headers)
-            found = connection.getresponse()
-            data = found.read(MOST + 1)
+            with connection.getresponse() as found:
+                data = found.read(MOST + 1)
         except (OSError, HTTPException, UnicodeError) as error:
             told = f"the service {self.url} does not answer: {error or type(error).__name__}"
             raise Locked(told, "your own memory answers as before: ask without it") from None
