@@ -39,7 +39,7 @@ class Config(NamedTuple):
     token: str = ""  # what every request over HTTP must carry; required off loopback
     org_url: str = ""  # the service of an organisation that the user asks, and `org_token`, which says who asks there
     org_token: str = ""
-    org_dsn: str = ""  # the database of an organisation, for who runs its index
+    org_dsn: str = ""  # how the database of an organisation's index is reached
     hooks: Mapping[str, Any] = MappingProxyType({})  # events and budget that the user adds to what agents' files call
     allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
 

@@ -68,6 +68,14 @@ class Shown(NamedTuple):
     also_in: tuple[str, ...] = ()  # names of other repositories that have the same file, of those that may be seen
 
 
+class Kept(NamedTuple):
+    """What a worker needs to know of a record that is there."""
+
+    blob: str
+    id: str
+    who: Provenance
+
+
 class Reader(Protocol):
     """What one principal may see, in one state."""
 
@@ -104,8 +112,8 @@ class Shelf(Protocol):
 
     repository: Repository
 
-    def blobs(self) -> dict[str, tuple[str, str]]:
-        """Return what is there: path -> blob id and record id."""
+    def kept(self) -> dict[str, Kept]:
+        """Return what is there, by path."""
 
     def put(self, changes: Mapping[str, Doc | None], who: Mapping[str, Provenance], /) -> None:
         """Put documents in place of those of their paths, None for a removed one, and work out what holds.

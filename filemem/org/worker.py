@@ -1,0 +1,131 @@
+"""Bring repositories into the engine, each in one transaction: what it holds is what the commit at its head holds.
+
+Rule: a state is compared with a state, by blob ids; how one became the other is nobody's business. So a force push, a
+rename, a forgotten record and its return are nothing special. A repository that fails is noted, and stops nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem import config
+from filemem.errors import BrokenStore, FilememError
+from filemem.files import MAX_SIZE, is_listed, is_private
+from filemem.index import Doc, document
+from filemem.memory.store import FORGOTTEN, mark_of
+from filemem.org.engine import Engine, Shelf
+from filemem.query import Provenance
+from filemem.record import Record, parse
+from filemem.repo import Repo
+from filemem.repo.mirror import contents, opened
+from filemem.repo.run import LONG
+
+MOST_RECORDS = 50_000  # of one repository: more is refused, so that no one fills the database
+TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
+_CHUNK = 500  # records that are read and written at a time
+_NAME = 200  # characters of a name that are kept
+
+
+class Pass(NamedTuple):
+    """What one look at all repositories came to."""
+
+    changed: int = 0  # records that were put in or taken out
+    failed: int = 0  # repositories
+    busy: int = 0  # repositories that another worker had
+
+
+def work(engine: Engine, cache: Path, environment: Mapping[str, str]) -> Pass:
+    """Look at every repository once; `cache` is the folder of clones."""
+    changed = failed = busy = 0
+    for one in engine.repositories():
+        try:
+            found = take(engine, one.number, cache, environment)
+            changed, busy = changed + (found or 0), busy + (found is None)
+        except TROUBLE as error:
+            failed += 1
+            engine.fail(one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}")
+    engine.recount()
+    return Pass(changed, failed, busy)
+
+
+def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str]) -> int | None:
+    """Bring one repository in step; return how many records changed, None if another worker has it, or it is gone."""
+    with engine.taking(number) as shelf:
+        if shelf is None:
+            return None
+        known = shelf.repository
+        with closing(opened(known.source, cache, environment)) as repo:
+            head, store = _standing(repo)
+            same = (head, store) == (known.head, known.store)
+            changed = 0 if same else _changed(shelf, repo, head, store)
+            shelf.done(head, store)
+        return changed
+
+
+def _standing(repo: Repo) -> tuple[str, str]:
+    """The commit whose records count, "" for none, and their folder: as the settings at HEAD say."""
+    head = repo.resolve("HEAD") or ""
+    item = repo.item(config.REPOSITORY_FILE, head) if head else None
+    stated = config.stated((repo.blob(item.oid, MAX_SIZE) or b"") if item else b"")
+    if stated.branch:
+        return repo.resolve(f"refs/heads/{stated.branch}") or "", "."
+    return head, stated.store or config.Config().store
+
+
+def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
+    """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
+    prefix = "" if store == "." else f"{store}/"
+    files = {path.removeprefix(prefix): blob for path, blob in (repo.listing(head, store) if head else {}).items()}
+    marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
+    wanted = {path: blob for path, blob in files.items() if is_listed(path) and not is_private(path)}
+    if len(wanted) > MOST_RECORDS:
+        raise BrokenStore(f"it holds {len(wanted):,} records, and at most {MOST_RECORDS:,} of one repository are kept")
+    there = shelf.kept()
+    gone = [path for path, one in there.items() if path not in wanted or mark_of(one.id) in marks]
+    differing = [path for path, blob in wanted.items() if path not in there or there[path].blob != blob]
+    shelf.put(dict.fromkeys(gone), {})
+    born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
+    by_id = {one.id: one.who for one in there.values()}
+    changed, rest = len(gone), iter(differing)
+    while chunk := list(islice(rest, _CHUNK)):
+        data = dict(contents(repo, shelf.repository.source, (wanted[path] for path in chunk), MAX_SIZE))
+        docs, who = dict[str, Doc | None](), dict[str, Provenance]()
+        for path in chunk:
+            text = data.get(wanted[path])
+            record = parse(text, path).record if text is not None else None
+            docs[path] = document(record, wanted[path]) if record and _open(record, marks) else None
+            first = there[path].who if path in there else by_id.get(record.id) if record else None
+            who[path] = first or born.get(path, Provenance())
+        shelf.put({path: doc for path, doc in docs.items() if doc or path in there}, who)
+        changed += sum(doc is not None for doc in docs.values())
+    return changed
+
+
+def _open(record: Record, marks: Iterable[str]) -> bool:
+    """Whether all who have the repository may see a record."""
+    return record.visibility != "private" and mark_of(record.id) not in marks
+
+
+def _births(repo: Repo, head: str, old: str, prefix: str, wanted: set[str]) -> dict[str, Provenance]:
+    """Who first wrote some files: by the commits since the last look, else by all."""
+    found: dict[str, Provenance] = {}
+    for without in ((f"^{old}",), ()) if old else ((),):
+        if not wanted - found.keys():
+            break
+        for path, who in _added(repo, head, prefix, without):
+            found.setdefault(path, who)
+    return found
+
+
+def _added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterator[tuple[str, Provenance]]:
+    how = ("--reverse", "--diff-filter=A", "--no-renames", "--name-only", "-z", "--ignore-missing", "--encoding=UTF-8")
+    form = "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
+    out = repo.git.run("log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG)
+    for part in out.decode("utf-8", "surrogateescape").split("\x01")[1:]:
+        commit, author, at, agent, *paths = part.split("\0")
+        who = Provenance(author=author[:_NAME], agent=agent[:_NAME], commit=commit, date=int(at) * 1000)
+        yield from ((path.lstrip("\n").removeprefix(prefix), who) for path in paths)
