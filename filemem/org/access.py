@@ -1,4 +1,4 @@
-"""Who may ask, and which repositories each may see: two tables of the database, and nothing besides.
+"""Who may ask, and which repositories each may see: two tables of the database, in a transaction of the caller's.
 
 Rule: nobody sees anything that `org access` does not give. A token is random, is shown once, and only its hash is kept.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
+from filemem.org.engine import EVERYBODY
 
-EVERYBODY = "*"  # the principal that everybody with a token is besides
 _MOST = 16 * 1024 * 1024  # bytes of a file of access
 _NAME = 200  # characters
 
@@ -91,10 +91,9 @@ def give(database: Any, access: Mapping[str, Iterable[str]]) -> tuple[int, list[
     Repositories go by the name that `filemem org status` shows. What is not there gives nobody anything.
     """
     wanted = [(name, one) for name, names in access.items() for one in names]
-    with database.transaction():
-        known = dict(database.execute("select name, id from repo").fetchall())
-        database.execute("delete from access")
-        rows = [(name, known[one]) for name, one in wanted if one in known]
-        with database.cursor() as cursor:
-            cursor.executemany("insert into access(principal, repo) values (%s, %s)", rows)
+    known = dict(database.execute("select name, id from repo").fetchall())
+    rows = [(name, known[one]) for name, one in wanted if one in known]
+    database.execute("delete from access")
+    with database.cursor() as cursor:
+        cursor.executemany("insert into access(principal, repo) values (%s, %s)", rows)
     return len(rows), sorted({one for _, one in wanted if one not in known})

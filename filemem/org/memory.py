@@ -16,6 +16,7 @@ from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.index import Row
 from filemem.memory import search
 from filemem.memory.workspace import QUOTED
+from filemem.org import access
 from filemem.org.engine import Reader
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation, bare
@@ -27,7 +28,7 @@ MOST = 100  # records that one name may bring
 
 
 class Everything:
-    """Answers searches, and shows records and topics. `personal` and the like are not there."""
+    """Answers searches, and shows records and topics; of a `Memory` no more is there."""
 
     personal = workspace = None
     lacked = ""
@@ -39,7 +40,7 @@ class Everything:
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, detail: bool = True, **how: Any) -> Results:
         """Find records, by words. Arguments as for `Memory.search`."""
         mode = how.pop("mode", "hybrid")
-        with self.reading() as reader:
+        with self._reading() as reader:
             source = Organisation(reader, self._engine.model)
             given = search.filter_of(how, source.store.clock())
             found = search.search(source, query, given, limit=limit, offset=offset, mode=mode, detail=detail)
@@ -48,39 +49,49 @@ class Everything:
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """The records with these ids, short ids, titles or file names, in every repository. Raises NotFound."""
-        with self.reading() as reader:
-            found = [(one, reader.named([*dict.fromkeys(readings(one))])) for one in ids]
-            if lacking := [one for one, rows in found if not rows]:
-                raise NotFound(f"no record {lacking[0]!r} in what you may see", "search lists what there is")
-            return self._hits(reader, [row for _, rows in found for row in rows])
+        with self._reading() as reader:
+            found = {one: reader.named([*dict.fromkeys(readings(one))]) for one in ids}
+            if lacking := [one for one, rows in found.items() if not rows]:
+                raise NotFound(f"no record {lacking[0][:200]!r} in what you may see", "search lists what there is")
+            return self._hits(reader, [row for rows in found.values() for row in rows])
 
     def topic(self, name: str) -> tuple[Hit, ...]:
         """The decisions on a topic, those of a repository together, oldest first. Raises NotFound."""
-        with self.reading() as reader:
+        with self._reading() as reader:
             key = topic_key(name)
             rows = reader.rows("key", [f"{one.number} {key}" for one in reader.repositories()]) if key else []
             if not rows:
-                raise NotFound(f"no topic {name!r} in what you may see", "search finds decisions by meaning")
+                raise NotFound(f"no topic {name[:200]!r} in what you may see", "search finds decisions by meaning")
             return self._hits(reader, sorted(rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records, by id."""
-        with self.reading() as reader:
-            return {bare(row.node.id): Name(row.node.title, bare(row.node.path)) for row in reader.rows_of(ids)}
+        with self._reading() as reader:
+            return {bare(row.node.id): Name(row.node.title, bare(row.node.path)) for row in reader.named(ids)}
 
     def edited(self, _: Hit) -> bool:
-        """Whether a file has changes that are not committed: what is here was."""
+        """Whether a file has changes that are not committed: the index has only what is committed."""
         return False
+
+    def whose(self, token: str) -> str:
+        """Whose a token is; "" for nobody's. Raises Locked."""
+        with self._usable(), self._engine.transaction() as database:
+            return access.principal(database, token)
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(f"{name} asks one repository", "the service of an organisation searches and shows records")
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        """Open what whoever asks may see. Raises Locked: the database cannot be used; why is told on standard error."""
+    def _reading(self) -> Iterator[Reader]:
+        """Open what whoever asks may see. Raises Locked."""
+        with self._usable(), self._engine.reading(ASKING.get()) as reader:
+            yield reader
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Tell why the database cannot be used to who runs the service, not to who asks: Locked is raised instead."""
         try:
-            with self._engine.reading(ASKING.get()) as reader:
-                yield reader
+            yield
         except BrokenStore as error:
             sys.stderr.write(f"filemem: {error.told}\n")
             raise Locked("the database of the service cannot be used now", "ask again later") from None
