@@ -17,6 +17,7 @@ from typing import Any, cast
 from filemem import VERSION
 from filemem.dialects import native, present
 from filemem.dialects.tool import Advertised, Answer, Arguments, Dialect, envelope, tools
+from filemem.dialects.tool import arguments as schema
 from filemem.errors import FilememError
 from filemem.memory import Memory
 from filemem.org.memory import ASKING, Everything
@@ -35,7 +36,7 @@ def history(memory: Any, arguments: Arguments) -> Answer:
     return {"success": True, "count": len(results), "results": results}
 
 
-_TOOLS = tools(
+_TABLE = tools(
     """
 search reads cut: Find what teams recorded, in all repositories that you may see, by meaning and words.
     query!: said # two or three wordings at once; any word may match
@@ -57,6 +58,7 @@ history reads cut: How each repository decided a topic, oldest first.
     *(native.search, native.get, history),
     ids={"type": "array", "items": {"type": "string"}, "maxItems": 100},
 )
+_TOOLS = tuple(tool._replace(output_schema=schema("success!: flag", closed=False)) for tool in _TABLE)
 _DIALECT = Dialect(
     name="org",
     tools=_TOOLS,
@@ -118,12 +120,10 @@ async def _refuse(send: Any, status: int, message: str, *headers: tuple[bytes, b
     await send({"type": "http.response.body", "body": json.dumps({"error": message}).encode()})
 
 
-def serve(
-    engine: Postgres, host: str, port: int, *, names: Sequence[str], rate: int, on_crash: Any, on_start: Any
-) -> None:
+def serve(engine: Postgres, host: str, port: int, *, names: Sequence[str], rate: int, on_crash: Any) -> None:
     """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token."""
     memory = Everything(engine)
     guard = partial(Guard, who=memory.whose, rate=Rate(rate))
     address = http.Address(host, port, remote=True, names=tuple(names), guard=guard)
     offer, opened = Advertised(_DIALECT, _TOOLS), cast("Memory", memory)
-    http.serve(offer, lambda: opened, VERSION, address, on_crash, Site(rows=ROUTES), on_start)
+    http.serve(offer, lambda: opened, VERSION, address, on_crash, Site(rows=ROUTES))
