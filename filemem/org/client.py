@@ -1,7 +1,7 @@
 """Asks the service of an organisation: one request over HTTP, with a time limit.
 
-Rule: the user's own settings name the service, nobody else, and its token goes to that address alone: a redirection is
-not followed. The standard library is enough, and is imported when something is asked.
+Rule: the user's own settings name the service, nobody else, and the token goes to that address alone: a redirection is
+not followed. The standard library is enough.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 
 SECONDS = 10.0  # without a byte from the service
 MOST = 8 * 1024 * 1024  # bytes of an answer
-_KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 503: Locked}
+_KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 500: BrokenStore, 503: Locked}
 
 
 class Service(NamedTuple):
@@ -25,32 +25,28 @@ class Service(NamedTuple):
     token: str
 
     def ask(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of one of its tools. Raises what the service raised; Locked: it does not answer now; BrokenStore.
+        """Return the answer of one of its tools. Raises what the service raised, or BadInput, Locked, BrokenStore.
 
         Every failure names the service.
         """
         status, wait, body = self._sent(f"/org/{verb}", json.dumps(arguments).encode())
         try:
-            answer = json.loads(body)
-            told = answer if status == 200 else answer["error"]
-        except (ValueError, RecursionError, LookupError, TypeError):
-            told = None
+            answer: Any = json.loads(body)
+        except (ValueError, RecursionError):
+            answer = None
         if status in (401, 403):
             told = f"the service {self.url} does not take your token"
             raise BadInput(told, "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN", field="scope")
-        if status == 200 and isinstance(told, dict):
-            return told
-        if status in _KINDS and isinstance(told, str):
-            hint = answer.get("hint", "") or (f"ask again in {wait} s" if wait else "")
-            error = _KINDS[status](f"the service {self.url}: {told}", str(hint))
-            if isinstance(error, BadInput):
-                error.field = str(answer.get("field", ""))
-            raise error
+        if isinstance(answer, dict) and status == 200:
+            return answer
+        if isinstance(answer, dict) and status in _KINDS:
+            hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
+            raise _KINDS[status](f"the service {self.url}: {answer.get('error')}", str(hint))
         told = f"{self.url} answered with status {status}, not as `filemem org serve` does"
-        raise BrokenStore(told, "see that FILEMEM_ORG_URL names it, without a path")
+        raise BrokenStore(told, "see that FILEMEM_ORG_URL names it")
 
     def _sent(self, path: str, body: bytes) -> tuple[int, str, bytes]:
-        """Status, Retry-After and body of the answer to a POST."""
+        """Status, Retry-After and body of the answer to a POST. Raises Locked: there is none."""
         from http.client import HTTPConnection, HTTPException, HTTPSConnection  # noqa: PLC0415 - 15 ms, with ssl
 
         address = urlsplit(self.url)
@@ -60,12 +56,9 @@ class Service(NamedTuple):
         try:
             connection.request("POST", path, body, headers)
             with connection.getresponse() as found:
-                data = found.read(MOST + 1)
+                return found.status, found.getheader("Retry-After") or "", found.read(MOST)
         except (OSError, HTTPException, UnicodeError) as error:
             told = f"the service {self.url} does not answer: {error or type(error).__name__}"
             raise Locked(told, "your own memory answers as before: ask without it") from None
         finally:
             connection.close()
-        if len(data) > MOST:
-            raise BrokenStore(f"the service {self.url} answered with more than {MOST:,} bytes", "ask for fewer records")
-        return found.status, found.getheader("Retry-After") or "", data

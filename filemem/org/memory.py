@@ -6,17 +6,14 @@ counts and the parts of scores stay here.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from contextvars import ContextVar
 from typing import Any
 
-from filemem.errors import BadInput, BrokenStore, Locked, NotFound
+from filemem.errors import BadInput, NotFound
 from filemem.index import Row
 from filemem.memory import search
 from filemem.memory.workspace import QUOTED
-from filemem.org import access
 from filemem.org.engine import Reader
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation, bare
@@ -34,13 +31,12 @@ class Everything:
     lacked = ""
 
     def __init__(self, engine: Postgres) -> None:
-        self._engine = engine
-        self.close = engine.close
+        self._engine, self.close = engine, engine.close
 
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, detail: bool = True, **how: Any) -> Results:
         """Find records, by words. Arguments as for `Memory.search`."""
         mode = how.pop("mode", "hybrid")
-        with self._reading() as reader:
+        with self._engine.reading(ASKING.get()) as reader:
             source = Organisation(reader, self._engine.model)
             given = search.filter_of(how, source.store.clock())
             found = search.search(source, query, given, limit=limit, offset=offset, mode=mode, detail=detail)
@@ -49,57 +45,34 @@ class Everything:
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """The records with these ids, short ids, titles or file names, in every repository. Raises NotFound."""
-        with self._reading() as reader:
+        with self._engine.reading(ASKING.get()) as reader:
             found = {one: reader.named([*dict.fromkeys(readings(one))]) for one in ids}
             if lacking := [one for one, rows in found.items() if not rows]:
                 raise NotFound(f"no record {lacking[0][:200]!r} in what you may see", "search lists what there is")
-            return self._hits(reader, [row for rows in found.values() for row in rows])
+            return self._hits(reader, (row for rows in found.values() for row in rows))
 
     def topic(self, name: str) -> tuple[Hit, ...]:
-        """The decisions on a topic, those of a repository together, oldest first. Raises NotFound."""
-        with self._reading() as reader:
-            key = topic_key(name)
-            rows = reader.rows("key", [f"{one.number} {key}" for one in reader.repositories()]) if key else []
-            if not rows:
-                raise NotFound(f"no topic {name[:200]!r} in what you may see", "search finds decisions by meaning")
+        """The decisions on a topic, those of a repository together, oldest first; none where nobody decided it."""
+        with self._engine.reading(ASKING.get()) as reader:
+            rows = reader.rows("key", [f"{one.number} {topic_key(name)}" for one in reader.repositories()])
             return self._hits(reader, sorted(rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records, by id."""
-        with self._reading() as reader:
+        with self._engine.reading(ASKING.get()) as reader:
             return {bare(row.node.id): Name(row.node.title, bare(row.node.path)) for row in reader.named(ids)}
 
     def edited(self, _: Hit) -> bool:
-        """Whether a file has changes that are not committed: the index has only what is committed."""
+        """Whether a file has changes that are not committed: the index has only what is."""
         return False
-
-    def whose(self, token: str) -> str:
-        """Whose a token is; "" for nobody's. Raises Locked."""
-        with self._usable(), self._engine.transaction() as database:
-            return access.principal(database, token)
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(f"{name} asks one repository", "the service of an organisation searches and shows records")
 
-    @contextmanager
-    def _reading(self) -> Iterator[Reader]:
-        """Open what whoever asks may see. Raises Locked."""
-        with self._usable(), self._engine.reading(ASKING.get()) as reader:
-            yield reader
-
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        """Tell why the database cannot be used to who runs the service, not to who asks: Locked is raised instead."""
-        try:
-            yield
-        except BrokenStore as error:
-            sys.stderr.write(f"filemem: {error.told}\n")
-            raise Locked("the database of the service cannot be used now", "ask again later") from None
-
-    def _hits(self, reader: Reader, rows: list[Row]) -> tuple[Hit, ...]:
+    def _hits(self, reader: Reader, rows: Iterable[Row]) -> tuple[Hit, ...]:
         nodes = {row.node.id: row.node for row in rows if row.shown}
         if len(nodes) > MOST:
-            raise BadInput(f"{len(nodes)} records answer to this name", "name one by its id", field="id")
+            raise BadInput(f"{len(nodes)} records answer to this", "name one by its id", field="id")
         source = Organisation(reader, self._engine.model)
         around = source.store.index.around(nodes.values())
         around = around._replace(nodes=nodes | dict(around.nodes))

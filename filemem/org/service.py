@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -20,6 +21,7 @@ from filemem.dialects.tool import Advertised, Answer, Arguments, Dialect, envelo
 from filemem.dialects.tool import arguments as schema
 from filemem.errors import FilememError
 from filemem.memory import Memory
+from filemem.org.access import principal
 from filemem.org.memory import ASKING, Everything
 from filemem.org.postgres import Postgres
 from filemem.server import http
@@ -75,26 +77,26 @@ ROUTES = tuple(
 
 
 class Rate:
-    """Lets each token ask so many times a minute: at once, or spread."""
+    """Lets each token ask so many times in each minute."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock = most, clock
-        self._left: dict[str, tuple[float, float]] = {}  # by token: requests that it has left, and since when
+        self._minute, self._asked = 0, Counter[str]()
 
     def wait(self, token: str) -> int:
         """Count a request; return the seconds after which to ask again, 0 if it may be answered now."""
-        now, a_second = self._clock(), self._most / 60
-        left, since = self._left.get(token, (self._most, now))
-        left = min(self._most, left + (now - since) * a_second)
-        self._left[token] = (left - 1 if left >= 1 else left), now
-        return 0 if left >= 1 else math.ceil((1 - left) / a_second)
+        minute, second = divmod(self._clock(), 60)
+        if minute != self._minute:
+            self._minute, self._asked = int(minute), Counter()
+        self._asked[token] += 1
+        return 0 if self._asked[token] <= self._most else math.ceil(60 - second)
 
 
 class Guard:
     """Stands before an application: passes on the requests of known tokens that do not ask too often."""
 
-    def __init__(self, app: App, who: Callable[[str], str], rate: Rate) -> None:
-        self._app, self._who, self._rate = app, who, rate
+    def __init__(self, app: App, whose: Callable[[str], str], rate: Rate) -> None:
+        self._app, self._whose, self._rate = app, whose, rate
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Refuse a request, or pass it on."""
@@ -103,7 +105,7 @@ class Guard:
         given = [value.decode("latin-1").split() for name, value in scope["headers"] if name == b"authorization"]
         token = given[0][1] if len(given) == 1 and len(given[0]) == 2 and given[0][0].lower() == "bearer" else ""
         try:
-            name = await asyncio.to_thread(self._who, token) if token else ""
+            name = await asyncio.to_thread(self._whose, token) if token else ""
         except FilememError as error:
             return await _refuse(send, 503, error.message)
         if not name:
@@ -122,8 +124,12 @@ async def _refuse(send: Any, status: int, message: str, *headers: tuple[bytes, b
 
 def serve(engine: Postgres, host: str, port: int, *, names: Sequence[str], rate: int, on_crash: Any) -> None:
     """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token."""
-    memory = Everything(engine)
-    guard = partial(Guard, who=memory.whose, rate=Rate(rate))
+
+    def whose(token: str) -> str:
+        with engine.transaction() as database:
+            return principal(database, token)
+
+    guard = partial(Guard, whose=whose, rate=Rate(rate))
     address = http.Address(host, port, remote=True, names=tuple(names), guard=guard)
-    offer, opened = Advertised(_DIALECT, _TOOLS), cast("Memory", memory)
+    offer, opened = Advertised(_DIALECT, _TOOLS), cast("Memory", Everything(engine))
     http.serve(offer, lambda: opened, VERSION, address, on_crash, Site(rows=ROUTES))

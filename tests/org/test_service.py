@@ -23,7 +23,7 @@ from filemem.memory import Memory
 from filemem.org import access, service, worker
 from filemem.org.postgres import Postgres
 from tests.org import server
-from tests.support import git, make_repo, write
+from tests.support import make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, talking
 
 Answer = dict[str, Any]
@@ -210,15 +210,13 @@ def test_a_revoked_token_and_a_forgotten_record_are_gone_at_once(running: Runnin
 
 
 def test_a_token_may_ask_so_often() -> None:
-    now = 0.0
+    now = 90.0
     rate = service.Rate(2, lambda: now)
     assert [rate.wait(token) for token in "aaab"] == [0, 0, 30, 0]
-    now = 29.0
+    now = 119.5
     assert rate.wait("a") == 1
-    now = 30.0
-    assert [rate.wait("a"), rate.wait("a")] == [0, 30]
-    now = 3_000.0
-    assert [rate.wait("a") for _ in range(3)] == [0, 0, 30]
+    now = 120.0
+    assert [rate.wait("a") for _ in range(3)] == [0, 0, 60]
 
 
 def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path: Path) -> None:
@@ -237,7 +235,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path
 
 
 def test_it_listens_on_this_machine_alone_unless_a_proxy_is_in_front(tmp_path: Path) -> None:
-    refused = cli(tmp_path, "org", "serve", "--host", "0.0.0.0")  # noqa: S104
+    refused = cli(tmp_path, "org", "serve", "--host", "0.0.0.0")
     assert refused.code == 2
     assert "--behind-proxy" in refused.err
 
@@ -247,17 +245,17 @@ def test_it_listens_on_this_machine_alone_unless_a_proxy_is_in_front(tmp_path: P
     [
         ("ada = ['a', 'b']", ""),
         ('{"ada": ["a", "b"]}', ""),
-        ("ada = 'a'", "not a list"),
-        ("ada = [1]", "not a list"),
-        ("'a b' = ['a']", "not the name of a principal"),
-        ("ada = [", "neither TOML nor"),
-        ("{", "neither TOML nor"),
+        ("ada = 'a'", "ada must be a list"),
+        ("ada = [1]", "must be text"),
+        ("'a b' = ['a']", "a b"),
+        ("ada = [", "cannot be read"),
+        ("{", "cannot be read"),
     ],
 )
 def test_a_file_of_access_is_read_whole_or_refused(tmp_path: Path, text: str, told: str) -> None:
     path = write(tmp_path / ("access.json" if text.startswith("{") else "access.toml"), text)
     if not told:
-        assert access.read(path) == {"ada": ("a", "b")}
+        assert access.read(path) == {"ada": ["a", "b"]}
     else:
         with pytest.raises(BadInput, match=told):
             access.read(path)
