@@ -32,7 +32,12 @@ def opened(project: Project) -> Iterator[Postgres]:
 
 @click.group()
 def org() -> None:
-    """Run one index for all repositories of an organisation: docs/organisation.md."""
+    """Run one index for all repositories of an organisation: docs/organisation.md.
+
+    \b
+    Example:
+      filemem org init
+    """
 
 
 for _one in (token, access, serve):

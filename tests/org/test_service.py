@@ -49,10 +49,13 @@ class Running(NamedTuple):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def ask(self, method: str, path: str, given: Answer, token: str = "") -> tuple[int, str, dict[str, str]]:
+    def ask(
+        self, method: str, path: str, given: Answer, token: str = "", **more: str
+    ) -> tuple[int, str, dict[str, str]]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= more
         where = f"{path}?{urlencode(given)}" if method == "GET" else path
         try:
             connection.request(method, where, None if method == "GET" else json.dumps(given), headers)
@@ -93,7 +96,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         tokens = {name: access.add_token(database, name) for name in ("ada", "bob", "eve", "gone")}
         access.give(database, {"ada": ["team/api", "team/web"], "bob": ["team/web"], "gone": ["team/api", "team/web"]})
         access.revoke(database, "gone")
-    command = [FILEMEM, "org", "serve", "--port", "0", "--rate", "6000"]
+    command = [FILEMEM, "org", "serve", "--port", "0", "--rate", "6000", "--name", "memories.example.org"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}, cwd=tmp)
     assert process.stderr is not None
     try:
@@ -232,6 +235,15 @@ def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path
         assert 0 < int(headers["retry-after"]) <= 60
         assert again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["bob"])[0] == 200
         process.terminate()
+
+
+def test_a_proxy_passes_its_own_name_on_and_a_page_may_not_ask(running: Running) -> None:
+    def status(**headers: str) -> int:
+        return running.ask("GET", "/org/search", {"query": QUESTION}, running.tokens["bob"], **headers)[0]
+
+    assert status(Host="memories.example.org") == 200
+    assert status(Host="evil.example.org") == 421
+    assert status(Origin="https://evil.example.org") == 403
 
 
 def test_it_listens_on_this_machine_alone_unless_a_proxy_is_in_front(tmp_path: Path) -> None:
