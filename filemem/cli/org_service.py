@@ -74,7 +74,7 @@ def access(project: Project, file: Path, as_json: bool) -> None:
 @click.option("--behind-proxy", is_flag=True, help="A proxy with TLS is in front, so other machines may connect.")
 @click.option("--rate", type=click.IntRange(1), default=120, show_default=True, help="Requests a minute of one token.")
 @pass_project
-def serve(project: Project, host: str, port: int, behind_proxy: bool, **how: Any) -> None:
+def serve(project: Project, /, host: str, port: int, behind_proxy: bool, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
 
     There is no encryption, so it listens on this machine alone, and a proxy with TLS stands in front.
