@@ -34,10 +34,16 @@ VERSION = 1  # of schema.sql and of what is packed
 EXACT_BELOW = 50_000  # passages that may be seen: up to so many are compared one by one, more by the graph
 COUNTED = 20_000  # records that the statistics are taken from at most: a part of them says nearly the same
 DEGRADED = "words by rarity alone: the database has no BM25 index"
+HEAD, OFTEN = "^", {"+": 2, "++": 4}  # marks behind a stem in the title or topic, or so often in the text
 _DERIVED = "doc, link, body, passage, df, total, meta"
 _KINDS = ("name", "refers", "target")  # of links that questions follow
 _COLUMNS = {"id": "rid", "path": "path", "key": "key"}
 _FACTS = "d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant, d.place, d.names"
+_BY_BM25 = "select x.doc from body x {those} order by x.stems <@> to_bm25query(%(text)s, 'body_bm25') limit %(most)s"
+_BY_RARITY = "select x.doc from holding(%(words)s, %(worth)s::real[]) x {those} order by x.worth desc, x.doc desc limit %(most)s"
+_NEAREST = """select x.doc from passage x {those} where x.repo = any(%(repos)s)
+  group by x.doc order by min(x.vec <=> %(vector)s::halfvec) limit %(most)s"""
+_BY_GRAPH = "select x.doc from passage x {those} order by x.vec <=> %(vector)s::halfvec limit 3 * %(most)s"
 _WAYS = {way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)}
 _HEAD = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
 _FORMAT = 1
@@ -84,9 +90,15 @@ def unpacked(data: bytes, number: int) -> Rows:
 
 
 def _texts(tokens: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """The tokens of all fields as two texts, stemmed and exact; what no stem is kept of is among the first too."""
+    """The tokens of all fields as two texts, stemmed and exact.
+
+    Behind the stems stands what else nominates: what no stem is kept of, what stands often, and what in title or topic.
+    """
     stems, exact = ([" ".join(tokens[name]) for name in _WAYS[way]] for way in (STEM, EXACT))
-    odd = dict.fromkeys(one for name in _WAYS[EXACT] for one in tokens[name] if not one.isascii())
+    odd = {one for name in _WAYS[EXACT] for one in tokens[name] if not one.isascii()}
+    often = Counter(tokens["body_stem"])
+    odd |= {one + mark for mark, times in OFTEN.items() for one, n in often.items() if n >= times}
+    odd |= {one + HEAD for one in (*tokens["title_stem"], *tokens["topic_stem"])}
     return " \n ".join((*stems, " ".join(odd))), " \n ".join(exact)
 
 
@@ -209,7 +221,7 @@ class Postgres:
                 con.execute("drop function if exists visible, holding cascade")
                 con.execute("update repo set head = ''")
             con.execute("create extension if not exists vector")
-            if not con.execute("select from pg_roles where rolname = 'filemem_reader'").fetchone():
+            if not con.execute("select 1 from pg_roles where rolname = 'filemem_reader'").fetchone():
                 con.execute("create role filemem_reader nologin")
             con.execute("grant filemem_reader to current_user")
             (schema,) = con.execute("select quote_ident(current_schema())").fetchone() or ("public",)
@@ -341,20 +353,20 @@ class PostgresShelf(Chains):
     """One repository in a transaction. What changes lies over the table until all that follows from it is known."""
 
     def __init__(self, con: psycopg.Connection[Any], repository: Repository, model: Model) -> None:
-        self.repository, self._con, self._model = repository, con, model
+        self.repository, self.con, self._model = repository, con, model
         self._over: dict[str, Row | None] = {}
 
     def kept(self) -> dict[str, Kept]:
         """See `engine.Shelf`."""
         asked = "select path, blob, rid, who from doc where repo = %s"
-        found = self._con.execute(asked, (self.repository.number,))
+        found = self.con.execute(asked, (self.repository.number,))
         return {path: Kept(blob, rid, Provenance(**json.loads(who))) for path, blob, rid, who in found}
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """See `Chains`."""
         wanted = list(dict.fromkeys(map(str, values)))
         asked = _asked_rows(field, [self.repository.number] * len(wanted), wanted)
-        known = map(_row, self._con.execute(*asked)) if wanted else ()
+        known = map(_row, self.con.execute(*asked)) if wanted else ()
         over = (row for row in self._over.values() if row and not set(wanted).isdisjoint(row.values(field)))
         return [*(row for row in known if row.written.path not in self._over), *over]
 
@@ -366,13 +378,13 @@ class PostgresShelf(Chains):
         """See `engine.Shelf`."""
         said, docs = who or {}, {path: doc for path, doc in changes.items() if doc}
         asked = "select nextval(pg_get_serial_sequence('doc', 'id')) from generate_series(1, %s)"
-        numbers = [number for (number,) in self._con.execute(asked, (len(docs),))]
+        numbers = [number for (number,) in self.con.execute(asked, (len(docs),))]
         dates = {path: one.date or 0 for path, one in said.items()}
         made = rows_of(dict(zip(numbers, docs.values(), strict=True)), lambda _: dates)
         new = {row.written.path: row for row in made}
         super().put({path: new.get(path) for path in changes})
         mine, over = self.repository.number, self._over
-        self._con.execute("delete from doc where repo = %s and path = any(%s)", (mine, list(changes)))
+        self.con.execute("delete from doc where repo = %s and path = any(%s)", (mine, list(changes)))
         kept = {path: row for path, row in over.items() if row}
         self._insert({path: (kept[path], docs[path], said.get(path, Provenance())) for path in docs})
         self._update([row for path, row in kept.items() if path not in docs])
@@ -395,22 +407,22 @@ class PostgresShelf(Chains):
             links += [(row.number, mine, kind, value) for kind, value in _links(row)]
             vectors = made.rows[first:last].tolist()
             passages += [(row.number, mine, n, str(vector)) for n, vector in enumerate(vectors) if any(vector)]
-        _copy(self._con, "doc", docs)
-        _copy(self._con, "body", bodies)
-        _copy(self._con, "link", links)
-        _copy(self._con, "passage", passages)
+        _copy(self.con, "doc", docs)
+        _copy(self.con, "body", bodies)
+        _copy(self.con, "link", links)
+        _copy(self.con, "passage", passages)
 
     def _update(self, rows: Sequence[Row]) -> None:
         """Write what changes have turned of records that are there, and to whom they refer."""
         facts = "live = %s, shown = %s, meant = %s, place = %s, names = %s"
-        with self._con.cursor() as cursor:
+        with self.con.cursor() as cursor:
             cursor.executemany(f"update doc set {facts} where id = %s", [(*_facts(row), row.number) for row in rows])
             numbers = [row.number for row in rows]
             cursor.execute("delete from link where kind = 'target' and doc = any(%s)", (numbers,))
         targets = (row for row in rows)
         mine = self.repository.number
         _copy(
-            self._con,
+            self.con,
             "link",
             [(row.number, mine, kind, value) for row in targets for kind, value in _links(row) if kind == "target"],
         )
@@ -420,7 +432,7 @@ class PostgresShelf(Chains):
         counted = "records = (select count(*) from doc where repo = r.id)"
         counted += ", passages = (select coalesce(sum(passages), 0) from doc where repo = r.id)"
         asked = f"update repo r set head = %s, store = %s, seen = now(), failed = '', {counted} where id = %s"
-        self._con.execute(asked, (head, _plain(store), self.repository.number))
+        self.con.execute(asked, (head, _plain(store), self.repository.number))
 
 
 def _facts(row: Row) -> tuple[Any, ...]:
@@ -436,74 +448,57 @@ class PostgresReader:
     """What one principal may see, in one transaction: row security decides."""
 
     def __init__(self, con: psycopg.Connection[Any]) -> None:
-        self._con = con
+        self.con = con
 
     def repositories(self) -> list[Repository]:
         """See `engine.Reader`."""
-        return _repositories(self._con)
+        return _repositories(self.con)
 
     def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
         """See `engine.Reader`."""
-        sizes = {name: (docs, float(tokens)) for name, docs, tokens in self._con.execute("select * from total")}
+        sizes = {name: (docs, float(tokens)) for name, docs, tokens in self.con.execute("select * from total")}
         asked = "select field, term, n from df where (term, field) in (select * from unnest(%s::text[], %s::text[]))"
         fields, words = [name for name, _ in terms], [_plain(term) for _, term in terms]
-        held = {(name, term): n for name, term, n in self._con.execute(asked, (words, fields))}
+        held = {(name, term): n for name, term, n in self.con.execute(asked, (words, fields))}
         return Counts(max((docs for docs, _ in sizes.values()), default=0), held, sizes)
 
     def nominate(self, asked: Asked, wanted: Filter, depth: int) -> Nominated:
         """See `engine.Reader`."""
-        limits, found, degraded = _limits(wanted), list[int](), ""
-        if asked.words or asked.required:
-            bm25 = _one(self._con, "select to_regclass('body_bm25') is not null")
-            found, degraded = self._by_words(asked, limits, depth, bm25=bm25), "" if bm25 else DEGRADED
+        those, values = _limits(wanted)
+        values |= {"most": depth, "words": list(map(_plain, asked.words)), "worth": list(asked.words.values())}
+        values |= {"text": " ".join(values["words"]), "vector": str(list(asked.vector or ()))}
+        found, degraded = set[int](), ""
+        if asked.words:
+            bm25 = _one(self.con, "select to_regclass('body_bm25') is not null")
+            found.update(self._numbers(_BY_BM25 if bm25 else _BY_RARITY, those, values))
+            degraded = "" if bm25 else DEGRADED
         if asked.vector is not None:
-            found += self._nearest(asked, limits, depth)
-        rows = self._con.execute(
-            f"select {_FACTS}, b.stems, b.exact, b.vectors from doc d join body b on b.doc = d.id where d.id = any(%s)",
-            (found,),
-        ).fetchall()
+            repos = dict(self.con.execute("select id, passages from repo").fetchall())
+            values["repos"] = list(repos)
+            found.update(self._numbers(_NEAREST if sum(repos.values()) <= EXACT_BELOW else _BY_GRAPH, those, values))
+        asked_rows = f"select {_FACTS}, b.stems, b.exact, b.vectors from doc d join body b on b.doc = d.id"
+        rows = self.con.execute(f"{asked_rows} where d.id = any(%s) and d.shown", (list(found),), binary=True)
         first: dict[str, Nominee] = {}
         for row in sorted(rows, key=lambda one: (not one[4], one[0])):  # of the same bytes what holds, then the oldest
             if row[2] not in first:
-                vectors = unpacked(row[11], key(row[2]))
-                first[row[2]] = Nominee(_addressed(row[:9]), _tokens(row[9], row[10]), vectors)
+                first[row[2]] = Nominee(_addressed(row[:9]), _tokens(row[9], row[10]), unpacked(row[11], key(row[2])))
         return Nominated(tuple(first.values()), degraded)
 
-    def _by_words(self, asked: Asked, limits: str, depth: int, *, bm25: bool) -> list[int]:
-        words, needed = list(map(_plain, asked.words)), list(map(_plain, asked.required))
-        if not bm25:
-            values = (words or needed, list(asked.words.values()) or [1.0] * len(needed), needed, limits, depth)
-            return [
-                number for (number,) in self._con.execute("select holding(%s, %s::real[], %s::text[], %s, %s)", values)
-            ]
-        question = """select d.id from body b join doc d on d.id = b.doc
-          where passes(d, %s) and string_to_array(b.stems, ' ') @> %s::text[]
-          order by b.stems <@> to_bm25query(%s, 'body_bm25') limit %s"""
-        return [number for (number,) in self._con.execute(question, (limits, needed, " ".join(words or needed), depth))]
-
-    def _nearest(self, asked: Asked, limits: str, depth: int) -> list[int]:
-        vector = str(list(map(float, asked.vector or ())))
-        few = _one(self._con, "select coalesce(sum(passages), 0) <= %s from repo", (EXACT_BELOW,))
-        order, most = ("(p.vec <=> %s::halfvec) + 0", depth) if few else ("p.vec <=> %s::halfvec", 3 * depth)
-        question = "select d.id from passage p join doc d on d.id = p.doc where passes(d, %s)"
-        if few:
-            question += " group by d.id order by min(p.vec <=> %s::halfvec) limit %s"
-        else:
-            question += f" order by {order} limit %s"
-        return list(dict.fromkeys(number for (number,) in self._con.execute(question, (limits, vector, most))))[:depth]
+    def _numbers(self, asked: str, those: str, values: Mapping[str, Any]) -> list[int]:
+        return [row[0] for row in self.con.execute(asked.format(those=those), values)]
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """See `engine.Reader`."""
         pairs = [str(one).partition(" ") for one in dict.fromkeys(values)]
         repos, own = [int(repo) for repo, _, _ in pairs], [value for _, _, value in pairs]
-        return [_addressed(row) for row in self._con.execute(*_asked_rows(field, repos, own))] if pairs else []
+        return [_addressed(row) for row in self.con.execute(*_asked_rows(field, repos, own))] if pairs else []
 
     def named(self, names: Collection[str]) -> list[Row]:
         """See `engine.Reader`."""
         which = "select doc from link where kind = 'name' and value = any(%s)"
         asked = f"select {_FACTS} from doc d where d.shown and (d.rid = any(%s) or d.id in ({which}))"
         values = list(map(_plain, names))
-        return [_addressed(row) for row in self._con.execute(asked, (values, values))]
+        return [_addressed(row) for row in self.con.execute(asked, (values, values))]
 
     def shown(self, paths: Collection[str]) -> dict[str, Shown]:
         """See `engine.Reader`."""
@@ -515,27 +510,22 @@ class PostgresReader:
         known = {one.number: one for one in self.repositories()}
         return {
             f"{repo} {path}": Shown(card, Provenance(**json.loads(who)), known[repo], tuple(others))
-            for repo, path, card, who, others in self._con.execute(asked, values)
+            for repo, path, card, who, others in self.con.execute(asked, values)
         }
 
     def topics(self, words: str, most: int, offset: int) -> tuple[list[Row], int]:
         """See `engine.Reader`."""
         those = "from doc d where d.place <> '' and strpos(d.names, %s) > 0"
-        rows = self._con.execute(
+        rows = self.con.execute(
             f"select {_FACTS} {those} order by d.place, d.repo limit %s offset %s", (words, most, offset)
         )
-        return list(map(_addressed, rows)), int(_one(self._con, f"select count(*) {those}", (words,)))
+        return list(map(_addressed, rows)), int(_one(self.con, f"select count(*) {those}", (words,)))
 
 
-def _limits(wanted: Filter) -> str:
-    """A filter as `passes` of the schema reads it."""
-    groups = [
-        [_plain(f"{name}={one}") for one in getattr(wanted, field)]
-        for field, name in TERMS.items()
-        if getattr(wanted, field)
-    ]
-    found: dict[str, Any] = {
-        name: getattr(wanted, name) for name in ("since", "until") if getattr(wanted, name) is not None
-    }
-    found |= {"live": True} if wanted.live else {}
-    return json.dumps(found | ({"terms": groups} if groups else {}))
+def _limits(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """A filter as what joins records that satisfy it, and the values in that; nothing if all do."""
+    groups = {name: [_plain(f"{name}={one}") for one in getattr(wanted, field)] for field, name in TERMS.items()}
+    said = [f"d.terms && %({name})s" for name, of in groups.items() if of] + ["d.live"] * wanted.live
+    said += ["d.created >= %(since)s"] * (wanted.since is not None) + ["d.created <= %(until)s"] * (wanted.until is not None)
+    join = " and ".join(["join doc d on d.id = x.doc and d.shown", *said]) if said else ""
+    return join, {**groups, "since": wanted.since, "until": wanted.until}

@@ -16,13 +16,14 @@ create index doc_key on doc(key, repo) where key <> '';
 create index doc_blob on doc(blob);
 create index doc_place on doc(place) where place <> '';
 create table link(doc bigint not null references doc on delete cascade, repo int not null, kind text not null,
-  value text not null, primary key(value, kind, repo, doc));
+  value text not null);
+create index link_value on link using hash(value);
 create index link_doc on link(doc);
 create table body(doc bigint primary key references doc on delete cascade, repo int not null, card text not null,
   stems text not null, exact text not null, vectors bytea not null);
 create table passage(doc bigint not null references doc on delete cascade, repo int not null, n smallint not null,
   vec halfvec(DIMENSIONS) not null, primary key(doc, n));
-create index passage_vec on passage using hnsw (vec halfvec_cosine_ops) with (m = 16, ef_construction = 64);
+create index passage_repo on passage(repo);
 create table df(field text not null, term text not null, n bigint not null, primary key(term, field));
 create table total(field text primary key, docs bigint not null, tokens bigint not null);
 create table meta(version int not null, model text not null);
@@ -31,19 +32,12 @@ create table meta(version int not null, model text not null);
 create function visible() returns setof int language sql stable security definer set search_path = SCHEMA, pg_temp
   as $$ select a.repo from access a, current_setting('filemem.principal', true) who
     where who <> '' and a.principal in (who, '*') $$;
-create function passes(d doc, wanted jsonb) returns boolean language sql stable set search_path = SCHEMA, pg_temp
-  as $$ select d.shown and (wanted = '{}' or ((d.live or not wanted ? 'live')
-    and d.created between coalesce((wanted->>'since')::bigint, d.created) and coalesce((wanted->>'until')::bigint, d.created)
-    and not exists (select from jsonb_array_elements(wanted->'terms') one
-      where not d.terms && array(select jsonb_array_elements_text(one))))) $$;
 -- Under row security no operator of a word index counts as safe, so this looks with the owner's eyes, and filters itself.
-create function holding(words text[], worth real[], needed text[], wanted jsonb, most int) returns setof bigint
-  language sql stable security definer set search_path = SCHEMA, pg_temp set enable_seqscan = off
-  as $$ select d.id from unnest(words, worth) w(word, worth)
-    join body b on string_to_array(b.stems, ' ') @> array[w.word] join doc d on d.id = b.doc
-    where d.repo in (select visible()) and passes(d, wanted) and string_to_array(b.stems, ' ') @> needed
-    group by d.id order by sum(w.worth) desc, d.id desc limit most $$;
-revoke all on function visible(), holding(text[], real[], text[], jsonb, int) from public;
+create function holding(words text[], worth real[]) returns table(doc bigint, worth real)
+  rows 100 language sql stable security definer set search_path = SCHEMA, pg_temp set enable_seqscan = off
+  as $$ select b.doc, sum(w.worth) from unnest(words, worth) w(word, worth)
+    join body b on string_to_array(b.stems, ' ') @> array[w.word] where b.repo in (select visible()) group by b.doc $$;
+revoke all on function visible(), holding(text[], real[]) from public;
 grant usage on schema SCHEMA to filemem_reader;
 grant select on repo, doc, link, body, passage, df, total, meta to filemem_reader;
-grant execute on function visible(), holding(text[], real[], text[], jsonb, int) to filemem_reader;
+grant execute on function visible(), holding(text[], real[]) to filemem_reader;

@@ -22,6 +22,7 @@ from filemem.query import FEW, Candidate, Filter, Hit, Placed, Scored, Terms, pr
 from filemem.record import Record
 from filemem.repo.mirror import web_page
 
+MARKS = {"": 1.0, "+": 0.45, "++": 0.25, "^": 0.6}  # of a stem, and what each adds: as BM25 would, about
 MOST_HELD = 10_000  # records that the words of a question name together, about; commoner words score, and name none
 
 
@@ -87,7 +88,7 @@ def _naming(asked: Plan, known: Counts) -> tuple[dict[str, float], tuple[str, ..
         total += held[term]
         if found and total > MOST_HELD:
             break
-        found[term] = worth[term]
+        found |= {f"{term}{mark}": worth[term] * more for mark, more in MARKS.items()}
     return found, ()
 
 
