@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -162,8 +163,9 @@ def test_hits_say_where_they_are_from_are_quoted_and_show_no_statistics(running:
         assert not hit.keys() & {"scores", "keyword", "df", "counts"}
 
 
-def test_official_clients_ask_it_and_it_only_reads(running: Running) -> None:
-    with talking(f"{running.url}/mcp", token=running.tokens["bob"]) as talk:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_official_clients_ask_it_and_it_only_reads(running: Running, mode: str) -> None:
+    with talking(f"{running.url}/mcp", mode, token=running.tokens["bob"]) as talk:
         tools = {tool.name: tool for tool in talk.tools()}
         assert tools.keys() == set(ROUTES)
         assert all(tool.annotations.read_only_hint for tool in tools.values())
@@ -173,6 +175,19 @@ def test_official_clients_ask_it_and_it_only_reads(running: Running) -> None:
         assert running.ask("GET", path, {}, running.tokens["ada"])[0] == 404
     assert running.ask("GET", "/health", {})[0] == 200
     assert running.ask("POST", "/org/search", {"query": QUESTION, "path": "x"}, running.tokens["ada"])[0] == 400
+
+
+def test_people_who_ask_at_the_same_time_are_kept_apart(running: Running) -> None:
+    mine = {"bob": {"team/web"}, "ada": {"team/api", "team/web"}, "eve": set()}
+
+    def seen(name: str) -> bool:
+        call = running.as_tool("search", {"query": QUESTION}, running.tokens[name])
+        route = running.ask("POST", "/org/search", {"query": QUESTION}, running.tokens[name])
+        answers = json.loads(call[1])["result"]["structuredContent"], json.loads(route[1])
+        return all({hit["repository"] for hit in one["results"]} == mine[name] for one in answers)
+
+    with ThreadPoolExecutor(6) as threads:
+        assert all(threads.map(seen, [*mine] * 16))
 
 
 def test_command_line_and_servers_ask_it(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
