@@ -68,14 +68,6 @@ class Shown(NamedTuple):
     also_in: tuple[str, ...] = ()  # names of other repositories that have the same file, of those that may be seen
 
 
-class Kept(NamedTuple):
-    """What a worker needs to know of a record that is there."""
-
-    blob: str
-    id: str
-    who: Provenance
-
-
 class Reader(Protocol):
     """What one principal may see, in one state."""
 
@@ -112,13 +104,14 @@ class Shelf(Protocol):
 
     repository: Repository
 
-    def kept(self) -> dict[str, Kept]:
-        """Return what is there, by path."""
+    def kept(self) -> dict[str, tuple[str, str]]:
+        """Return what is there: path -> blob id and record id."""
 
-    def put(self, changes: Mapping[str, Doc | None], who: Mapping[str, Provenance], /) -> None:
+    def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance], /) -> None:
         """Put documents in place of those of their paths, None for a removed one, and work out what holds.
 
-        `who`: who first wrote each document that is put in, by path; it dates what states no date.
+        `first`: who wrote new ones first, by path; it dates what states no date. A record that is there, by its id,
+        keeps its own, whatever its path is now.
         """
 
     def done(self, head: str, store: str) -> None:

@@ -10,9 +10,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from filemem.index import Around, Chains, Counts, Found, Model, ModelUnavailable, Node, Row
 from filemem.index.document import key, record_from
 from filemem.index.plan import Plan, admits, bm25, plan, rarity, whole
+from filemem.index.vectors import Ranking, merged
 from filemem.index.words import FIELDS, STEM
 from filemem.memory.hits import of_places
 from filemem.memory.search import Here
@@ -44,7 +47,7 @@ class Nominations(Chains):
         self, terms: Terms, wanted: Filter, depth: int, *, mode: str = "hybrid", counts: Counts | None = None
     ) -> Found:
         """Return the best records by words and by meaning, as `Index.candidates` does."""
-        known, degraded, vector = counts or self.counts(terms), "", None
+        known, degraded, vector = counts or self.counts(terms), "", np.zeros(0, dtype=np.float32)
         if terms.alike and terms.is_word:  # one word that a few records hold is meant as it is
             own = [known.having(one.field, one.terms[0]) for _, of in plan(terms).words for one in of]
             terms = terms._replace(alike=()) if 0 < max(own, default=0) <= FEW else terms
@@ -53,7 +56,7 @@ class Nominations(Chains):
                 vector = self._model.table.asked(terms)
             except ModelUnavailable as error:
                 degraded = f"{error.told}; only words were searched"
-        near = vector is not None and bool(vector.any())
+        near = bool(vector.any())
         every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
         asked = plan(terms, self._model.table.telling(every) if near else None)
         words, needed = _naming(asked, known) if mode != "vector" or not near else ({}, ())
@@ -62,8 +65,6 @@ class Nominations(Chains):
         scores = [bm25(asked, one.tokens, known, sized=True) for one in some]
         parts: list[tuple[float, float | None, float | None]] = [(score, None, None) for score in scores]
         if near and some:
-            from filemem.index.vectors import Ranking, merged
-
             ranking = Ranking([merged([one.vectors for one in some])], vector, self._model.table)
             like = ranking.likeness(key(one.row.blob) for one in some)
             parts = [(score, *like[key(one.row.blob)]) for score, one in zip(scores, some, strict=True)]

@@ -6,7 +6,7 @@ rename, a forgotten record and its return are nothing special. A repository that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from filemem.index import Doc, document
 from filemem.memory.store import FORGOTTEN, mark_of
 from filemem.org.engine import Engine, Shelf
 from filemem.query import Provenance
-from filemem.record import Record, parse
+from filemem.record import parse
 from filemem.repo import Repo
 from filemem.repo.mirror import contents, opened
 from filemem.repo.run import LONG
@@ -59,16 +59,17 @@ def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str
             return None
         known = shelf.repository
         with closing(opened(known.source, cache, environment)) as repo:
-            head, store = _standing(repo)
-            same = (head, store) == (known.head, known.store)
-            changed = 0 if same else _changed(shelf, repo, head, store)
+            head, store = known.head, known.store
+            if not head or repo.head() != head:
+                head, store = _standing(repo)
+            changed = _changed(shelf, repo, head, store) if (head, store) != (known.head, known.store) else 0
             shelf.done(head, store)
         return changed
 
 
 def _standing(repo: Repo) -> tuple[str, str]:
     """The commit whose records count, "" for none, and their folder: as the settings at HEAD say."""
-    head = repo.resolve("HEAD") or ""
+    head = repo.head() or ""
     item = repo.item(config.REPOSITORY_FILE, head) if head else None
     stated = config.stated((repo.blob(item.oid, MAX_SIZE) or b"") if item else b"")
     if stated.branch:
@@ -85,29 +86,24 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     if len(wanted) > MOST_RECORDS:
         raise BrokenStore(f"it holds {len(wanted):,} records, and at most {MOST_RECORDS:,} of one repository are kept")
     there = shelf.kept()
-    gone = [path for path, one in there.items() if path not in wanted or mark_of(one.id) in marks]
-    differing = [path for path, blob in wanted.items() if path not in there or there[path].blob != blob]
-    shelf.put(dict.fromkeys(gone), {})
+    gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in wanted or mark_of(id_) in marks)
+    differing = [path for path, blob in wanted.items() if there.get(path, ("",))[0] != blob]
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
-    by_id = {one.id: one.who for one in there.values()}
-    changed, rest = len(gone), iter(differing)
-    while chunk := list(islice(rest, _CHUNK)):
+    changed, rest = 0, iter(differing)
+    while (chunk := list(islice(rest, _CHUNK))) or gone:
         data = dict(contents(repo, shelf.repository.source, (wanted[path] for path in chunk), MAX_SIZE))
-        docs, who = dict[str, Doc | None](), dict[str, Provenance]()
-        for path in chunk:
-            text = data.get(wanted[path])
-            record = parse(text, path).record if text is not None else None
-            docs[path] = document(record, wanted[path]) if record and _open(record, marks) else None
-            first = there[path].who if path in there else by_id.get(record.id) if record else None
-            who[path] = first or born.get(path, Provenance())
-        shelf.put({path: doc for path, doc in docs.items() if doc or path in there}, who)
-        changed += sum(doc is not None for doc in docs.values())
+        docs: dict[str, Doc | None] = {path: _document(data[wanted[path]], path, wanted[path], marks) for path in chunk}
+        news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
+        shelf.put(news, born)
+        changed, gone = changed + len(news), {}
     return changed
 
 
-def _open(record: Record, marks: Iterable[str]) -> bool:
-    """Whether all who have the repository may see a record."""
-    return record.visibility != "private" and mark_of(record.id) not in marks
+def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:
+    """What is kept of a file; None if it is no record, is forgotten, or private."""
+    record = None if data is None else parse(data, path).record
+    hidden = record is None or record.visibility == "private" or mark_of(record.id) in marks
+    return None if record is None or hidden else document(record, blob)
 
 
 def _births(repo: Repo, head: str, old: str, prefix: str, wanted: set[str]) -> dict[str, Provenance]:

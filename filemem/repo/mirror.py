@@ -85,11 +85,7 @@ def contents(repo: Repo, source: str, blobs: Iterable[str], most: int) -> Iterat
             data = "".join(f"{oid}\n" for oid in wanted[at : at + _AT_ONCE]).encode()
             how = (*_QUIETLY, "--filter=blob:none", "--stdin", "origin")
             _reach(repo.git_dir, repo.environment, "fetch", *how, data=data)
-    listed = repo.git.run("cat-file", "--batch-check", input="".join(f"{oid}\n" for oid in wanted).encode(), limit=LONG)
-    heads = (line.split() for line in listed.decode().splitlines()) if wanted else ()
-    small = [head[0] for head in heads if len(head) == 3 and int(head[2]) <= most]
-    yield from ((oid, None) for oid in {*wanted} - {*small})
-    yield from repo.blobs(small)
+    yield from zip(wanted, repo.objects.read_all(wanted, most=most), strict=True)
 
 
 def _reach(folder: Path, environment: Mapping[str, str], *words: str, data: bytes = b"") -> None:
