@@ -1,44 +1,152 @@
-"""The index of an organisation on the command line."""
+"""An organisation's index on the command line: the database, the repositories in it, and the worker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from filemem import config
+from filemem.cli.options import as_json, pass_project
 from filemem.cli.org_service import access, serve, token
-from filemem.cli.project import Project
-from filemem.errors import BadInput
+from filemem.cli.project import Project, emit
+from filemem.errors import BadInput, BrokenStore
+from filemem.index import embedder
+from filemem.record import format_time
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
 
 
 @contextmanager
-def opened(project: Project) -> Iterator[Postgres]:
-    from filemem.index import embedder
-
+def engine(project: Project) -> Iterator[Postgres]:
+    """Open the database that the environment or the user's own settings name. Raises BrokenStore, BadInput."""
+    settings = config.load(project.here)
     try:
         from filemem.org.postgres import Postgres
-    except ModuleNotFoundError:
-        raise BadInput("this needs a client of PostgreSQL", "pip install 'filemem[org]'") from None
-    stated = config.load(project.here)
-    with closing(Postgres(stated.org_dsn, embedder(stated.model))) as engine:
-        yield engine
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_binary"):
+            raise
+        raise BrokenStore("psycopg is not installed", "pip install 'filemem[org]'") from None
+    with closing(Postgres(settings.org_dsn, embedder(settings.model))) as found:
+        yield found
 
 
 @click.group()
 def org() -> None:
-    """Run one index for all repositories of an organisation: docs/organisation.md.
+    """Keep one index of an organisation's repositories, in PostgreSQL.
+
+    FILEMEM_ORG_DSN, or org_dsn in your own config.toml, says how the database is reached; no repository can.
 
     \b
-    Example:
+    Examples:
       filemem org init
+      filemem org add https://git.example.org/team/api ../web
+      filemem org work --once
+      filemem org status
     """
 
 
-for _one in (token, access, serve):
-    org.add_command(_one)
+@org.command()
+@as_json
+@pass_project
+def init(project: Project, as_json: bool) -> None:
+    """Make the database ready; again after an update, which may read the repositories anew."""
+    with engine(project) as database:
+        emit({"success": True, "message": database.init()}, as_json, lambda answer: str(answer["message"]))
+
+
+@org.command()
+@click.argument("repositories", nargs=-1, metavar="[REPO]...")
+@click.option("--from", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="One a line.")
+@as_json
+@pass_project
+def add(project: Project, repositories: Sequence[str], file: Path | None, as_json: bool) -> None:
+    """Add repositories: https or ssh addresses, or paths on this machine; nobody may see them before `org access`.
+
+    The worker reads the branch that HEAD names there, with the keys and credential helpers of its own user.
+    """
+    from filemem.repo.mirror import named
+
+    lines = file.read_text(encoding="utf-8").splitlines() if file else ()
+    given = (*repositories, *(line.strip() for line in lines if line.strip() and not line.startswith("#")))
+    if not given:
+        raise BadInput("no repository is named", "filemem org add REPO..., or --from FILE with one a line")
+    sources = dict(named(one, project.here) for one in given)
+    with engine(project) as database:
+        new = database.add(sources)
+    told = f"{new} added; {len(sources) - new} there before"
+    emit({"success": True, "added": new, "repositories": sorted(sources)}, as_json, lambda _: told)
+
+
+@org.command()
+@click.argument("name")
+@pass_project
+def remove(project: Project, name: str) -> None:
+    """Take a repository out, with all of its records; by its name in `org status`."""
+    with engine(project) as database:
+        database.drop(name)
+
+
+@org.command()
+@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option("--every", type=click.IntRange(1), default=60, show_default=True, help="Seconds between two looks.")
+@pass_project
+def work(project: Project, once: bool, every: int) -> None:
+    """Bring what is new in the repositories into the database. Any number of workers may run."""
+    from filemem.org.worker import work
+
+    cache = config.load(project.here).index_cache / "mirrors"
+    with engine(project) as database:
+        while True:
+            found = work(database, cache, os.environ)
+            if found.changed or found.failed or once:
+                told = f"{found.changed} records changed, {found.failed} repositories failed"
+                emit({}, False, lambda _, told=told: told)
+            if once:
+                return
+            time.sleep(every)
+
+
+@org.command()
+@as_json
+@pass_project
+def status(project: Project, as_json: bool) -> None:
+    """Show the repositories: records, when they were last looked at, and what is wrong."""
+    with engine(project) as database:
+        found = database.repositories()
+    rows = [
+        {
+            "repository": one.name,
+            "records": one.records,
+            "seen_at": format_time(one.seen_at) if one.seen_at else "",
+            **({"failed": one.failed} if one.failed else {}),
+        }
+        for one in found
+    ]
+    told = [f"{row['records']:>7,}  {row['seen_at'] or 'never':20}  {row['repository']}" for row in rows]
+    told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if "failed" in row]
+    text = "\n".join(told) or "no repository yet: filemem org add"
+    emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
+
+
+@org.command()
+@click.argument("record_id", metavar="ID")
+@pass_project
+def purge(project: Project, record_id: str) -> None:
+    """Delete the records with an id from the database now, and from its files.
+
+    For what was taken out of Git's history: a repository that still has the record brings it back.
+    """
+    with engine(project) as database:
+        gone = database.purge(record_id)
+    emit({}, False, lambda _: f"{gone} deleted; backups of the database still have it")
+
+
+for _command in (token, access, serve):
+    org.add_command(_command)

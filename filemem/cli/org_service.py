@@ -27,10 +27,10 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
       filemem org token add ada
       filemem org token revoke ada
     """
-    from filemem.cli.org import opened
+    from filemem.cli.org import engine
     from filemem.org import access
 
-    with opened(project) as engine, engine.transaction() as database:
+    with engine(project) as index, index.transaction() as database:
         if action == "add":
             answer: Any = {"name": name, "token": access.add_token(database, name)}
             told = answer["token"]
@@ -57,11 +57,11 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     Example:
       filemem org access access.toml
     """
-    from filemem.cli.org import opened
+    from filemem.cli.org import engine
     from filemem.org import access as rights
 
     given = rights.read(project.here / file)
-    with opened(project) as engine, engine.transaction() as database:
+    with engine(project) as index, index.transaction() as database:
         count, unknown = rights.give(database, given)
     told = "".join(f"\nnot in the index, so nobody sees it: {one}" for one in unknown)
     emit({"success": True, "rights": count, "unknown": unknown}, as_json, lambda _: f"rights: {count}{told}")
@@ -83,14 +83,14 @@ def serve(project: Project, /, host: str, port: int, behind_proxy: bool, **how: 
     Example:
       filemem org serve --behind-proxy --name memories.example.org
     """
-    from filemem.cli.org import opened
+    from filemem.cli.org import engine
     from filemem.cli.serve import _report
     from filemem.server.http import is_loopback
 
     if not (behind_proxy or is_loopback(host)):
         hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
         raise BadInput(f"{host} can be reached from other machines", hint, field="host")
-    with opened(project) as engine:
+    with engine(project) as index:
         from filemem.org import service
 
-        service.serve(engine, host, port, on_crash=_report, **how)
+        service.serve(index, host, port, on_crash=_report, **how)

@@ -300,5 +300,5 @@ def test_the_client_of_postgresql_needs_no_library_of_the_system(tmp_path: Path)
 def test_without_that_client_the_command_says_how_to_install_it(tmp_path: Path) -> None:
     write(tmp_path / "psycopg/__init__.py", "raise ModuleNotFoundError('no psycopg', name='psycopg')\n")
     done = process(tmp_path, "org", "token", "list", PYTHONPATH=str(tmp_path))
-    assert done.code == 2
+    assert done.code == 7
     assert "pip install 'filemem[org]'" in done.err
