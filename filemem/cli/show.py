@@ -163,7 +163,7 @@ def why(answer: Answer) -> str:
 def get(answer: Answer) -> str:
     """Whole records."""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    return "\n\n".join(filter(None, (*head(answer), *(_whole(hit, shown) for hit in shown.values()))))
+    return "\n\n".join(filter(None, (*head(answer), *(_whole(hit, shown) for hit in answer["results"]))))
 
 
 def load_checkpoint(answer: Answer) -> str:

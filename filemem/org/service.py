@@ -22,7 +22,7 @@ from filemem.dialects import native, present
 from filemem.dialects.tool import Advertised, Answer, Arguments, Dialect, envelope, tools
 from filemem.dialects.tool import arguments as schema
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.index import Row
+from filemem.index import Node, Row
 from filemem.memory import Memory, search
 from filemem.memory.workspace import QUOTED
 from filemem.org.access import principal
@@ -65,7 +65,7 @@ class Everything:
             found = {one: reader.named([*dict.fromkeys(readings(one))]) for one in ids}
             if lacking := [one for one, rows in found.items() if not rows]:
                 raise NotFound(f"no record {lacking[0][:200]!r} in what you may see", "search lists what there is")
-            return self._hits(reader, (row for rows in found.values() for row in rows))
+            return self._hits(reader, (one for rows in found.values() for one in sorted(rows)))
 
     def topic(self, name: str) -> tuple[Hit, ...]:
         """The decisions on a topic, those of a repository together, oldest first; none where nobody decided it."""
@@ -87,7 +87,11 @@ class Everything:
         raise BadInput(f"{name} asks one repository", "the service of an organisation searches and shows records")
 
     def _hits(self, reader: Reader, rows: Iterable[Row]) -> tuple[Hit, ...]:
-        nodes = dict([(row.node.id, row.node) for row in rows if row.shown][:MOST])
+        once: dict[str, Node] = {}  # of mirrors the first
+        for row in rows:
+            if row.shown and len(once) < MOST:
+                once.setdefault(row.blob, row.node)
+        nodes = {node.id: node for node in once.values()}
         source = Organisation(reader, self._engine.model)
         around = source.store.index.around(nodes.values())
         around = around._replace(nodes=nodes | dict(around.nodes))

