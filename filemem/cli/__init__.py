@@ -95,7 +95,7 @@ Set up and look after:
   doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
   workspace   Register repositories that are asked together
-  org         Run one index for all repositories of an organisation
+  org         Keep one index of an organisation's repositories, in PostgreSQL
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   site        Write the page and all records as static files
