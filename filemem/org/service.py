@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, cast
 
 from filemem import VERSION
-from filemem.dialects import native, present
-from filemem.dialects.tool import Advertised, Answer, Arguments, Dialect, envelope, tools
+from filemem.dialects import native
+from filemem.dialects.tool import Advertised, Dialect, envelope, tools
 from filemem.dialects.tool import arguments as schema
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.index import Node, Row
+from filemem.index import Node
 from filemem.memory import Memory, search
 from filemem.memory.workspace import QUOTED
 from filemem.org.access import principal
-from filemem.org.engine import Reader
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation, bare
 from filemem.query import Hit, Name, Placed, Results
@@ -45,6 +43,7 @@ class Everything:
 
     personal = workspace = None
     lacked = ""
+    edited = staticmethod(lambda _: False)  # only what is committed is here
 
     def __init__(self, engine: Postgres) -> None:
         self._engine, self.close = engine, engine.close
@@ -59,50 +58,36 @@ class Everything:
         hits = tuple(hit._replace(scores=None) for hit in found)
         return found.replace(hits=hits, note="; ".join(filter(None, (found.note, QUOTED if hits else ""))))
 
-    def get(self, *ids: str) -> tuple[Hit, ...]:
-        """The records with these ids, short ids, titles or file names, in every repository. Raises NotFound."""
-        with self._engine.reading(ASKING.get()) as reader:
-            found = {one: reader.named([*dict.fromkeys(readings(one))]) for one in ids}
-            if lacking := [one for one, rows in found.items() if not rows]:
-                raise NotFound(f"no record {lacking[0][:200]!r} in what you may see", "search lists what there is")
-            return self._hits(reader, (one for rows in found.values() for one in sorted(rows)))
+    def get(self, *names: str) -> tuple[Hit, ...]:
+        """The records with these ids, short ids, titles or file names, or on these topics, in every repository.
 
-    def topic(self, name: str) -> tuple[Hit, ...]:
-        """The decisions on a topic, those of a repository together, oldest first; none where nobody decided it."""
+        Those of a repository are together, oldest first; of mirrors one is taken. Raises NotFound.
+        """
         with self._engine.reading(ASKING.get()) as reader:
-            keys = [f"{one.number} {key}" for one in reader.repositories() if (key := topic_key(name))]
-            rows = reader.rows("key", keys)
-            return self._hits(reader, sorted(rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)))
+            once: dict[str, Node] = {}
+            for name in names:
+                rows = reader.named([*dict.fromkeys(readings(name))])
+                if not rows and (key := topic_key(name)):
+                    rows = reader.rows("key", [f"{one.number} {key}" for one in reader.repositories()])
+                if not rows:
+                    raise NotFound(f"no record {name[:200]!r} in what you may see", "search lists what there is")
+                for row in sorted(rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)):
+                    if row.shown and len(once) < MOST:
+                        once.setdefault(row.blob, row.node)
+            nodes = {node.id: node for node in once.values()}
+            source = Organisation(reader, self._engine.model)
+            around = source.store.index.around(nodes.values())
+            around = around._replace(nodes=nodes | dict(around.nodes))
+            hits = source.show([Placed(one, None) for one in nodes], around, None, detail=True)
+        return tuple(hit._replace(brought_in=False) for hit in hits)
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records, by id."""
         with self._engine.reading(ASKING.get()) as reader:
             return {bare(row.node.id): Name(row.node.title, bare(row.node.path)) for row in reader.named(ids)}
 
-    def edited(self, _: Hit) -> bool:
-        """Whether a file has changes that are not committed: only what is committed is here."""
-        return False
-
     def __getattr__(self, name: str) -> Any:
         raise BadInput(f"{name} asks one repository", "the service of an organisation searches and shows records")
-
-    def _hits(self, reader: Reader, rows: Iterable[Row]) -> tuple[Hit, ...]:
-        once: dict[str, Node] = {}  # of mirrors the first
-        for row in rows:
-            if row.shown and len(once) < MOST:
-                once.setdefault(row.blob, row.node)
-        nodes = {node.id: node for node in once.values()}
-        source = Organisation(reader, self._engine.model)
-        around = source.store.index.around(nodes.values())
-        around = around._replace(nodes=nodes | dict(around.nodes))
-        hits = source.show([Placed(one, None) for one in nodes], around, None, detail=True)
-        return tuple(hit._replace(brought_in=False) for hit in hits)
-
-
-def history(memory: Any, arguments: Arguments) -> Answer:
-    """Show how each repository decided a topic, oldest first."""
-    results = [present.hit(hit, found=True) for hit in memory.topic(arguments["topic"])]
-    return {"success": True, "count": len(results), "results": results}
 
 
 _TABLE = tools(
@@ -118,13 +103,11 @@ search reads cut: Find what teams recorded, in all repositories that you may see
     live: flag # only what holds today
     detail: flag # all that is known
     mode: hybrid|keyword|vector
-get reads: Whole records by id.
-    id: text # id or short id
+get reads: Whole records by id; or how each repository decided a topic, oldest first.
+    id: text # id, short id or topic
     ids: ids
-history reads cut: How each repository decided a topic, oldest first.
-    topic!: said
 """,
-    *(native.search, native.get, history),
+    *(native.search, native.get),
     ids={"type": "array", "items": {"type": "string"}, "maxItems": 100},
 )
 _TOOLS = tuple(tool._replace(output_schema=schema("success!: flag", closed=False)) for tool in _TABLE)
@@ -137,27 +120,12 @@ ROUTES = tuple(
 )
 
 
-class Rate:
-    """Lets each token ask so many times in each minute."""
-
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._clock = most, clock
-        self._minute, self._asked = 0.0, Counter[str]()
-
-    def wait(self, token: str) -> int:
-        """Count a request; return the seconds after which to ask again, 0 if it may be answered now."""
-        minute, second = divmod(self._clock(), 60)
-        if minute != self._minute:
-            self._minute, self._asked = minute, Counter()
-        self._asked[token] += 1
-        return 0 if self._asked[token] <= self._most else math.ceil(60 - second)
-
-
 class Guard:
-    """Stands before an application: passes on the requests of known tokens that do not ask too often."""
+    """Stands before an application: passes on requests of known tokens, of each so many a minute."""
 
-    def __init__(self, app: App, whose: Callable[[str], str], rate: Rate) -> None:
+    def __init__(self, app: App, whose: Callable[[str], str], rate: int) -> None:
         self._app, self._whose, self._rate = app, whose, rate
+        self._asked = Counter[tuple[str, int]]()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Refuse a request, or pass it on."""
@@ -172,8 +140,12 @@ class Guard:
         if not name:
             told = "a token of this service is required: send Authorization: Bearer TOKEN"
             return await _refuse(send, 401, told, (b"www-authenticate", b"Bearer"))
-        if wait := self._rate.wait(token):
-            return await _refuse(send, 429, "this token asks too often", (b"retry-after", b"%d" % wait))
+        minute, second = divmod(int(time.monotonic()), 60)
+        if not self._asked[token, minute]:
+            self._asked = Counter({one: count for one, count in self._asked.items() if one[1] == minute})
+        self._asked[token, minute] += 1
+        if self._asked[token, minute] > self._rate:
+            return await _refuse(send, 429, "this token asks too often", (b"retry-after", b"%d" % (60 - second)))
         ASKING.set(name)
         return await self._app(scope, receive, send)
 
@@ -191,7 +163,7 @@ def serve(engine: Postgres, host: str, port: int, *, names: Sequence[str], rate:
         with engine.transaction() as database:
             return principal(database, token)
 
-    guard = partial(Guard, whose=whose, rate=Rate(rate))
+    guard = partial(Guard, whose=whose, rate=rate)
     address = http.Address(host, port, remote=True, names=tuple(names), guard=guard)
     offer, opened = Advertised(_DIALECT, _TOOLS), cast("Memory", Everything(engine))
     http.serve(offer, lambda: opened, VERSION, address, on_crash, Site(rows=ROUTES))

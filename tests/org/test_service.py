@@ -30,11 +30,8 @@ from tests.system.tools import FILEMEM, cli, ok, process, talking
 Answer = dict[str, Any]
 QUESTION = "how do we cache"
 MARK = "Zanzibar"  # a word of every record, and of nothing else
-ROUTES = {
-    "search": {"query": QUESTION},
-    "get": {"id": "Cache in Redis, says Zanzibar"},
-    "history": {"topic": "caching"},
-}
+TITLE = f"Cache in Redis, says {MARK}"
+ROUTES: dict[str, Answer] = {"search": {"query": QUESTION}, "get": {"ids": [TITLE, "caching"]}}
 
 
 class Running(NamedTuple):
@@ -121,7 +118,7 @@ def test_a_stranger_sees_nothing_over_every_route_and_tool(running: Running, nam
         told = [running.ask(method, f"/org/{name}", ROUTES[name], token)[:2] for method in ("GET", "POST")]
         told.append(running.as_tool(name, ROUTES[name], token))
         for status, body in told:
-            assert MARK not in body.replace(str(ROUTES[name].get("id")), "")
+            assert MARK not in body.replace(TITLE, "")
             assert status == 401 if token != running.tokens["eve"] else '"results":[{' not in body.replace(" ", "")
     status, body = running.ask("GET", f"/org/{name}", {**ROUTES[name], "token": running.tokens["ada"]})[:2]
     assert (status, MARK in body) == (401, False)  # in an address it is no token
@@ -167,7 +164,7 @@ def test_hits_say_where_they_are_from_are_quoted_and_show_no_statistics(running:
 
 def test_what_mirrors_have_too_is_shown_once(running: Running) -> None:
     for name in ROUTES:
-        given = {"id": f"Cache at the edge, says {MARK}"} if name == "get" else ROUTES[name]
+        given = {"id": "caching"} if name == "get" else ROUTES[name]
         (hit,) = json.loads(running.ask("POST", f"/org/{name}", given, running.tokens["fay"])[1])["results"]
         assert {hit["repository"], *hit["also_in"]} == {"team/web", "team/mirror"}
 
@@ -206,8 +203,9 @@ def test_command_line_and_servers_ask_it(running: Running, tmp_path: Path, monke
     (hit,) = ok(repo, "search", "--org", QUESTION)["results"]
     assert (hit["repository"], hit["title"]) == ("team/web", f"Cache at the edge, says {MARK}")
     assert "team/web/memory/decisions" in cli(repo, "search", "--org", QUESTION).out
-    (whole,) = ok(repo, "get", "--org", hit["id"].rpartition("_")[2])["results"]
-    assert whole["text"] == "It was measured"
+    for name in (hit["id"].rpartition("_")[2], hit["title"], "Caching"):
+        (whole,) = ok(repo, "get", "--org", name)["results"]
+        assert whole["text"] == "It was measured"
     assert cli(repo, "get", "--org", "nothing").code == 4
     assert cli(repo, "search", "--org", "--path", "x", "caching").code == 2
     with talking(repo) as talk:
@@ -236,16 +234,6 @@ def test_a_revoked_token_and_a_forgotten_record_are_gone_at_once(running: Runnin
         database.execute("insert into token(hash, name) values (%s, 'bob')", (access.hashed(running.tokens["bob"]),))
 
 
-def test_a_token_may_ask_so_often() -> None:
-    now = 90.0
-    rate = service.Rate(2, lambda: now)
-    assert [rate.wait(token) for token in "aaab"] == [0, 0, 30, 0]
-    now = 119.5
-    assert rate.wait("a") == 1
-    now = 120.0
-    assert [rate.wait("a") for _ in range(3)] == [0, 0, 60]
-
-
 def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path: Path) -> None:
     dsn = running.engine._dsn
     command = [FILEMEM, "org", "serve", "--port", "0", "--rate", "1"]
@@ -253,8 +241,9 @@ def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path
         assert process.stderr is not None
         port = int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
         again = running._replace(port=port)
-        assert again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["ada"])[0] == 200
-        status, body, headers = again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["ada"])
+        told = [again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["ada"]) for _ in range(3)]
+        status, body, headers = max(told, key=lambda one: one[0])  # a minute may begin between two of them
+        assert told[0][0] == 200
         assert (status, json.loads(body)) == (429, {"error": "this token asks too often"})
         assert 0 < int(headers["retry-after"]) <= 60
         assert again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["bob"])[0] == 200
