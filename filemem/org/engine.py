@@ -40,7 +40,6 @@ class Asked(NamedTuple):
     """What the engine needs of a question to nominate."""
 
     words: Mapping[str, float]  # stems, and what each is worth: the rarer the more
-    required: tuple[str, ...] = ()  # stems that must all stand in a record
     vector: Sequence[float] | None = None  # of length 1; None: by words alone
 
 

@@ -59,8 +59,8 @@ class Nominations(Chains):
         near = bool(vector.any())
         every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
         asked = plan(terms, self._model.table.telling(every) if near else None)
-        words, needed = _naming(asked, known) if mode != "vector" or not near else ({}, ())
-        found = self._reader.nominate(Asked(words, needed, vector.tolist() if near else None), wanted, depth)
+        words = _naming(asked, known) if mode != "vector" or not near else {}
+        found = self._reader.nominate(Asked(words, vector.tolist() if near else None), wanted, depth)
         some = [one for one in found.nominees if admits(asked, one.tokens)]
         scores = [bm25(asked, one.tokens, known, sized=True) for one in some]
         parts: list[tuple[float, float | None, float | None]] = [(score, None, None) for score in scores]
@@ -76,8 +76,8 @@ class Nominations(Chains):
         return Found(tuple(made), "; ".join(filter(None, (degraded, found.degraded))) or None, whole(asked, known))
 
 
-def _naming(asked: Plan, known: Counts) -> tuple[dict[str, float], tuple[str, ...]]:
-    """The stems by which records are nominated and what each is worth, rare ones first; and those all must have."""
+def _naming(asked: Plan, known: Counts) -> dict[str, float]:
+    """The stems by which records are nominated and what each is worth, the rare ones."""
     worth, held = dict[str, float](), dict[str, int]()
     for clause in asked.clauses:
         for term in clause.terms:
@@ -90,7 +90,7 @@ def _naming(asked: Plan, known: Counts) -> tuple[dict[str, float], tuple[str, ..
         if found and total > MOST_HELD:
             break
         found |= {f"{term}{mark}": worth[term] * more for mark, more in MARKS.items()}
-    return found, ()
+    return found
 
 
 class _Stand:
