@@ -79,6 +79,8 @@ def running(template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     tmp, both = tmp_path_factory.mktemp("org"), ["team/api", "team/web"]
     api = made(tmp / "api", caching="Cache in Redis", auth="Rotate tokens")
     web = made(tmp / "web", caching="Cache at the edge")
+    with Memory.open(web) as memory:
+        memory.save(title=f"Salaries, says {MARK}", text="how do we cache salaries", visibility="department")
     git(tmp, "clone", "-q", "--bare", "web", "mirror.git")
     with copied(template) as dsn, closing(Postgres(dsn, MODEL)) as engine:
         engine.add({"team/api": str(api), "team/web": str(web), "team/mirror": str(tmp / "mirror.git")})
