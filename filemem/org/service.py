@@ -96,7 +96,7 @@ search reads cut: Find what teams recorded, in all repositories that you may see
     query!: said # two or three wordings at once; any word may match
     type: words # all, decision, checkpoint, observation
     limit: 1..100 = 10
-    offset: 0..
+    offset: 0..1000
     topic tag outcome status agent session project: words
     since: text # date or age: 2025-11-20, 2w
     until: text
@@ -157,7 +157,11 @@ async def _refuse(send: Any, status: int, message: str, *headers: tuple[bytes, b
 
 
 def serve(engine: Postgres, host: str, port: int, *, names: Sequence[str], rate: int, on_crash: Any) -> None:
-    """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token."""
+    """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token.
+
+    Raises BadInput, BrokenStore, before it listens: the database cannot be used.
+    """
+    engine.repositories()
 
     def whose(token: str) -> str:
         with engine.transaction() as database:

@@ -173,7 +173,8 @@ def test_official_clients_ask_it_and_it_only_reads(running: Running, mode: str) 
     for path in ("/viewer", "/api/save", "/api/mama/search", "/graph", "/api/daemon/logs"):
         assert running.ask("GET", path, {}, running.tokens["ada"])[0] == 404
     assert running.ask("GET", "/health", {})[0] == 200
-    assert running.ask("POST", "/org/search", {"query": QUESTION, "path": "x"}, running.tokens["ada"])[0] == 400
+    for given in ({"query": QUESTION, "path": "x"}, {"query": QUESTION, "offset": 10**9}, {"query": "is:live"}, {}):
+        assert running.ask("POST", "/org/search", given, running.tokens["ada"])[0] == 400
 
 
 def test_people_who_ask_at_the_same_time_are_kept_apart(running: Running) -> None:
@@ -247,7 +248,8 @@ def test_a_proxy_passes_its_own_name_on_and_a_page_may_not_ask(running: Running)
     assert status(Origin="https://evil.example.org") == 403
 
 
-def test_it_listens_on_this_machine_alone_unless_a_proxy_is_in_front(tmp_path: Path) -> None:
+def test_it_starts_with_a_database_alone_and_on_this_machine_unless_a_proxy_is_in_front(tmp_path: Path) -> None:
+    assert "FILEMEM_ORG_DSN" in cli(tmp_path, "org", "serve").err
     refused = cli(tmp_path, "org", "serve", "--host", "0.0.0.0")
     assert refused.code == 2
     assert "--behind-proxy" in refused.err
