@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -24,8 +23,8 @@ ALL = Filter()
 
 
 @pytest.fixture(params=["postgres", "in memory"])
-def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    yield Reference(tmp_path) if request.param == "in memory" else request.getfixturevalue("engine")
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return Reference(tmp_path) if request.param == "in memory" else request.getfixturevalue("engine")
 
 
 def allow(engine: Any, principal: str, *names: str) -> None:
