@@ -4,7 +4,7 @@ create table if not exists repo(id int generated always as identity primary key,
   failed text not null default '', records int not null default 0, passages int not null default 0);
 create table if not exists access(principal text not null, repo int not null references repo on delete cascade,
   primary key(principal, repo));
-create table if not exists token(hash bytea primary key, name text unique not null, made timestamptz not null default now());
+create table if not exists token(hash bytea primary key, name text not null, made timestamptz not null default now());
 
 -- What is known of a record, and small; `body` has what is large and never changes.
 create table doc(id bigint generated always as identity primary key, repo int not null references repo on delete cascade,

@@ -102,7 +102,7 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
 def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:
     """What is kept of a file; None if it is no record, is forgotten, or private."""
     record = None if data is None else parse(data, path).record
-    hidden = record is None or record.visibility == "private" or mark_of(record.id) in marks
+    hidden = record is None or record.visibility in ("private", "department") or mark_of(record.id) in marks
     return None if record is None or hidden else document(record, blob)
 
 

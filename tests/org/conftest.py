@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -50,8 +50,8 @@ def template() -> Iterator[str]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture
-def dsn(template: str) -> Iterator[str]:
+@contextmanager
+def copied(template: str) -> Iterator[str]:
     """How to connect to a database that is ready and empty."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(f"{template}postgres", autocommit=True) as con:
@@ -59,6 +59,13 @@ def dsn(template: str) -> Iterator[str]:
     yield f"{template}{name}"
     with psycopg.connect(f"{template}postgres", autocommit=True) as con:
         con.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def dsn(template: str) -> Iterator[str]:
+    """A database for one test."""
+    with copied(template) as made:
+        yield made
 
 
 @pytest.fixture
