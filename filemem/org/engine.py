@@ -94,9 +94,6 @@ class Reader(Protocol):
     def shown(self, paths: Collection[str], /) -> dict[str, Shown]:
         """Return what hits need of records, by the addresses of their paths."""
 
-    def topics(self, words: str, most: int, offset: int, /) -> tuple[list[Row], int]:
-        """Return rows that stand for a topic with some words in its names, in order; and how many there are."""
-
 
 class Shelf(Protocol):
     """One repository while its worker changes it: all of it is kept at the end, or nothing. No addresses here."""

@@ -27,7 +27,7 @@ EXACT_BELOW = 50_000  # passages that may be seen: so many are compared one by o
 DEGRADED = "words by rarity: the database has no BM25 index"
 REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen) * 1000)::bigint, failed, records,
   passages from repo"""
-_ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant, d.place, d.names"
+_ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"
 _LINKED = """d.id in (select l.doc from link l join unnest(%(repos)s::int[], %(values)s::text[]) w(repo, value)
   on l.repo = w.repo and l.value = w.value and l.kind = '{}')"""
@@ -49,12 +49,13 @@ class Laid(Chains):
 
     def __init__(self, con: Connection, number: int) -> None:
         self._con, self._number = con, number
-        self.over: dict[str, Row | None] = {}
+        self.over, self.known = dict[str, Row | None](), dict[str, Row]()
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """See `Chains`."""
         wanted = set(map(str, values))
         found = _rows(self._con, field, [(self._number, one) for one in wanted])
+        self.known |= {row.written.path: row for _, row in found}
         over = (row for row in self.over.values() if row and not wanted.isdisjoint(row.values(field)))
         return [*(row for _, row in found if row.written.path not in self.over), *over]
 
@@ -76,25 +77,24 @@ class PostgresShelf:
 
     def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance]) -> None:
         """See `engine.Shelf`."""
-        mine, docs = self.repository.number, [doc for doc in changes.values() if doc]
+        mine, docs = self.repository.number, {path: doc for path, doc in changes.items() if doc}
+        ids = {path: plain(doc.node.id) for path, doc in docs.items()}
         asked = "select rid, who from doc where repo = %s and (path = any(%s) or rid = any(%s))"
-        ids = [plain(doc.node.id) for doc in docs]
-        known = {rid: Provenance(**json.loads(who)) for rid, who in self.con.execute(asked, (mine, list(changes), ids))}
-        who = {
-            doc.path: known.get(rid) or first.get(doc.path, Provenance()) for rid, doc in zip(ids, docs, strict=True)
-        }
+        known = dict(self.con.execute(asked, (mine, list(changes), list(ids.values()))).fetchall())
+        who = {path: known.get(id_) or _said(first.get(path, Provenance())) for path, id_ in ids.items()}
         series = "select nextval(pg_get_serial_sequence('doc', 'id')) from generate_series(1, %s)"
         numbers = [number for (number,) in self.con.execute(series, (len(docs),))]
-        made = rows_of(
-            dict(zip(numbers, docs, strict=True)), lambda paths: {path: who[path].date or 0 for path in paths}
-        )
+        dates = {path: json.loads(said)["date"] or 0 for path, said in who.items()}
+        made = rows_of(dict(zip(numbers, docs.values(), strict=True)), lambda _: dates)
         new = {row.written.path: row for row in made}
         laid = Laid(self.con, mine)
         laid.put({path: new.get(path) for path in changes})
         self.con.execute("delete from doc where repo = %s and path = any(%s)", (mine, list(changes)))
-        now = [row for row in laid.over.values() if row]
-        self._insert([(row, doc, who[doc.path]) for row in now if (doc := changes.get(row.written.path))])
-        self._update([row for row in now if row.written.path not in changes])
+        now = {path: row for path, row in laid.over.items() if row}
+        self._insert([(now[path], doc, who[path]) for path, doc in docs.items()])
+        others = [row for path, row in now.items() if path not in changes]
+        if turned := [row for row in others if _facts(row) != _facts(laid.known[row.written.path])]:
+            self._update(turned)
 
     def _insert(self, new: Sequence[tuple[Row, Doc, Provenance]]) -> None:
         mine, made = self.repository.number, embed((doc for _, doc, _ in new), self._model.table)
@@ -104,9 +104,8 @@ class PostgresShelf:
             at, node = places[key(doc.blob)], row.written
             first, last = made.starts[at], made.starts[at + 1]
             terms = [f"{name}={one}" for name in TERMS.values() for one in doc.terms.get(name, ())]
-            said = {name: getattr(who, name) for name in ("author", "agent", "commit", "date")}
             names = node.path, plain(node.id), plain(node.key), row.blob, node.created
-            rest = json.dumps(node), list(map(plain, terms)), int(last - first), json.dumps(said)
+            rest = json.dumps(node), list(map(plain, terms)), int(last - first), who
             docs.append((row.number, mine, *names, *_facts(row), *rest))
             bodies.append((row.number, mine, doc.card, *map(plain, texts(tokens_of(doc))), packed(made, at)))
             vectors = enumerate(made.rows[first:last].tolist())
@@ -117,7 +116,7 @@ class PostgresShelf:
 
     def _update(self, rows: Sequence[Row]) -> None:
         """Write what changes have turned of other records: what holds, and to whom they refer."""
-        asked = "update doc set live = %s, shown = %s, meant = %s, place = %s, names = %s where id = %s"
+        asked = "update doc set live = %s, shown = %s, meant = %s where id = %s"
         with self.con.cursor() as cursor:
             cursor.executemany(asked, [(*_facts(row), row.number) for row in rows])
         self.con.execute("delete from link where kind = 'target' and doc = any(%s)", ([row.number for row in rows],))
@@ -164,8 +163,8 @@ class PostgresReader:
         rows = self.con.execute(_WHOLE, (found,), binary=True).fetchall()
         first: dict[str, Nominee] = {}
         for row in sorted(rows, key=lambda one: (one[4], -one[0])):  # of the same bytes what holds, then the oldest
-            vectors = unpacked(row[11], key(row[2]))
-            first[row[2]] = Nominee(addressed(row[1], _row(row[:9])), tokens_in(row[9], row[10]), vectors)
+            vectors = unpacked(row[9], key(row[2]))
+            first[row[2]] = Nominee(addressed(row[1], _row(row[:7])), tokens_in(row[7], row[8]), vectors)
         return Nominated(tuple(first.values()), "" if bm25 else DEGRADED)
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
@@ -186,12 +185,6 @@ class PostgresReader:
             f"{repo} {path}": Shown(card, Provenance(**json.loads(who)), known[repo], tuple(others))
             for repo, path, card, who, others in found
         }
-
-    def topics(self, words: str, most: int, offset: int) -> tuple[list[Row], int]:
-        """See `engine.Reader`."""
-        those = "from doc d where d.place <> '' and strpos(d.names, %s) > 0"
-        found = self.con.execute(f"{_ROWS} {those} order by d.place, d.repo limit %s offset %s", (words, most, offset))
-        return [addressed(row[1], _row(row)) for row in found], int(one(self.con, f"select count(*) {those}", (words,)))
 
 
 def one(con: Connection, asked: str, values: Sequence[Any] = ()) -> Any:
@@ -224,8 +217,8 @@ def _node(text: str) -> Node:
 
 
 def _row(columns: Sequence[Any]) -> Row:
-    number, _, blob, node, live, shown, meant, place, names = columns
-    return Row(number, blob, _node(node), live, shown, json.loads(meant) if meant else {}, place, names)
+    number, _, blob, node, live, shown, meant = columns
+    return Row(number, blob, _node(node), live, shown, json.loads(meant) if meant else {})
 
 
 def _split(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
@@ -242,9 +235,13 @@ def _rows(con: Connection, field: str, pairs: Sequence[tuple[int, str]]) -> list
     return [(row[1], _row(row)) for row in found]
 
 
+def _said(who: Provenance) -> str:
+    return json.dumps({name: getattr(who, name) for name in ("author", "agent", "commit", "date")})
+
+
 def _facts(row: Row) -> tuple[Any, ...]:
     """What chains say of a record."""
-    return row.live, row.shown, json.dumps(row.meant) if row.meant else "", plain(row.place), plain(row.names)
+    return row.live, row.shown, json.dumps(row.meant) if row.meant else ""
 
 
 def _links(row: Row, kinds: Collection[str]) -> set[tuple[str, str]]:

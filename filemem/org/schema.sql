@@ -9,12 +9,11 @@ create table if not exists token(hash bytea primary key, name text not null, mad
 -- What is known of a record, and small; `body` has what is large and never changes.
 create table doc(id bigint generated always as identity primary key, repo int not null references repo on delete cascade,
   path text not null, rid text not null, key text not null, blob text not null, created bigint not null,
-  live boolean not null, shown boolean not null, meant text not null, place text not null, names text not null,
+  live boolean not null, shown boolean not null, meant text not null,
   node text not null, terms text[] not null, passages smallint not null, who text not null, unique(repo, path));
 create index doc_rid on doc(rid, repo);
 create index doc_key on doc(key, repo) where key <> '';
 create index doc_blob on doc(blob);
-create index doc_place on doc(place) where place <> '';
 create table link(doc bigint not null references doc on delete cascade, repo int not null, kind text not null,
   value text not null);
 create index link_value on link using hash(value);

@@ -151,7 +151,3 @@ class ReferenceReader:
                 who = shelf.who[plain.written.id]
                 found[row.written.path] = Shown(doc.card, who, shelf.repository, tuple(sorted(others)))
         return found
-
-    def topics(self, words: str, most: int, offset: int) -> tuple[list[Row], int]:
-        found = sorted((row.place, n, row) for n, _, row in self._rows if row.place and words in row.names)
-        return [row for _, _, row in found[offset : offset + most]], len(found)
