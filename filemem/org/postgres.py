@@ -199,18 +199,19 @@ class Postgres:
                 return False
             if one(con, "select sum(passages) > %s from repo", (EXACT_BELOW,)):
                 con.execute(_GRAPH)
-            having, sizes, read = Counter[tuple[str, str]](), Counter[str](), 0
+            read, sizes, having = 0, Counter[str](), {name: Counter[str]() for name in FIELDS}
             part = f"tablesample system ({100 * COUNTED / there})" if there > COUNTED else ""
             with con.cursor(name="bodies") as bodies:
                 for text in bodies.execute(f"select stems, exact from body {part}"):
                     read += 1
                     for name, tokens in tokens_in(*text).items():
                         sizes[name] += len(tokens)
-                        having.update((term, name) for term in set(tokens))
+                        having[name].update(set(tokens))
             con.execute("delete from df; delete from total")
             times = there / max(read, 1)
-            copy(con, "df(term, field, n)", ((*one, round(n * times)) for one, n in having.items()))
-            copy(con, "total", ((name, there, round(sizes[name] * times)) for name in FIELDS))
+            every = set[str]().union(*having.values())
+            copy(con, "df", ((term, [round(of[term] * times) for of in having.values()]) for term in every))
+            copy(con, "total", [(there, [round(sizes[name] * times) for name in FIELDS])])
         self._tidy()
         return True
 

@@ -14,7 +14,7 @@ from filemem.chain import Node
 from filemem.index import Chains, Counts, Doc, Model, Row, links_of, rows_of
 from filemem.index.document import key, node_from
 from filemem.index.vectors import embed
-from filemem.index.words import tokens_of
+from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Asked, Nominated, Nominee, Repository, Shown
 from filemem.org.pack import addressed, packed, texts, tokens_in, unpacked
 from filemem.query import FIELDS as TERMS
@@ -31,8 +31,8 @@ _ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"
 _LINKED = """d.id in (select l.doc from link l join unnest(%(repos)s::int[], %(values)s::text[]) w(repo, value)
   on l.repo = w.repo and l.value = w.value and l.kind = '{}')"""
-_FIELDS = {"id": _OWN.format("rid"), "path": _OWN.format("path"), "key": _OWN.format("key")}
-_FIELDS |= {kind: _LINKED.format(kind) for kind in ("name", "refers", "target")}
+_BY_FIELD = {"id": _OWN.format("rid"), "path": _OWN.format("path"), "key": _OWN.format("key")}
+_BY_FIELD |= {kind: _LINKED.format(kind) for kind in ("name", "refers", "target")}
 _WHOLE = f"{_ROWS}, b.stems, b.exact, b.vectors from doc d join body b on b.doc = d.id where d.id = any(%s) and d.shown"
 _BY_BM25 = "select x.doc from body x {those} order by x.stems <@> to_bm25query(%(text)s, 'body_bm25') limit %(most)s"
 _BY_RARITY = """select x.doc from holding(%(words)s, %(worth)s::real[]) x {those}
@@ -96,7 +96,7 @@ class PostgresShelf:
         if turned := [row for row in others if _facts(row) != _facts(laid.known[row.written.path])]:
             self._update(turned)
 
-    def _insert(self, new: Sequence[tuple[Row, Doc, Provenance]]) -> None:
+    def _insert(self, new: Sequence[tuple[Row, Doc, str]]) -> None:
         mine, made = self.repository.number, embed((doc for _, doc, _ in new), self._model.table)
         places = {number: at for at, number in enumerate(made.keys.tolist())}
         docs, bodies, passages = list[Any](), list[Any](), list[Any]()
@@ -110,7 +110,7 @@ class PostgresShelf:
             bodies.append((row.number, mine, doc.card, *map(plain, texts(tokens_of(doc))), packed(made, at)))
             vectors = enumerate(made.rows[first:last].tolist())
             passages += [(row.number, mine, n, str(vector)) for n, vector in vectors if any(vector)]
-        links = [(row.number, mine, *link) for row, _, _ in new for link in _links(row, _FIELDS)]
+        links = [(row.number, mine, *link) for row, _, _ in new for link in _links(row, _BY_FIELD)]
         for table, rows in {"doc": docs, "body": bodies, "passage": passages, "link": links}.items():
             copy(self.con, table, rows)
 
@@ -142,11 +142,10 @@ class PostgresReader:
 
     def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
         """See `engine.Reader`."""
-        sizes = {name: (docs, float(tokens)) for name, docs, tokens in self.con.execute("select * from total")}
-        asked = "select field, term, n from df where (term, field) in (select * from unnest(%s::text[], %s::text[]))"
-        pairs = [plain(term) for _, term in terms], [name for name, _ in terms]
-        held = {(name, term): n for name, term, n in self.con.execute(asked, pairs)}
-        return Counts(max((docs for docs, _ in sizes.values()), default=0), held, sizes)
+        docs, tokens = self.con.execute("select docs, tokens from total").fetchone() or (0, [0] * len(FIELDS))
+        found = self.con.execute("select term, n from df where term = any(%s)", ([plain(term) for _, term in terms],))
+        held = {(name, term): n for term, counts in found for name, n in zip(FIELDS, counts, strict=True)}
+        return Counts(docs, held, {name: (docs, float(of)) for name, of in zip(FIELDS, tokens, strict=True)})
 
     def nominate(self, asked: Asked, wanted: Filter, depth: int) -> Nominated:
         """See `engine.Reader`."""
@@ -180,7 +179,7 @@ class PostgresReader:
     def shown(self, paths: Collection[str]) -> dict[str, Shown]:
         """See `engine.Reader`."""
         known = {one.number: one for one in self.repositories()}
-        found = self.con.execute(_SHOWN + _FIELDS["path"], _asked(_split(paths)))
+        found = self.con.execute(_SHOWN + _BY_FIELD["path"], _asked(_split(paths)))
         return {
             f"{repo} {path}": Shown(card, Provenance(**json.loads(who)), known[repo], tuple(others))
             for repo, path, card, who, others in found
@@ -231,7 +230,7 @@ def _asked(pairs: Sequence[tuple[int, str]]) -> dict[str, Any]:
 
 def _rows(con: Connection, field: str, pairs: Sequence[tuple[int, str]]) -> list[tuple[int, Row]]:
     """The records of some repositories that have a value in a field, each with the number of its repository."""
-    found = con.execute(f"{_ROWS} from doc d where {_FIELDS[field]}", _asked(pairs)) if pairs else ()
+    found = con.execute(f"{_ROWS} from doc d where {_BY_FIELD[field]}", _asked(pairs)) if pairs else ()
     return [(row[1], _row(row)) for row in found]
 
 

@@ -23,8 +23,8 @@ create table body(doc bigint primary key references doc on delete cascade, repo 
 create table passage(doc bigint not null references doc on delete cascade, repo int not null, n smallint not null,
   vec halfvec(DIMENSIONS) not null, primary key(doc, n));
 create index passage_repo on passage(repo);
-create table df(field text not null, term text not null, n bigint not null, primary key(term, field));
-create table total(field text primary key, docs bigint not null, tokens bigint not null);
+create table df(term text primary key, n int[] not null);
+create table total(docs bigint not null, tokens bigint[] not null);
 create table meta(version int not null, model text not null);
 
 -- Who asks is set for one transaction; without it nothing is visible, not even what everybody may see.
