@@ -14,8 +14,10 @@ import click
 from filemem import config
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
+from filemem.cli.serve import report
 from filemem.errors import BadInput, BrokenStore
 from filemem.index import embedder
+from filemem.org import access as rights
 from filemem.record import format_time
 
 if TYPE_CHECKING:
@@ -162,8 +164,6 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
       filemem org token add ada
       filemem org token revoke ada
     """
-    from filemem.org import access as rights
-
     with engine(project) as index, index.transaction() as database:
         if action == "add":
             answer: Any = {"name": name, "token": rights.add_token(database, name)}
@@ -191,8 +191,6 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     Example:
       filemem org access access.toml
     """
-    from filemem.org import access as rights
-
     given = rights.read(project.here / file)
     with engine(project) as index, index.transaction() as database:
         count, unknown = rights.give(database, given)
@@ -207,7 +205,7 @@ def access(project: Project, file: Path, as_json: bool) -> None:
 @click.option("--behind-proxy", is_flag=True, help="A proxy with TLS is in front, so other machines may connect.")
 @click.option("--rate", type=click.IntRange(1), default=120, show_default=True, help="Requests a minute of one token.")
 @pass_project
-def serve(project: Project, /, host: str, port: int, behind_proxy: bool, **how: Any) -> None:
+def serve(project: Project, /, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
 
     There is no encryption, so it listens on this machine alone, and a proxy with TLS stands in front.
@@ -216,13 +214,7 @@ def serve(project: Project, /, host: str, port: int, behind_proxy: bool, **how: 
     Example:
       filemem org serve --behind-proxy --name memories.example.org
     """
-    from filemem.cli.serve import _report
-    from filemem.server.http import is_loopback
-
-    if not (behind_proxy or is_loopback(host)):
-        hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
-        raise BadInput(f"{host} can be reached from other machines", hint, field="host")
     with engine(project) as index:
         from filemem.org import service
 
-        service.serve(index, host, port, on_crash=_report, **how)
+        service.serve(index, on_crash=report, **how)

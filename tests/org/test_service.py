@@ -248,11 +248,15 @@ def test_a_proxy_passes_its_own_name_on_and_a_page_may_not_ask(running: Running)
     assert status(Origin="https://evil.example.org") == 403
 
 
-def test_it_starts_with_a_database_alone_and_on_this_machine_unless_a_proxy_is_in_front(tmp_path: Path) -> None:
+def test_it_starts_with_a_database_and_on_this_machine_unless_a_proxy_is_in_front(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "FILEMEM_ORG_DSN" in cli(tmp_path, "org", "serve").err
+    monkeypatch.setenv("FILEMEM_ORG_DSN", "host=/nowhere")
     refused = cli(tmp_path, "org", "serve", "--host", "0.0.0.0")
     assert refused.code == 2
     assert "--behind-proxy" in refused.err
+    assert cli(tmp_path, "org", "serve", "--host", "0.0.0.0", "--behind-proxy").code == 7
 
 
 @pytest.mark.parametrize(
