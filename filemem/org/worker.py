@@ -24,7 +24,7 @@ from filemem.repo import Repo
 from filemem.repo.mirror import contents, opened
 from filemem.repo.run import LONG
 
-MOST_RECORDS = 50_000  # of one repository: more is refused, so that no one fills the database
+MOST_FILES = 50_000  # of one store: more are refused, so that no repository fills the database
 TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
 _CHUNK = 500  # records that are read and written at a time
 _NAME = 200  # characters of a name that are kept
@@ -82,21 +82,23 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     prefix = "" if store == "." else f"{store}/"
     files = {path.removeprefix(prefix): blob for path, blob in (repo.listing(head, store) if head else {}).items()}
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
-    wanted = {path: blob for path, blob in files.items() if is_listed(path) and not is_private(path)}
-    if len(wanted) > MOST_RECORDS:
-        raise BrokenStore(f"it holds {len(wanted):,} records, and at most {MOST_RECORDS:,} of one repository are kept")
+    if len(files) > MOST_FILES:
+        raise BrokenStore(
+            f"its store holds {len(files):,} files, and of one repository at most {MOST_FILES:,} are read"
+        )
     there = shelf.kept()
-    gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in wanted or mark_of(id_) in marks)
-    differing = [path for path, blob in wanted.items() if there.get(path, ("",))[0] != blob]
+    gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in files or mark_of(id_) in marks)
+    changed = [path for path, blob in files.items() if there.get(path, ("",))[0] != blob]
+    differing = [path for path in changed if is_listed(path) and not is_private(path)]
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
-    changed, rest = 0, iter(differing)
+    count, rest = 0, iter(differing)
     while (chunk := list(islice(rest, _CHUNK))) or gone:
-        data = dict(contents(repo, shelf.repository.source, (wanted[path] for path in chunk), MAX_SIZE))
-        docs: dict[str, Doc | None] = {path: _document(data[wanted[path]], path, wanted[path], marks) for path in chunk}
+        data = dict(contents(repo, shelf.repository.source, (files[path] for path in chunk), MAX_SIZE))
+        docs: dict[str, Doc | None] = {path: _document(data[files[path]], path, files[path], marks) for path in chunk}
         news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
         shelf.put(news, born)
-        changed, gone = changed + len(news), {}
-    return changed
+        count, gone = count + len(news), {}
+    return count
 
 
 def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:

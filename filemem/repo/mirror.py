@@ -27,6 +27,12 @@ _NETWORK += ("protocol.https.allow=always", "protocol.ssh.allow=always", "http.l
 _AT_ONCE = 1000  # objects that are fetched by one call
 
 
+class Mirror(Repo):
+    """A repository that is only read."""
+
+    hash_name = "sha1"  # of what is written, which is nothing: Git need not be asked
+
+
 def named(text: str, here: Path) -> tuple[str, str]:
     """Return the name of a repository and where Git reads it, from an address or a path, relative to `here`.
 
@@ -54,13 +60,13 @@ def _places(path: Path) -> Places:
     return Places(git_dir, git_dir, git_dir)
 
 
-def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Repo:
+def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
     """Open a repository as it is now: of an address a bare clone below `cache`, without old contents if possible.
 
     Raises NotFound, BrokenStore: it cannot be read, or reached.
     """
     if source.startswith("/"):
-        return Repo(Path(source), environment, _places(Path(source)))
+        return Mirror(Path(source), environment, _places(Path(source)))
     folder = cache / f"{zlib.crc32(source.encode()):08x}{object_id('blob', source.encode(), 'sha1')[:12]}.git"
     cache.mkdir(parents=True, exist_ok=True)
     if not folder.exists():
@@ -71,7 +77,7 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Repo:
         aside.rename(folder)
     else:
         _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", "+refs/heads/*:refs/heads/*")
-    return Repo(folder, environment, _places(folder))
+    return Mirror(folder, environment, _places(folder))
 
 
 _QUIETLY = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no")

@@ -101,7 +101,7 @@ def test_a_repository_that_fails_is_noted_and_stops_nobody(engine: Postgres, tmp
     write(hubs[1].path / ".filemem.toml", "store = '../../etc'\n")
     hubs[1].commit()
     engine.add({str(hub.path): str(hub.path) for hub in hubs} | {"gone": "/nowhere/at/all"})
-    with patch.object(worker, "MOST_RECORDS", 6):
+    with patch.object(worker, "MOST_FILES", 6):
         for _ in range(7):
             hubs[2].push()
         found = work(engine, tmp_path, os.environ)
