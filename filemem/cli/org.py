@@ -58,7 +58,12 @@ def org() -> None:
 @as_json
 @pass_project
 def init(project: Project, as_json: bool) -> None:
-    """Make the database ready; again after an update, which may read the repositories anew."""
+    """Make the database ready; again after an update, which may read the repositories anew.
+
+    \b
+    Example:
+      filemem org init
+    """
     with engine(project) as database:
         emit({"success": True, "message": database.init()}, as_json, lambda answer: str(answer["message"]))
 
@@ -72,6 +77,10 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
     """Add repositories: https or ssh addresses, or paths on this machine; nobody may see them before `org access`.
 
     The worker reads the branch that HEAD names there, with the keys and credential helpers of its own user.
+
+    \b
+    Example:
+      filemem org add https://git.example.org/team/api.git ../web
     """
     from filemem.repo.mirror import named
 
@@ -90,7 +99,12 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
 @click.argument("name")
 @pass_project
 def remove(project: Project, name: str) -> None:
-    """Take a repository out, with all of its records; by its name in `org status`."""
+    """Take a repository out, with all of its records; by its name in `org status`.
+
+    \b
+    Example:
+      filemem org remove git.example.org/team/api
+    """
     with engine(project) as database:
         database.drop(name)
 
@@ -100,7 +114,12 @@ def remove(project: Project, name: str) -> None:
 @click.option("--every", type=click.IntRange(1), default=60, show_default=True, help="Seconds between two looks.")
 @pass_project
 def work(project: Project, once: bool, every: int) -> None:
-    """Bring what is new in the repositories into the database. Any number of workers may run."""
+    """Bring what is new in the repositories into the database. Any number of workers may run.
+
+    \b
+    Example:
+      filemem org work --once
+    """
     from filemem.org.worker import work
 
     cache = config.load(project.here).index_cache / "mirrors"
@@ -118,7 +137,12 @@ def work(project: Project, once: bool, every: int) -> None:
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Show the repositories: records, when they were last looked at, and what is wrong."""
+    """Show the repositories: records, when they were last looked at, and what is wrong.
+
+    \b
+    Example:
+      filemem org status
+    """
     with engine(project) as database:
         found = database.repositories()
     rows = [
@@ -143,6 +167,10 @@ def purge(project: Project, record_id: str) -> None:
     """Delete the records with an id from the database now, and from its files.
 
     For what was taken out of Git's history: a repository that still has the record brings it back.
+
+    \b
+    Example:
+      filemem org purge decision_caching_1763650000123_k3f9w2ma
     """
     with engine(project) as database:
         gone = database.purge(record_id)
