@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,8 +28,6 @@ from filemem.web.route import Route, plain, remembered
 from filemem.web.site import Site
 
 App = Callable[[Any, Any, Any], Awaitable[None]]  # an ASGI application
-
-
 _TABLE = tools(
     """
 search reads cut: Find what teams recorded, in all repositories that you may see, by meaning and words.
@@ -74,8 +73,9 @@ class Guard:
         token = given[0][1] if len(given) == 1 and len(given[0]) == 2 and given[0][0].lower() == "bearer" else ""
         try:
             name = await asyncio.to_thread(self._whose, token) if token else ""
-        except FilememError as error:
-            return await _refuse(send, 503, error.message)
+        except FilememError as error:  # which names hosts: to be read here, not by whoever asks
+            sys.stderr.write(f"filemem: {error.told}\n")
+            return await _refuse(send, 503, "the database of this service cannot be used now")
         if not name:
             told = "a token of this service is required: send Authorization: Bearer TOKEN"
             return await _refuse(send, 401, told, (b"www-authenticate", b"Bearer"))
@@ -112,8 +112,6 @@ def serve(
             return principal(database, token)
 
     guard = partial(Guard, whose=whose, rate=rate)
-    address, memory = (
-        http.Address(host, port, remote=True, names=tuple(names), guard=guard),
-        cast("Any", Everything(engine)),
-    )
+    address = http.Address(host, port, remote=True, names=tuple(names), guard=guard)
+    memory: Any = Everything(engine)
     http.serve(Advertised(_DIALECT, _TOOLS), lambda: memory, VERSION, address, on_crash, Site(rows=ROUTES))
