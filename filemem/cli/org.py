@@ -14,8 +14,10 @@ import click
 from filemem import config
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
+from filemem.cli.serve import report
 from filemem.errors import BadInput, BrokenStore
 from filemem.index import embedder
+from filemem.org import access as rights
 from filemem.record import format_time
 
 if TYPE_CHECKING:
@@ -56,7 +58,12 @@ def org() -> None:
 @as_json
 @pass_project
 def init(project: Project, as_json: bool) -> None:
-    """Make the database ready; again after an update, which may read the repositories anew."""
+    """Make the database ready; again after an update, which may read the repositories anew.
+
+    \b
+    Example:
+      filemem org init
+    """
     with engine(project) as database:
         emit({"success": True, "message": database.init()}, as_json, lambda answer: str(answer["message"]))
 
@@ -70,6 +77,10 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
     """Add repositories: https or ssh addresses, or paths on this machine; nobody may see them before `org access`.
 
     The worker reads the branch that HEAD names there, with the keys and credential helpers of its own user.
+
+    \b
+    Example:
+      filemem org add https://git.example.org/team/api.git ../web
     """
     from filemem.repo.mirror import named
 
@@ -88,7 +99,12 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
 @click.argument("name")
 @pass_project
 def remove(project: Project, name: str) -> None:
-    """Take a repository out, with all of its records; by its name in `org status`."""
+    """Take a repository out, with all of its records; by its name in `org status`.
+
+    \b
+    Example:
+      filemem org remove git.example.org/team/api
+    """
     with engine(project) as database:
         database.drop(name)
 
@@ -98,7 +114,12 @@ def remove(project: Project, name: str) -> None:
 @click.option("--every", type=click.IntRange(1), default=60, show_default=True, help="Seconds between two looks.")
 @pass_project
 def work(project: Project, once: bool, every: int) -> None:
-    """Bring what is new in the repositories into the database. Any number of workers may run."""
+    """Bring what is new in the repositories into the database. Any number of workers may run.
+
+    \b
+    Example:
+      filemem org work --once
+    """
     from filemem.org.worker import work
 
     cache = config.load(project.here).index_cache / "mirrors"
@@ -116,7 +137,12 @@ def work(project: Project, once: bool, every: int) -> None:
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Show the repositories: records, when they were last looked at, and what is wrong."""
+    """Show the repositories: records, when they were last looked at, and what is wrong.
+
+    \b
+    Example:
+      filemem org status
+    """
     with engine(project) as database:
         found = database.repositories()
     rows = [
@@ -141,6 +167,10 @@ def purge(project: Project, record_id: str) -> None:
     """Delete the records with an id from the database now, and from its files.
 
     For what was taken out of Git's history: a repository that still has the record brings it back.
+
+    \b
+    Example:
+      filemem org purge decision_caching_1763650000123_k3f9w2ma
     """
     with engine(project) as database:
         gone = database.purge(record_id)
@@ -162,8 +192,6 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
       filemem org token add ada
       filemem org token revoke ada
     """
-    from filemem.org import access as rights
-
     with engine(project) as index, index.transaction() as database:
         if action == "add":
             answer: Any = {"name": name, "token": rights.add_token(database, name)}
@@ -191,8 +219,6 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     Example:
       filemem org access access.toml
     """
-    from filemem.org import access as rights
-
     given = rights.read(project.here / file)
     with engine(project) as index, index.transaction() as database:
         count, unknown = rights.give(database, given)
@@ -207,7 +233,7 @@ def access(project: Project, file: Path, as_json: bool) -> None:
 @click.option("--behind-proxy", is_flag=True, help="A proxy with TLS is in front, so other machines may connect.")
 @click.option("--rate", type=click.IntRange(1), default=120, show_default=True, help="Requests a minute of one token.")
 @pass_project
-def serve(project: Project, /, host: str, port: int, behind_proxy: bool, **how: Any) -> None:
+def serve(project: Project, /, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
 
     There is no encryption, so it listens on this machine alone, and a proxy with TLS stands in front.
@@ -216,13 +242,7 @@ def serve(project: Project, /, host: str, port: int, behind_proxy: bool, **how: 
     Example:
       filemem org serve --behind-proxy --name memories.example.org
     """
-    from filemem.cli.serve import _report
-    from filemem.server.http import is_loopback
-
-    if not (behind_proxy or is_loopback(host)):
-        hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
-        raise BadInput(f"{host} can be reached from other machines", hint, field="host")
     with engine(project) as index:
         from filemem.org import service
 
-        service.serve(index, host, port, on_crash=_report, **how)
+        service.serve(index, on_crash=report, **how)

@@ -37,11 +37,9 @@ def offered(project: Project, offer: Advertised) -> Advertised:
 
 
 def _scoped(tool: Tool, asked: Service) -> Tool:
-    from filemem.dialects import native
-
-    if tool.call not in (native.search, native.get):
-        return tool
     verb, properties = tool.call.__name__, tool.input_schema["properties"]
+    if tool.call.__module__ != "filemem.dialects.native" or verb not in ("search", "get"):
+        return tool
     first, *others = properties["scope"]["enum"]
     told = f"{_TOLD}; {properties['scope']['description']}" if "workspace" in others else _TOLD
     scope = {"enum": [first, "org", *others], "description": told}

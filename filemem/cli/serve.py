@@ -75,7 +75,7 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     if not page:  # which other users of this machine may reach: they do not ask in this one's name
         offer = organisation.offered(project, offer)
     beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
-    server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
+    server.serve_stdio(offer, opener, version=VERSION, on_crash=report, beside=beside)
 
 
 def _old_database(project: Project) -> str:
@@ -189,7 +189,7 @@ def web(
             segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
             sys.stderr.flush()
 
-    http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
+    http.serve(offer, _opener(project), VERSION, address, report, site, tell)
 
 
 def local_address() -> str:
@@ -256,7 +256,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
     return opened
 
 
-def _report(tool: str, error: BaseException) -> None:
+def report(tool: str, error: BaseException) -> None:
     """Write a report of a defect; the server goes on."""
     import traceback
 

@@ -168,8 +168,7 @@ def get(answer: Answer) -> str:
 
 def load_checkpoint(answer: Answer) -> str:
     """The checkpoint to resume from, and whose it is if it is another author's."""
-    found = answer["checkpoint"]
-    return rows_of(*head(answer), _whole(found, {}) if found else answer["message"])
+    return rows_of(*head(answer), _whole(answer["checkpoint"], {}) if answer["checkpoint"] else answer["message"])
 
 
 def topics(answer: Answer) -> str:

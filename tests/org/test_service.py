@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -239,6 +239,15 @@ def test_who_asks_too_often_is_told_when_to_ask_again(running: Running) -> None:
         assert again.ask("POST", "/org/search", {"query": QUESTION}, running.tokens["bob"])[0] == 200
 
 
+def test_a_database_that_is_gone_is_said_without_its_address(running: Running, template: str) -> None:
+    with ExitStack() as gone:
+        dsn = gone.enter_context(copied(template))
+        with serving(dsn) as port:
+            gone.close()
+            status, body, _ = running._replace(port=port).ask("GET", "/org/search", {"query": QUESTION}, "a" * 43)
+    assert (status, json.loads(body)) == (503, {"error": "the database of this service cannot be used now"})
+
+
 def test_a_proxy_passes_its_own_name_on_and_a_page_may_not_ask(running: Running) -> None:
     def status(**headers: str) -> int:
         return running.ask("GET", "/org/search", {"query": QUESTION}, running.tokens["bob"], **headers)[0]
@@ -248,11 +257,15 @@ def test_a_proxy_passes_its_own_name_on_and_a_page_may_not_ask(running: Running)
     assert status(Origin="https://evil.example.org") == 403
 
 
-def test_it_starts_with_a_database_alone_and_on_this_machine_unless_a_proxy_is_in_front(tmp_path: Path) -> None:
+def test_it_starts_with_a_database_and_on_this_machine_unless_a_proxy_is_in_front(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "FILEMEM_ORG_DSN" in cli(tmp_path, "org", "serve").err
+    monkeypatch.setenv("FILEMEM_ORG_DSN", "host=/nowhere")
     refused = cli(tmp_path, "org", "serve", "--host", "0.0.0.0")
     assert refused.code == 2
     assert "--behind-proxy" in refused.err
+    assert cli(tmp_path, "org", "serve", "--host", "0.0.0.0", "--behind-proxy").code == 7
 
 
 @pytest.mark.parametrize(
