@@ -147,7 +147,10 @@ class Postgres:
     def reading(self, principal: str) -> Iterator[PostgresReader]:
         """See `engine.Engine`."""
         settings = {"role": "filemem_reader", "filemem.principal": principal, "hnsw.iterative_scan": "strict_order"}
-        settings["statement_timeout"] = "10s"  # those who wait behind a question give up then
+        settings |= {
+            "hnsw.ef_search": "100",
+            "statement_timeout": "10s",
+        }  # those who wait behind a question give up then
         with self.transaction(reading=True) as con:
             asked = ", ".join(["set_config(%s, %s, true)"] * len(settings))
             con.execute(f"select {asked}", [one for pair in settings.items() for one in pair])

@@ -62,6 +62,8 @@ def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str
             head, store = known.head, known.store
             if not head or repo.head() != head:
                 head, store = _standing(repo)
+            if known.head and not head:
+                raise BrokenStore("HEAD names no commit", "its records stay; `filemem org remove` takes them out")
             changed = _changed(shelf, repo, head, store) if (head, store) != (known.head, known.store) else 0
             shelf.done(head, store)
         return changed

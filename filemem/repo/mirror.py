@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -67,16 +66,19 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
     """
     if source.startswith("/"):
         return Mirror(Path(source), environment, _places(Path(source)))
-    folder = cache / f"{zlib.crc32(source.encode()):08x}{object_id('blob', source.encode(), 'sha1')[:12]}.git"
-    cache.mkdir(parents=True, exist_ok=True)
-    if not folder.exists():
-        aside = folder.with_suffix(f".{os.getpid()}")
-        shutil.rmtree(aside, ignore_errors=True)
-        how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
-        _reach(cache, environment, "clone", *how, "--", source, str(aside))
-        aside.rename(folder)
-    else:
+    folder = cache / f"{object_id('blob', source.encode(), 'sha1')}.git"
+    if folder.exists():
         _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", "+refs/heads/*:refs/heads/*")
+        found = Mirror(folder, environment, _places(folder))
+        if found.head():
+            return found
+        shutil.rmtree(folder)  # the branch that was the default one is gone: the clone shows which it is now
+    cache.mkdir(parents=True, exist_ok=True)
+    aside = folder.with_suffix(f".{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
+    _reach(cache, environment, "clone", *how, "--", source, str(aside))
+    aside.rename(folder)
     return Mirror(folder, environment, _places(folder))
 
 

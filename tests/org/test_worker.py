@@ -27,8 +27,9 @@ class Killed(BaseException):
     """What ends a worker at some point of its transaction."""
 
 
-def test_any_history_ends_as_head_says(engine: Postgres) -> None:
+def test_any_history_ends_as_head_says(engine: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.engine = engine
+    monkeypatch.setattr(worker, "_CHUNK", 2)  # records that are written at a time
     run_state_machine_as_test(machine, settings=BRIEF)
 
 
@@ -151,6 +152,7 @@ def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: 
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
     hub.push()
     git(hub.path, "commit", "--quiet", "--amend", "-m", "Other")
+    git(hub.path, "branch", "--quiet", "--move", "trunk")
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
     with engine.transaction() as con:
         found = con.execute("select path, blob from doc").fetchall()
