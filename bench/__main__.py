@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from bench import governing, indexing, locks, past, saving, scale, searching, starting
+from bench import governing, indexing, locks, organisation, past, saving, scale, searching, starting
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
 from bench.table import ONCE, TARGETS, Line, as_object, as_text, in_order
@@ -60,6 +60,8 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"table"}), partial(locks.measure_table, surroundings)),
         Group(frozenset({"history", "as-of", "as-of-again", "diff"}), partial(past.measure, surroundings, largest)),
         Group(frozenset({"workspace", "workspace-cpu"}), partial(scale.measure_workspace, stores, largest)),
+        Group(frozenset({"org", "org-in", "org-push"}), partial(organisation.measure, stores, largest, 20)),
+        *(Group(frozenset({"org-cpu"}), partial(organisation.measure, stores, size, 200)) for size in more),
         *(Group(LARGE, partial(scale.measure_large, stores, size // scale.TENTH, size)) for size in more),
         *(
             Group(frozenset({"reindex", "catch-up"}), partial(indexing.measure, stores, size))

@@ -31,7 +31,7 @@ TENTH = 10
 def measure_workspace(stores: Stores, size: int) -> Iterator[Line]:
     """Measure the same questions, asked of one store and of twenty that have its records between them."""
     whole = stores.get(size)
-    folders = list(_shared_out(whole.surroundings, size))
+    folders = list(shared_out(whole.surroundings, size))
     home = Path(whole.surroundings.environment["HOME"])
     places = {f"XDG_{kind.upper()}_HOME": str(home / kind) for kind in ("config", "cache")}
     texts = [" ".join(words) for words in whole.queries(QUESTIONS)]
@@ -62,11 +62,11 @@ def _answers(ask: Callable[[str], Results], texts: list[str]) -> tuple[list[list
     return found, Samples(tuple(seconds))
 
 
-def _shared_out(surroundings: Surroundings, size: int) -> Iterator[str]:
+def shared_out(surroundings: Surroundings, size: int, members: int = MEMBERS) -> Iterator[str]:
     """Repositories that have the records of the store of this size between them."""
-    tops = [surroundings.folder.with_name(f"member-{at}") for at in range(MEMBERS)]
+    tops = [surroundings.folder.with_name(f"member-{members}-{at}") for at in range(members)]
     for record, _, place in decisions(size):
-        path = tops[place % MEMBERS] / STORE / record_path(record)
+        path = tops[place % members] / STORE / record_path(record)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(render(record))
     for top in tops:

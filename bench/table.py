@@ -99,6 +99,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             "top 10 of 20 stores asked as one", "one store of all, the share in common", "", 0.95, 0.98, True
         ),
         "workspace-cpu": Target("search of 20 stores, processor time", "one store of all", "x", 3, 1.5),
+        "org": Target("top 10 of an organisation's index", "one store, the share in common", "", 0.9, 0.95, True),
+        "org-cpu": Target("search of an organisation's index, processor time", "one store of all", "x", 8, 3),
+        "org-in": Target("records brought in, processor time", "a local reindex", "x", 0.5, 0.9, True),
+        "org-push": Target("push of five -> found by another, processor time", "git push of the same", "x", 1, 0.3),
         "idle": Target("idle server, share of a core", "", "%", 3, 1),
         "search-large": Target("search, processor time, p50", "at a tenth of the records", "x", 2, FLAT),
         "build-large": Target("first build, processor time", "ten at a tenth of the records", "x", 1.5, 1),

@@ -36,6 +36,9 @@ class Config(NamedTuple):
     agent: str = ""  # name recorded for saves that do not say who makes them
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
     token: str = ""  # what every request over HTTP must carry; required off loopback
+    org_url: str = ""  # the service of an organisation that the user asks, and `org_token`, which says who asks there
+    org_token: str = ""
+    org_dsn: str = ""  # how the database of an organisation's index is reached
     hooks: Mapping[str, Any] = MappingProxyType({})  # events and budget that the user adds to what agents' files call
     allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
 
@@ -158,6 +161,14 @@ def _hooks(value: object) -> Mapping[str, Any]:
     return MappingProxyType(given)
 
 
+def _service(value: object) -> str:
+    """The address of a service: what is asked, and the token, must not be read on the way."""
+    address = _text(value).rstrip("/")
+    if address and not re.fullmatch(r"https://[^/@?#\s]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", address):
+        raise BadInput("must begin with https:// and name a host, or with http:// and name this machine")
+    return address
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise BadInput(f"must be one line of text, not {value!r}")
@@ -171,6 +182,9 @@ _USER: _Readers = {
     "agent": _text,
     "cache": lambda value: Path(_text(value)).expanduser(),
     "token": _text,
+    "org_url": _service,
+    "org_token": _text,
+    "org_dsn": _text,
 }
 
 

@@ -23,7 +23,7 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "Viewer": ("viewer.md",),
     "Import": ("import.md", "migrating.md"),
     "Git": ("git.md", "history.md", "governing.md", "sharing.md", "ci.md"),
-    "Search": ("ranking.md", "workspace.md", "model.md"),
+    "Search": ("ranking.md", "workspace.md", "organisation.md", "model.md"),
     "Format": ("format.md",),
     "Commands": ("cli.md",),
     "HTTP": ("http.md",),

@@ -38,6 +38,7 @@ _MODULES = {
     "doctor": "doctor",
     "transfer": "import export",
     "workspace": "workspace",
+    "org": "org",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""
@@ -94,6 +95,7 @@ Set up and look after:
   doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
   workspace   Register repositories that are asked together
+  org         Keep one index of an organisation's repositories, in PostgreSQL
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   site        Write the page and all records as static files

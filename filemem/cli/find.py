@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
+from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, org, pass_project, tool, words
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
+from filemem.errors import BadInput
 
 _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50).")
 
@@ -34,6 +35,7 @@ _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximu
 @as_of
 @many("--also", metavar="PATH", help="Ask the memory of the repository at PATH too.")
 @click.option("--workspace", is_flag=True, help="Ask all registered repositories too: filemem workspace.")
+@org
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @as_json
 @pass_project
@@ -51,6 +53,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
       filemem search "how do we cache?" --also ../api
+      filemem search "how do others cache?" --org
     """
     also, registered = options.pop("also"), options.pop("workspace")
     if also or registered:
@@ -59,6 +62,8 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
         project.asks = partial(join, also=[project.here / one for one in also], registered=registered)
         options["scope"] = "workspace"
     how = {name: options.pop(name) for name in ("explain", "oneline")}
+    if how["explain"] and project.service:
+        raise BadInput("an organisation's service keeps to itself how a score came about", field="explain")
     found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 
 

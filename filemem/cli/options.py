@@ -30,7 +30,20 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 as_of = click.option("--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date.")
 limit = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of results (default: 10).")
 oneline = click.option("--oneline", is_flag=True, help="One line each: short id, date, title, topic.")
+org = click.option(
+    "--org",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, given: _ask_service(context.obj) if given else None,
+    help="Ask your organisation's index instead: docs/organisation.md.",
+)
 agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
+
+
+def _ask_service(project: Project) -> None:
+    from filemem.cli.organisation import service
+
+    project.service = service(project)
 
 
 def many(*names: str, help: str, **more: Any) -> Option:  # noqa: A002  click's word

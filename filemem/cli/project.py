@@ -19,6 +19,7 @@ from filemem.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+    from filemem.org.client import Service
 
 Answer = Mapping[str, Any]
 _MANY = 200  # records whose indexing shows a bar
@@ -31,6 +32,7 @@ class Project:
         self.here, self.stated = here, stated  # where the user is; whether -C says so
         self.store, self.personal = store, personal
         self.asks: Callable[[Memory], object] = lambda _: None  # what is done with the memory before it is asked
+        self.service: Service | None = None  # that is asked in its place
 
     @property
     def folder(self) -> Path:
@@ -114,10 +116,20 @@ def perform(
     shape: Callable[[Answer], str] | None = None,
 ) -> Answer:
     """Call the native tool of that name, print its answer by `shape`, and return it."""
+    shape = shape or getattr(show, verb)
+    if project.service:
+        answer: Answer = project.service.ask(verb, _stated(options))
+        emit(answer, as_json, shape)
+        return answer
     with project.memory() as memory:
         answer = ask(verb, project, memory, options)
-        emit(answer, as_json, shape or getattr(show, verb))
+        emit(answer, as_json, shape)
     return answer
+
+
+def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options given, without switches that are off."""
+    return {name: one for name, one in options.items() if one is not None and one is not False and one != ()}
 
 
 def search(
@@ -197,7 +209,6 @@ def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any])
         whole = option in _PATHS or (option in _RECORDS and value.endswith(".md"))
         return project.named(value, memory.work_tree) if whole else value
 
-    stated = {name: one for name, one in options.items() if one is not None and one is not False and one != ()}
-    given = {name: named(name, one) for name, one in stated.items()}
+    given = {name: named(name, one) for name, one in _stated(options).items()}
     answer: Answer = getattr(native, verb)(memory, given)
     return answer

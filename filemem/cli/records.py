@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, agent, as_of, drafted, file, filled, many, text, tool, words
+from filemem.cli.options import Fields, agent, as_of, drafted, file, filled, many, org, text, tool, words
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -109,6 +109,7 @@ def observation(**fields: Any) -> Fields:
     click.argument("ids", nargs=-1, required=True),
     click.option("--history", is_flag=True, help="Also how each was edited: when, by whom, what changed."),
     as_of,
+    org,
 )
 def get(**fields: Any) -> Fields:
     """Show whole records by id, short id, path, title, number or file name.
@@ -117,6 +118,7 @@ def get(**fields: Any) -> Fields:
     Examples:
       filemem get k3f9w2ma
       filemem get "Use an LRU cache" --history
+      filemem get k3f9w2ma --org
     """
     return fields
 

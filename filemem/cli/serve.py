@@ -55,7 +55,7 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import personal, workspace
+    from filemem.cli import organisation, personal, workspace
     from filemem.dialects.tool import profile as offered
 
     if profile == "powermem":
@@ -72,8 +72,10 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
         click.echo(f"filemem: {waits}", err=True)
     opener = personal.opener(project, _opener(project), user)
     offer = workspace.offered(project, offered(profile, prefix))
+    if not page:  # which other users of this machine may reach: they do not ask in this one's name
+        offer = organisation.offered(project, offer)
     beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
-    server.serve_stdio(offer, opener, version=VERSION, on_crash=_report, beside=beside)
+    server.serve_stdio(offer, opener, version=VERSION, on_crash=report, beside=beside)
 
 
 def _old_database(project: Project) -> str:
@@ -254,7 +256,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
     return opened
 
 
-def _report(tool: str, error: BaseException) -> None:
+def report(tool: str, error: BaseException) -> None:
     """Write a report of a defect; the server goes on."""
     import traceback
 

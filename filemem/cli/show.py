@@ -31,6 +31,7 @@ _FORMS = {
     "proposed": "proposed in its place: {}",
     "replaces": "replaces: {}",
     "rejected": "rejected: {}",
+    "also_in": "also in {}",
 }
 """Fields that have a row of their own: how it is said; of the others the value alone."""
 _NOTES = "pending degraded warning note"
@@ -162,13 +163,12 @@ def why(answer: Answer) -> str:
 def get(answer: Answer) -> str:
     """Whole records."""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    return "\n\n".join(filter(None, (*head(answer), *(_whole(hit, shown) for hit in shown.values()))))
+    return "\n\n".join(filter(None, (*head(answer), *(_whole(hit, shown) for hit in answer["results"]))))
 
 
 def load_checkpoint(answer: Answer) -> str:
     """The checkpoint to resume from, and whose it is if it is another author's."""
-    found = answer["checkpoint"]
-    return rows_of(*head(answer), _whole(found, {}) if found else answer["message"])
+    return rows_of(*head(answer), _whole(answer["checkpoint"], {}) if answer["checkpoint"] else answer["message"])
 
 
 def topics(answer: Answer) -> str:
@@ -212,7 +212,7 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     path = f"{hit['repository']}/{hit['path']}" if "repository" in hit else hit["path"]
     if sys.stdout.isatty() and len(path) > (room := max(_LEAST, _width() - len(foot))):
         path = f"…{path[1 - room :]}"
-    more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
+    more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence also_in"))
     head = [_title(f"{number:2}. ", hit), about, _outcome(hit, reason), *_standing(hit, shown, "superseded_by")]
     return rows_of("  ".join(filter(None, head)), *_wrapped(text[0], 1), styled(foot + path, "dim"), *more)
 

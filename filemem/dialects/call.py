@@ -115,7 +115,7 @@ _FACTS = _NAMES | frozenset(
     """
     path created created_at created_at_epoch timestamp recency_days proposed successors heads more
     because line drift evidence note hidden confidence read_tokens project number related_to by user_id
-    agent_id run_id scope memory_type repository commit
+    agent_id run_id scope memory_type repository author commit link seen_at also_in
     """.split()  # noqa: SIM905
 )
 _LEADS = ("snippet", "decision", "memory", "summary", "text")  # the first of these that a result has is cut last

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 BUDGET, LIMIT = 4_000, 10  # characters of an answer at the default limit, and that limit
 _BRIEF = """
     id type kind topic title created holds status outcome superseded_by proposed heads note already_rejected evidence
-    drift reasons more hidden session branch repository commit path decision text
+    drift reasons more hidden session branch repository author commit link seen_at also_in path decision
+    text
 """.split()  # noqa: SIM905  what a search shows of a result unless detail is asked for, in this order
 _USUAL = {"status": "accepted", "outcome": "pending", "topic": "", "superseded_by": []}
 _LEAST = 60  # characters of the text of a result

@@ -39,8 +39,9 @@ _BODY = (
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
     "already_rejected? heads? drift? evidence? more? hidden?"
 )
-_WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
-_LISTED = f"{_HEAD} repository? commit? score? holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
+_FROM = "repository? author? commit? link? seen_at? also_in?"  # of one from elsewhere
+_WHOLE = f"{_HEAD} {_FROM} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
+_LISTED = f"{_HEAD} {_FROM} score? holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -146,7 +147,9 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
     "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],
     "related": lambda hit: [{"id": e.target, "edge": e.kind, "edge_reason": e.reason} for e in hit.related],
+    "author": lambda hit: hit.provenance.author if hit.repository else "",
     "commit": lambda hit: hit.provenance.commit if hit.repository else "",
+    "seen_at": lambda hit: time(hit.seen_at),
     "related_to": lambda hit: hit.related[0].target if hit.related else None,
     "edge_reason": lambda hit: hit.related[0].reason if hit.related else None,
 }

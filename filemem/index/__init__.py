@@ -21,7 +21,7 @@ from typing import IO, Any, NamedTuple, Self
 from filemem.chain import Node
 from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked, NotFound
-from filemem.index.chains import Around, Catalog
+from filemem.index.chains import Around, Catalog, Chains
 from filemem.index.counts import Counts, added
 from filemem.index.document import (
     DATABASE,
@@ -49,13 +49,14 @@ from filemem.index.document import (
     writing,
 )
 from filemem.index.embed import Model, ModelUnavailable, embedder
-from filemem.index.generation import Dates, Row, rows_of
+from filemem.index.generation import Dates, Row, links_of, rows_of
 from filemem.index.plan import said_in, said_instead
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.words import WordsWriter
 
-__all__ = ["Around", "Catalog", "Counts", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable"]
-__all__ += ["Node", "Row", "added", "document", "embedder", "said_in", "said_instead"]
+__all__ = ["Around", "Catalog", "Chains", "Counts", "Doc", "Found", "Index", "IndexDamaged", "Model"]
+__all__ += ["ModelUnavailable", "Node", "Row", "added", "document", "embedder", "links_of", "rows_of", "said_in"]
+__all__ += ["said_instead"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same

@@ -32,8 +32,16 @@ class Around(NamedTuple):
     pointing: tuple[Node, ...]  # every record that was met and refers to one of them, by whatever edge
 
 
-class Catalog(Database):
-    """The records of a state, and the questions that need several of them."""
+class Chains:
+    """The records of a state, wherever they are kept, and the questions that need several of them."""
+
+    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
+        """Return the records that have one of some values in a field: see `Database.rows`."""
+        raise NotImplementedError
+
+    def store(self, changes: Mapping[str, Row | None]) -> None:
+        """Put rows in place of those of their paths."""
+        raise NotImplementedError
 
     def answering(self, name: str) -> list[Row]:
         """Return the records that a name may mean, one where it is clear."""
@@ -126,6 +134,10 @@ class Catalog(Database):
             place, names = listed.get(row.written.id, ("", "")) if row.shown else ("", "")
             after[path] = row._replace(live=live, place=place, names=names)
         self.store({path: row for path, row in after.items() if row != rows[path]})
+
+
+class Catalog(Database, Chains):
+    """The same, in the database of an index."""
 
 
 def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:

@@ -23,6 +23,12 @@ _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 m
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
+def one_thread() -> None:
+    """Let numpy, not imported yet, use one thread: two that fight for busy cores make a search 100 times slower."""
+    for name, value in _ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+
+
 class ModelUnavailable(FilememError):
     """No embedding can be made; the message is the reason, for people."""
 
@@ -36,8 +42,7 @@ class Model:
     @cached_property
     def table(self) -> Table:
         """What the files hold; raises `ModelUnavailable`."""
-        for name, value in _ONE_THREAD.items():  # two that fight for busy cores make a search 100 times slower
-            os.environ.setdefault(name, value)
+        one_thread()
         from filemem.index.model import bundled, configured
 
         try:

@@ -63,7 +63,7 @@ class Row(NamedTuple):
     def values(self, field: str) -> Iterable[str | int]:
         """Return what the record has in a field that `Database.rows` takes."""
         if field in _LINKED:
-            return (value for kind, value in _links(self) if kind == field)
+            return (value for kind, value in links_of(self) if kind == field)
         return (self.number if field == "row" else getattr(self.written, field),)
 
 
@@ -223,12 +223,12 @@ class Database:
             self._over.update(rows)
             return
         for row in list(self._rows("path", list(rows))):
-            links = ((kind, _bytes(value), row.number) for kind, value in _links(row))
+            links = ((kind, _bytes(value), row.number) for kind, value in links_of(row))
             self._do("DELETE FROM links WHERE kind = ? AND value = ? AND row = ?", links)
             self._do("DELETE FROM nodes WHERE row = ?", [(row.number,)])
         kept = [row for row in rows.values() if row is not None]
         self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
-        links = ((kind, _bytes(value), row.number) for row in kept for kind, value in _links(row))
+        links = ((kind, _bytes(value), row.number) for row in kept for kind, value in links_of(row))
         self._do("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
 
     def _ask(self, sql: str, values: list[Any] | None = None) -> list[Any]:
@@ -254,8 +254,8 @@ def newest_first(row: Row) -> tuple[int, str]:
     return -row.written.created, row.written.path
 
 
-def _links(row: Row) -> tuple[tuple[str, str], ...]:
-    """The names of a record, those to which it refers and the ids that these mean; what it governs, and its branch."""
+def links_of(row: Row) -> tuple[tuple[str, str], ...]:
+    """Return the names of a record, those it refers to and the ids that these mean; what it governs; its branch."""
     targets = (("target", row.meant.get(each, each)) for each in row.written.references)
     governed = (("affects", path) for path in row.written.affects)
     branch = (("branch", row.written.branch),) if row.written.branch else ()

@@ -192,15 +192,22 @@ def whole(asked: Plan, known: Words | Counts) -> float:
     )
 
 
-def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts) -> float:
-    """Return about what a document that waits would score in a generation, taken as of usual length."""
+def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts, *, sized: bool = False) -> float:
+    """Return what a document scores that is not in an index, by these counts.
+
+    Its length counts if it is `sized`; else it is taken as of usual length, which costs less.
+    """
+
+    def length(clause: Clause) -> float:
+        usual = known.usual(clause.field, clause.terms) if sized else 0.0
+        return 1 - _B + _B * len(tokens[clause.field]) / usual if usual else 1.0
 
     def any_of(clauses: _Group) -> float:
         score = 0.0
         for clause in clauses:
             if times := frequency(clause, tokens[clause.field]):
                 rare = sum(_idf(known.total, max(1, known.having(clause.field, term))) for term in clause.terms)
-                score += clause.boost * rare * (_K1 + 1) * times / (times + _K1)
+                score += clause.boost * rare * (_K1 + 1) * times / (times + _K1 * length(clause))
         return score
 
     def every(other: _Other) -> float:

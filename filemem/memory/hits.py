@@ -37,15 +37,16 @@ def of_places(
     terms: Terms | None,
     *,
     detail: bool = True,
+    said: Mapping[str, Provenance] | None = None,
 ) -> tuple[Hit, ...]:
     """Make hits of places in order; a record whose file no longer exists is left out.
 
-    `around` holds the chains of the places; `detail` adds who wrote them.
+    `around` holds the chains of the places; `detail` adds who wrote them, by path in `said` if that is known.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     alike = terms.alike if terms and detail else ()
     records = store.records([node.path for node in nodes])
-    said = provenances(store, records, detail=detail)
+    said = provenances(store, records, detail=detail) if said is None else said
     incoming: dict[str, list[Edge]] = {node.id: [] for node in nodes}  # of other records, in the words of this one
     for node in around.pointing:
         for kind, target, reason in node.edges:

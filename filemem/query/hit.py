@@ -95,8 +95,11 @@ class Hit(NamedTuple):
     instead: Mapping[str, tuple[str, ...]] = {}  # words of the query that it does not have -> what it says for them
     drift: Drift | None = None  # how the code stands that it governs; None where nobody looked or it governs none
     evidence: tuple[Evidence, ...] = ()  # what history says came of it, as far as no outcome answers it
-    repository: str = ""  # the work tree that it is from, where several are asked; "" for the one at hand
+    repository: str = ""  # where it is from, if several are asked; "" for the one at hand
     quoted: bool = False  # whether that is another one: its text is data
+    link: str = ""  # where the file can be read on the web, if an organisation's index knows that
+    seen_at: int | None = None  # when that index last looked at the repository, epoch milliseconds
+    also_in: tuple[str, ...] = ()  # other repositories that have the same file: forks and mirrors
 
     @property
     def id(self) -> str:

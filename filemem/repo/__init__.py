@@ -11,7 +11,7 @@ from pathlib import Path
 from filemem.changes import object_id
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
-from filemem.repo.run import LONG, Git, GitError, clean, find, locate, read, stamp
+from filemem.repo.run import LONG, Git, GitError, Places, clean, find, locate, read, stamp
 from filemem.repo.settings import Settings
 from filemem.repo.state import Branch, SaveLock
 
@@ -24,10 +24,10 @@ _HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
 
 
 class Repo:
-    """A Git repository with a work tree. Use `discover`; `close` when done."""
+    """A Git repository with a work tree. Use `discover`; `close` when done. Without one: see `mirror`."""
 
-    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
-        self.places = places = find(path)
+    def __init__(self, path: Path, environment: Mapping[str, str], places: Places | None = None) -> None:
+        self.places = places = places or find(path)
         self.work_tree, self.git_dir, self.common_dir = places
         self.private, self.shared = self.git_dir / FOLDER, self.common_dir / FOLDER  # the second outlives a linked one
         self.spool = self.private / "spool"  # where files for the work tree are written before they are renamed into it

@@ -29,6 +29,7 @@ FILE, FOLDER = b"100644", b"40000"
 _FILES = (FILE, b"100755", b"100664")
 _REMEMBERED = 64  # trees
 _AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request; and calls made together
+_PIECE = 1 << 20  # bytes of a large object that are passed over at a time
 _CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _SIGNING = 60.0  # seconds; a passphrase may have to be typed
@@ -113,8 +114,13 @@ class Objects:
         for oid in oids:
             head = self._reader.line().decode().split(" ")
             if len(head) == 3 and head[2].isdigit():  # else "<name> missing"
-                data = self._reader.exactly(int(head[2]) + 1)[:-1]
-                found[oid] = data if kind in (head[1], "") and (most is None or len(data) <= most) else None
+                size = int(head[2])
+                if most is not None and size > most:  # never in memory at once
+                    for at in range(0, size + 1, _PIECE):
+                        self._reader.exactly(min(_PIECE, size + 1 - at))
+                    continue
+                data = self._reader.exactly(size + 1)[:-1]
+                found[oid] = data if kind in (head[1], "") else None
         return found
 
     def tree(self, oid: str) -> Tree:

@@ -28,6 +28,7 @@ from filemem.server.wire import deadly_signals
 
 NEXT = 100  # ports that are tried where one is taken
 OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory
+MANY = 8  # calls at a time, where several people ask
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
 
@@ -37,7 +38,8 @@ class Address:
 
     `remote` allows an address off loopback, where every request needs the token, as bearer token or as `?token=`. On
     loopback with `lenient`, only requests that write need it, and MCP does not. With `alone` the names of loopback are
-    refused.
+    refused. A `guard` stands before the application and says who asks, in place of one token; a proxy may pass on names
+    of this machine without a port then.
     """
 
     host: str = "127.0.0.1"
@@ -47,12 +49,14 @@ class Address:
     names: tuple[str, ...] = ()
     lenient: bool = False
     alone: bool = False
+    guard: Callable[[ASGIApp], ASGIApp] | None = None
 
     def hosts(self, port: int) -> frozenset[str]:
         """The Host headers that we accept when listening on `port`."""
         local = () if self.alone else ("127.0.0.1", "localhost", "[::1]")
         names = {*local, _bracketed(self.host), *map(str.lower, self.names)}
-        return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
+        bare = frozenset(names) if port == 80 or self.guard else frozenset()
+        return frozenset(f"{name}:{port}" for name in names) | bare
 
 
 def serve(
@@ -66,7 +70,7 @@ def serve(
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
     listening = listen(address)
-    calls = Calls(offer.dialect, open_memory, on_crash)
+    calls = Calls(offer.dialect, open_memory, on_crash, MANY if address.guard else 1)
     server = _made(offer, calls, version, address, listening, site)
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
     sys.stderr.flush()
@@ -122,18 +126,19 @@ def application(offer: Advertised, calls: Calls, version: str, address: Address,
     routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
     strict = not (address.lenient and is_loopback(address.host))
-    return Door(inner, hosts, origins, address.token, site, strict=strict, cookie=f"filemem_{port}")
+    app = address.guard(inner) if address.guard else inner
+    return Door(app, hosts, origins, address.token, site, strict=strict, cookie=f"filemem_{port}")
 
 
 def listen(address: Address, further: int = 0) -> socket.socket:
     """Open the listening socket; where the port is taken, on one of so many `further` ones."""
     host, port = address.host, address.port
-    if not is_loopback(host) and not (address.remote and address.token):
+    if not is_loopback(host) and not (address.remote and (address.token or address.guard)):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
         raise BadInput(f"{host or 'this address'} can be reached from other machines", hint, field="host")
     if address.token and not (address.token.isascii() and address.token.isprintable() and " " not in address.token):
         raise BadInput("the token must be printable ASCII without spaces", "openssl rand -hex 32", field="token")
-    if len(address.token) < SHORTEST and not is_loopback(host):
+    if len(address.token) < SHORTEST and not (is_loopback(host) or address.guard):
         raise BadInput(f"off loopback the token needs {SHORTEST} characters", "openssl rand -hex 32", field="token")
     if not 0 <= port <= 65535:
         raise BadInput(f"{port} is not a port", "choose one from 1024 to 65535, or 0 for a free one", field="port")

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -48,19 +49,24 @@ def log_crash(tool: str, error: BaseException) -> None:
 
 
 class Calls:
-    """Runs tool calls in order. The first call opens the memory; if that raises FilememError, the next tries again."""
+    """Runs tool calls in order. The first call opens the memory; if that raises FilememError, the next tries again.
 
-    def __init__(self, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash = log_crash) -> None:
+    A memory that takes several calls at a time is given `threads`. A call sees the context variables of its request.
+    """
+
+    def __init__(
+        self, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash = log_crash, threads: int = 1
+    ) -> None:
         self.dialect, self._open_memory, self.on_crash = dialect, open_memory, on_crash
         self._structured = frozenset(tool.name for tool in dialect.tools if tool.output_schema is not None)
         self._memory: Memory | None = None
         self._ending = False
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
+        self._thread = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="filemem-calls")
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
         """Call a tool; a defect becomes a report and a failure. Failures are text only: the schema is of success."""
         try:
-            texts, structure, is_error = await self._answer(self._thread.submit(self._run, name, arguments), name)
+            texts, structure, is_error = await self._answer(self._submit(lambda: self._run(name, arguments)), name)
         except FilememError as error:
             texts, structure, is_error = [_text(self.dialect.failure(error))], None, True
         result = types.CallToolResult(content=[types.TextContent(text=text) for text in texts], is_error=is_error)
@@ -74,7 +80,7 @@ class Calls:
 
     def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
         """Run another function on the memory, in turn with the calls; failures go to the future."""
-        return self._thread.submit(lambda: question(self._opened()))
+        return self._submit(lambda: question(self._opened()))
 
     async def read(self, tool: str, arguments: Mapping[str, object]) -> str:
         """The answer of a tool as text. Raises FilememError, also if the memory cannot be opened, or for a defect."""
@@ -91,6 +97,9 @@ class Calls:
         self._thread.shutdown(wait=False)
         with suppress(TimeoutError, FilememError):
             await asyncio.wait_for(self._answer(closing, "close"), seconds)
+
+    def _submit(self, call: Callable[[], Asked]) -> Future[Asked]:
+        return self._thread.submit(copy_context().run, call)
 
     def _run(self, name: str, arguments: Mapping[str, object]) -> tuple[list[str], Any, bool]:
         if self._ending:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPMethod, HTTPStatus
 from typing import Any
 
@@ -41,9 +41,9 @@ _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real pro
 class Site:
     """What is served beside MCP."""
 
-    def __init__(self, web: Web | None = None) -> None:
-        self.log, self._web = deque[str](maxlen=LOGGED), web or Web()
-        self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
+    def __init__(self, web: Web | None = None, rows: Sequence[Route] = ROUTES) -> None:
+        self.log, self._web, self._rows = deque[str](maxlen=LOGGED), web or Web(), rows
+        self._table = [(compile_path(route.path)[0], route) for route in rows]
 
     def methods(self, path: str) -> tuple[str, ...]:
         """The methods that a path is served by; none where nothing is."""
@@ -74,7 +74,7 @@ class Site:
 
         return [
             Served(one.path, _endpoint(one, context, told), methods=[one.method], middleware=_smaller(one.path))
-            for one in ROUTES
+            for one in self._rows
         ]
 
     def _at(self, path: str) -> list[Route]:

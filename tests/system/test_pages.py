@@ -30,6 +30,10 @@ ELSEWHERE = {  # what is not run here: how it begins, where it is, and by which 
     "filemem --personal": ("tests/system/test_personal.py", '"--personal"'),
     "filemem import": ("tests/system/test_import.py", "docs/import.md"),
     "filemem export": ("tests/system/test_import.py", "docs/import.md"),
+    "export FILEMEM_ORG_": ("tests/org/test_service.py", "FILEMEM_ORG_DSN"),
+    "filemem org": ("tests/org/test_service.py", '"org", "serve"'),
+    "filemem search --org": ("tests/org/test_service.py", '"search", "--org"'),
+    "filemem get --org": ("tests/org/test_service.py", '"get", "--org"'),
     "filemem sync": ("tests/system/test_repositories.py", '"sync"'),
 }
 REVIEW = frozenset(("check", "doctor"))  # 1 is an answer of theirs

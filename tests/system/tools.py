@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
+import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from filemem.cli import main
 from filemem.memory import Memory
@@ -145,13 +147,14 @@ class Talk:
 
 
 @contextmanager
-def talking(where: Path | str, mode: str = "auto", *, named: bool = True) -> Iterator[Talk]:
+def talking(where: Path | str, mode: str = "auto", *, named: bool = True, token: str = "") -> Iterator[Talk]:
     """Serve a folder over stdio, or reach a URL, and talk to it by the official client.
 
     Args:
         where: the folder to serve, or the address of a server.
         mode: legacy for the handshake of 2025, auto for what the client prefers.
         named: whether -C names the folder, or the server is only started there.
+        token: what requests to a URL carry.
     """
     failure: BaseException | None = None
     with start_blocking_portal() as portal, contextlib.ExitStack() as stack:
@@ -161,6 +164,10 @@ def talking(where: Path | str, mode: str = "auto", *, named: bool = True) -> Ite
             words = ["-m", "filemem", *(["-C", str(where)] if named else []), "serve"]
             parameters = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ), cwd=where)
             server = stdio_client(parameters, errlog=stderr)
+        if token:
+            known = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"})
+            http_client = stack.enter_context(portal.wrap_async_context_manager(known))
+            server = streamable_http_client(str(where), http_client=http_client)
         client = stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
         try:
             yield Talk(portal, client)

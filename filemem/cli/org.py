@@ -1,0 +1,248 @@
+"""An organisation's index on the command line: the database, the repositories in it, and the worker."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from filemem import config
+from filemem.cli.options import as_json, many, pass_project
+from filemem.cli.project import Project, emit
+from filemem.cli.serve import report
+from filemem.errors import BadInput, BrokenStore
+from filemem.index import embedder
+from filemem.org import access as rights
+from filemem.record import format_time
+
+if TYPE_CHECKING:
+    from filemem.org.postgres import Postgres
+
+
+@contextmanager
+def engine(project: Project) -> Iterator[Postgres]:
+    """Open the database that the environment or the user's own settings name. Raises BrokenStore, BadInput."""
+    settings = config.load(project.here)
+    try:
+        from filemem.org.postgres import Postgres
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_binary"):
+            raise
+        raise BrokenStore("psycopg is not installed", "pip install 'filemem[org]'") from None
+    with closing(Postgres(settings.org_dsn, embedder(settings.model))) as found:
+        yield found
+
+
+@click.group()
+def org() -> None:
+    """Keep one index of an organisation's repositories, in PostgreSQL.
+
+    FILEMEM_ORG_DSN, or org_dsn in your own config.toml, says how the database is reached; no repository can.
+
+    \b
+    Examples:
+      filemem org init
+      filemem org add https://git.example.org/team/api ../web
+      filemem org work --once
+      filemem org status
+      filemem org serve
+    """
+
+
+@org.command()
+@as_json
+@pass_project
+def init(project: Project, as_json: bool) -> None:
+    """Make the database ready; again after an update, which may read the repositories anew.
+
+    \b
+    Example:
+      filemem org init
+    """
+    with engine(project) as database:
+        emit({"success": True, "message": database.init()}, as_json, lambda answer: str(answer["message"]))
+
+
+@org.command()
+@click.argument("repositories", nargs=-1, metavar="[REPO]...")
+@click.option("--from", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="One a line.")
+@as_json
+@pass_project
+def add(project: Project, repositories: Sequence[str], file: Path | None, as_json: bool) -> None:
+    """Add repositories: https or ssh addresses, or paths on this machine; nobody may see them before `org access`.
+
+    The worker reads the branch that HEAD names there, with the keys and credential helpers of its own user.
+
+    \b
+    Example:
+      filemem org add https://git.example.org/team/api.git ../web
+    """
+    from filemem.repo.mirror import named
+
+    lines = file.read_text(encoding="utf-8").splitlines() if file else ()
+    given = (*repositories, *(line.strip() for line in lines if line.strip() and not line.startswith("#")))
+    if not given:
+        raise BadInput("no repository is named", "filemem org add REPO..., or --from FILE with one a line")
+    sources = dict(named(one, project.here) for one in given)
+    with engine(project) as database:
+        new = database.add(sources)
+    told = f"{new} added; {len(sources) - new} there before"
+    emit({"success": True, "added": new, "repositories": sorted(sources)}, as_json, lambda _: told)
+
+
+@org.command()
+@click.argument("name")
+@pass_project
+def remove(project: Project, name: str) -> None:
+    """Take a repository out, with all of its records; by its name in `org status`.
+
+    \b
+    Example:
+      filemem org remove git.example.org/team/api
+    """
+    with engine(project) as database:
+        database.drop(name)
+
+
+@org.command()
+@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option("--every", type=click.IntRange(1), default=60, show_default=True, help="Seconds between two looks.")
+@pass_project
+def work(project: Project, once: bool, every: int) -> None:
+    """Bring what is new in the repositories into the database. Any number of workers may run.
+
+    \b
+    Example:
+      filemem org work --once
+    """
+    from filemem.org.worker import work
+
+    cache = config.load(project.here).index_cache / "mirrors"
+    with engine(project) as database:
+        while True:
+            found = work(database, cache, os.environ)
+            if found.changed or found.failed or once:
+                click.echo(f"{found.changed} records changed, {found.failed} repositories failed")
+            if once:
+                return
+            time.sleep(every)
+
+
+@org.command()
+@as_json
+@pass_project
+def status(project: Project, as_json: bool) -> None:
+    """Show the repositories: records, when they were last looked at, and what is wrong.
+
+    \b
+    Example:
+      filemem org status
+    """
+    with engine(project) as database:
+        found = database.repositories()
+    rows = [
+        {
+            "repository": one.name,
+            "records": one.records,
+            "seen_at": format_time(one.seen_at) if one.seen_at else "",
+            **({"failed": one.failed} if one.failed else {}),
+        }
+        for one in found
+    ]
+    told = [f"{row['records']:>7,}  {row['seen_at'] or 'never':20}  {row['repository']}" for row in rows]
+    told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if "failed" in row]
+    text = "\n".join(told) or "no repository yet: filemem org add"
+    emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
+
+
+@org.command()
+@click.argument("record_id", metavar="ID")
+@pass_project
+def purge(project: Project, record_id: str) -> None:
+    """Delete the records with an id from the database now, and from its files.
+
+    For what was taken out of Git's history: a repository that still has the record brings it back.
+
+    \b
+    Example:
+      filemem org purge decision_caching_1763650000123_k3f9w2ma
+    """
+    with engine(project) as database:
+        gone = database.purge(record_id)
+    click.echo(f"{gone} deleted; backups of the database still have it")
+
+
+@org.command()
+@click.argument("action", type=click.Choice(["add", "revoke", "list"]))
+@click.argument("name", default="")
+@as_json
+@pass_project
+def token(project: Project, action: str, name: str, as_json: bool) -> None:
+    """Make a token for NAME, a person or a program; delete all tokens of one; or list who has one.
+
+    A token is shown once. `filemem org access` says what NAME may see.
+
+    \b
+    Examples:
+      filemem org token add ada
+      filemem org token revoke ada
+    """
+    with engine(project) as index, index.transaction() as database:
+        if action == "add":
+            answer: Any = {"name": name, "token": rights.add_token(database, name)}
+            told = answer["token"]
+        elif action == "revoke":
+            answer = {"name": name, "revoked": rights.revoke(database, name)}
+            told = f"tokens of {name} that are no longer taken: {answer['revoked']}"
+        else:
+            answer = {"tokens": [{"name": one, "made": day} for one, day in rights.tokens(database)]}
+            told = "\n".join(f"{one['made']}  {one['name']}" for one in answer["tokens"]) or "nobody has a token"
+    emit({"success": True, **answer}, as_json, lambda _: told)
+
+
+@org.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@as_json
+@pass_project
+def access(project: Project, file: Path, as_json: bool) -> None:
+    """Say who may see which repositories. FILE replaces all that was said before: who is not in it sees nothing.
+
+    It is TOML, or JSON if its name ends in .json, with a line `ada = ["host/team/api"]` for each name that has a token;
+    `*` is everybody who has one. `filemem org status` shows the names of repositories.
+
+    \b
+    Example:
+      filemem org access access.toml
+    """
+    given = rights.read(project.here / file)
+    with engine(project) as index, index.transaction() as database:
+        count, unknown = rights.give(database, given)
+    told = "".join(f"\nnot in the index, so nobody sees it: {one}" for one in unknown)
+    emit({"success": True, "rights": count, "unknown": unknown}, as_json, lambda _: f"rights: {count}{told}")
+
+
+@org.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=3848, show_default=True, help="TCP port; 0 takes a free one.")
+@many("--name", "names", help="A further host name by which clients call this service.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy with TLS is in front, so other machines may connect.")
+@click.option("--rate", type=click.IntRange(1), default=120, show_default=True, help="Requests a minute of one token.")
+@pass_project
+def serve(project: Project, /, **how: Any) -> None:
+    """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
+
+    There is no encryption, so it listens on this machine alone, and a proxy with TLS stands in front.
+
+    \b
+    Example:
+      filemem org serve --behind-proxy --name memories.example.org
+    """
+    with engine(project) as index:
+        from filemem.org import service
+
+        service.serve(index, on_crash=report, **how)

@@ -1,0 +1,5 @@
+"""The memories of an organisation's repositories in one database: a worker brings them in, a service answers."""
+
+from filemem.index.embed import one_thread
+
+one_thread()  # before any module here imports numpy

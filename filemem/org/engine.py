@@ -1,0 +1,142 @@
+"""What an engine of records must do for an organisation: keep them by repository, nominate, and say what it knows.
+
+Rule: the engine nominates, filemem scores. It keeps what filemem made of each record and scores nothing itself, so that
+one record has one score wherever it is asked for. A value that belongs to one repository (an id, a topic's key, a path)
+has the number of the repository and a space before it wherever several repositories meet: an *address*.
+
+A `Reader` sees what one principal may see, and nothing else; a `Shelf` is one repository while a worker changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from filemem.index import Counts, Doc, Row
+from filemem.query import Filter, Provenance
+
+if TYPE_CHECKING:
+    from filemem.index.vectors import Rows
+
+EVERYBODY = "*"  # the principal that stands for whoever is let in at all
+
+
+class Repository(NamedTuple):
+    """One repository, as the engine knows it."""
+
+    number: int
+    name: str  # as answers show it: host and path, or the path on this machine
+    source: str  # where Git reads it: an address, or an absolute path
+    store: str = ""  # its folder of records at `head`; "." for all of it
+    head: str = ""  # the commit that the rows are of; "" before the first
+    seen_at: int | None = None  # when it was last looked at with success, epoch milliseconds
+    failed: str = ""  # why the last look failed, in a sentence; "" if it did not
+    records: int = 0
+    passages: int = 0
+
+
+class Asked(NamedTuple):
+    """What the engine needs of a question to nominate."""
+
+    words: Mapping[str, float]  # stems, and what each is worth: the rarer the more
+    vector: Sequence[float] | None = None  # of length 1; None: by words alone
+
+
+class Nominee(NamedTuple):
+    """One record put forward, with all that scoring it needs."""
+
+    row: Row  # its id, topic and references as addresses
+    tokens: Mapping[str, Sequence[str]]  # of each text field, in order
+    vectors: Rows  # of this one document
+
+
+class Nominated(NamedTuple):
+    """An answer to `nominate`, in no order; `degraded`: why it is less than it could be, or ""."""
+
+    nominees: Sequence[Nominee]
+    degraded: str = ""
+
+
+class Shown(NamedTuple):
+    """What a hit needs of a record."""
+
+    card: str  # the whole record as JSON: `index.document.record_from` reads it
+    who: Provenance
+    repository: Repository
+    also_in: tuple[str, ...] = ()  # names of other repositories that have the same file, of those that may be seen
+
+
+class Reader(Protocol):
+    """What one principal may see, in one state."""
+
+    def repositories(self) -> list[Repository]:
+        """Return the repositories that may be seen, by name."""
+
+    def statistics(self, terms: Collection[tuple[str, str]], /) -> Counts:
+        """Return in how many documents (field, term) pairs stand, of all repositories: never shown to a client."""
+
+    def nominate(self, asked: Asked, wanted: Filter, depth: int, /) -> Nominated:
+        """Return about `depth` of the best by words and as many by meaning that satisfy a filter (but for `path`).
+
+        Of records with the same bytes one is returned.
+        """
+
+    def rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
+        """Return the records with one of some addresses in a field, as `index.generation.Database.rows`.
+
+        Fields: id, path, key, target, name, refers. Rows have addresses for ids, paths, topic keys and references.
+        """
+
+    def named(self, names: Collection[str], /) -> list[Row]:
+        """Return the records that go by one of some names, as `record.names_of` has them, in any repository."""
+
+    def shown(self, paths: Collection[str], /) -> dict[str, Shown]:
+        """Return what hits need of records, by the addresses of their paths."""
+
+
+class Shelf(Protocol):
+    """One repository while its worker changes it: all of it is kept at the end, or nothing. No addresses here."""
+
+    repository: Repository
+
+    def kept(self) -> dict[str, tuple[str, str]]:
+        """Return what is there: path -> blob id and record id."""
+
+    def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance], /) -> None:
+        """Put documents in place of those of their paths, None for a removed one, and work out what holds.
+
+        `first`: who wrote new ones first, by path; it dates what states no date. A record that is there, by its id,
+        keeps its own, whatever its path is now.
+        """
+
+    def done(self, head: str, store: str) -> None:
+        """Note which commit the rows are of now, and where its records lie."""
+
+
+class Engine(Protocol):
+    """A database of records."""
+
+    def reading(self, principal: str, /) -> AbstractContextManager[Reader]:
+        """Open what a principal may see; "" sees nothing."""
+
+    def add(self, sources: Mapping[str, str], /) -> int:
+        """Add repositories, name -> source; return how many are new."""
+
+    def repositories(self) -> list[Repository]:
+        """Return all repositories, by name."""
+
+    def taking(self, number: int, /) -> AbstractContextManager[Shelf | None]:
+        """Open a repository for change, one worker at a time; None if another has it, or it is gone."""
+
+    def fail(self, number: int, reason: str, /) -> None:
+        """Note why a repository could not be read."""
+
+    def drop(self, name: str, /) -> None:
+        """Forget a repository and all of its records. Raises NotFound."""
+
+    def purge(self, record_id: str, /) -> int:
+        """Delete the records with an id everywhere; return how many."""
+
+    def recount(self) -> bool:
+        """Renew the statistics if a tenth of the records is new since the last time; return whether that was done."""

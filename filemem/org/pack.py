@@ -1,0 +1,85 @@
+"""What an engine keeps of a record to score it: tokens as text, vectors as packed arrays; and addresses.
+
+Rule: bytes have one form, little endian, which FORMAT names in front; nothing that is read back can run anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from filemem.chain import Node
+from filemem.errors import BrokenStore
+from filemem.index import Row
+from filemem.index.vectors import Rows
+from filemem.index.words import EXACT, FIELDS, STEM
+
+FORMAT = 1
+HEAD, OFTEN = "^", {"+": 2, "++": 4}  # marks behind a stem that stands in title or topic, or so often in the text
+_FIELDS = {way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)}
+_FIRST = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
+
+
+class Addressed(Node):
+    """A node among those of several repositories: its id, path and references are addresses."""
+
+    @property
+    def key(self) -> str:
+        """The address of the topic; empty where none is stated."""
+        own = super().key
+        return own and f"{self.id.partition(' ')[0]} {own}"
+
+
+def addressed(repo: int, row: Row) -> Row:
+    """Return a row with addresses in it."""
+    node = row.written.meaning({one: f"{repo} {row.meant.get(one, one)}" for one in row.written.references})
+    node = Addressed(*node._replace(id=f"{repo} {node.id}", path=f"{repo} {node.path}"))
+    return row._replace(written=node, meant={})
+
+
+def texts(tokens: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Return the tokens of all fields as two texts, stemmed and exact.
+
+    Behind the stems stands what else nominates: stems with marks, and the exact tokens that no stem is kept of.
+    """
+    stems, exact = ([" ".join(tokens[name]) for name in _FIELDS[way]] for way in (STEM, EXACT))
+    more = {one for name in _FIELDS[EXACT] for one in tokens[name] if not one.isascii()}
+    more |= {one + HEAD for name in ("title_stem", "topic_stem") for one in tokens[name]}
+    more |= {
+        one + mark for one, n in Counter(tokens["body_stem"]).items() for mark, least in OFTEN.items() if n >= least
+    }
+    return " \n ".join((*stems, " ".join(more))), " \n ".join(exact)
+
+
+def tokens_in(stems: str, exact: str) -> dict[str, list[str]]:
+    """Return what `texts` was given."""
+    parts = zip((*_FIELDS[STEM], "", *_FIELDS[EXACT]), f"{stems}\n{exact}".split("\n"), strict=True)
+    return {name: part.split() for name, part in parts if name}
+
+
+def packed(rows: Rows, at: int) -> bytes:
+    """Return the vectors of one document of some as bytes."""
+    first, last = rows.starts[at], rows.starts[at + 1]
+    counts = np.diff(rows.token_starts[first : last + 1]).astype("<u4")
+    tokens = rows.tokens[rows.token_starts[first] : rows.token_starts[last]]
+    floats = np.append(rows.scales[first:last], rows.title_scales[at]).astype("<f4")
+    parts = (counts, floats, rows.rows[first:last], rows.titles[at], tokens.astype(f"<u{tokens.itemsize}"))
+    return _FIRST.pack(FORMAT, tokens.itemsize, last - first, len(tokens)) + b"".join(part.tobytes() for part in parts)
+
+
+def unpacked(data: bytes, number: int) -> Rows:
+    """Return what `packed` made, filed under a number. Raises BrokenStore: it has another form."""
+    form, width, size, many = _FIRST.unpack_from(data)
+    if form != FORMAT:
+        raise BrokenStore(f"the database holds vectors of the unknown form {form}", "update filemem")
+    counts = np.frombuffer(data, "<u4", size, _FIRST.size)
+    floats = np.frombuffer(data, "<f4", size + 1, at := _FIRST.size + 4 * size)
+    ends = len(data) - width * many
+    rows = np.frombuffer(data[at + 4 * size + 4 : ends], np.int8).reshape(size + 1, -1)
+    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    whole = np.array([0, size], dtype=np.int64)
+    tokens = np.frombuffer(data, f"<u{width}", many, ends)
+    return Rows(np.array([number]), whole, starts, floats[:-1], floats[-1:], tokens, rows[:-1], rows[-1:])

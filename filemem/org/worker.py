@@ -1,0 +1,131 @@
+"""Bring repositories into the engine, each in one transaction: what it holds is what the commit at its head holds.
+
+Rule: a state is compared with a state, by blob ids; how one became the other is nobody's business. So a force push, a
+rename, a forgotten record and its return are nothing special. A repository that fails is noted, and stops nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem import config
+from filemem.errors import BrokenStore, FilememError
+from filemem.files import MAX_SIZE, is_listed, is_private
+from filemem.index import Doc, document
+from filemem.memory.store import FORGOTTEN, mark_of
+from filemem.org.engine import Engine, Shelf
+from filemem.query import Provenance
+from filemem.record import parse
+from filemem.repo import Repo
+from filemem.repo.mirror import contents, opened
+from filemem.repo.run import LONG
+
+MOST_FILES = 50_000  # of one store: more are refused, so that no repository fills the database
+TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
+_CHUNK = 500  # records that are read and written at a time
+_NAME = 200  # characters of a name that are kept
+
+
+class Pass(NamedTuple):
+    """What one look at all repositories came to."""
+
+    changed: int = 0  # records that were put in or taken out
+    failed: int = 0  # repositories
+    busy: int = 0  # repositories that another worker had
+
+
+def work(engine: Engine, cache: Path, environment: Mapping[str, str]) -> Pass:
+    """Look at every repository once; `cache` is the folder of clones."""
+    changed = failed = busy = 0
+    for one in engine.repositories():
+        try:
+            found = take(engine, one.number, cache, environment)
+            changed, busy = changed + (found or 0), busy + (found is None)
+        except TROUBLE as error:
+            failed += 1
+            engine.fail(one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}")
+    engine.recount()
+    return Pass(changed, failed, busy)
+
+
+def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str]) -> int | None:
+    """Bring one repository in step; return how many records changed, None if another worker has it, or it is gone."""
+    with engine.taking(number) as shelf:
+        if shelf is None:
+            return None
+        known = shelf.repository
+        with closing(opened(known.source, cache, environment)) as repo:
+            head, store = known.head, known.store
+            if not head or repo.head() != head:
+                head, store = _standing(repo)
+            if known.head and not head:
+                raise BrokenStore("HEAD names no commit", "its records stay; `filemem org remove` takes them out")
+            changed = _changed(shelf, repo, head, store) if (head, store) != (known.head, known.store) else 0
+            shelf.done(head, store)
+        return changed
+
+
+def _standing(repo: Repo) -> tuple[str, str]:
+    """The commit whose records count, "" for none, and their folder: as the settings at HEAD say."""
+    head = repo.head() or ""
+    item = repo.item(config.REPOSITORY_FILE, head) if head else None
+    stated = config.stated((repo.blob(item.oid, MAX_SIZE) or b"") if item else b"")
+    if stated.branch:
+        return repo.resolve(f"refs/heads/{stated.branch}") or "", "."
+    return head, stated.store or config.Config().store
+
+
+def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
+    """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
+    prefix = "" if store == "." else f"{store}/"
+    files = {path.removeprefix(prefix): blob for path, blob in (repo.listing(head, store) if head else {}).items()}
+    marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
+    if len(files) > MOST_FILES:
+        raise BrokenStore(
+            f"its store holds {len(files):,} files, and of one repository at most {MOST_FILES:,} are read"
+        )
+    there = shelf.kept()
+    gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in files or mark_of(id_) in marks)
+    changed = [path for path, blob in files.items() if there.get(path, ("",))[0] != blob]
+    differing = [path for path in changed if is_listed(path) and not is_private(path)]
+    born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
+    count, rest = 0, iter(differing)
+    while (chunk := list(islice(rest, _CHUNK))) or gone:
+        data = dict(contents(repo, shelf.repository.source, (files[path] for path in chunk), MAX_SIZE))
+        docs: dict[str, Doc | None] = {path: _document(data[files[path]], path, files[path], marks) for path in chunk}
+        news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
+        shelf.put(news, born)
+        count, gone = count + len(news), {}
+    return count
+
+
+def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:
+    """What is kept of a file; None if it is no record, is forgotten, or private."""
+    record = None if data is None else parse(data, path).record
+    hidden = record is None or record.visibility in ("private", "department") or mark_of(record.id) in marks
+    return None if record is None or hidden else document(record, blob)
+
+
+def _births(repo: Repo, head: str, old: str, prefix: str, wanted: set[str]) -> dict[str, Provenance]:
+    """Who first wrote some files: by the commits since the last look, else by all."""
+    found: dict[str, Provenance] = {}
+    for without in ((f"^{old}",), ()) if old else ((),):
+        if not wanted - found.keys():
+            break
+        for path, who in _added(repo, head, prefix, without):
+            found.setdefault(path, who)
+    return found
+
+
+def _added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterator[tuple[str, Provenance]]:
+    how = ("--reverse", "--diff-filter=A", "--no-renames", "--name-only", "-z", "--ignore-missing", "--encoding=UTF-8")
+    form = "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
+    out = repo.git.run("log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG)
+    for part in out.decode("utf-8", "surrogateescape").split("\x01")[1:]:
+        commit, author, at, agent, *paths = part.split("\0")
+        who = Provenance(author=author[:_NAME], agent=agent[:_NAME], commit=commit, date=int(at) * 1000)
+        yield from ((path.lstrip("\n").removeprefix(prefix), who) for path in paths)

@@ -1,0 +1,106 @@
+"""Repositories that are only read, by their objects: in place, or a bare clone of what an address names.
+
+Rule: an address is https or ssh and names no program, no option and no password. A repository without a work tree has
+no files of its own that could be read by mistake; of its settings none runs a program (`run.OFF`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from filemem.changes import object_id
+from filemem.errors import BadInput, BrokenStore
+from filemem.repo import Repo
+from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, locate, start
+
+_ADDRESS = re.compile(
+    r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
+)
+_REACHING = ("core.sshCommand", "credential.helper", "protocol.allow")  # of the user's own settings, here
+_NETWORK = (*(one for one in OFF if not one.startswith(_REACHING)), "protocol.allow=never")
+_NETWORK += ("protocol.https.allow=always", "protocol.ssh.allow=always", "http.lowSpeedLimit=1", "http.lowSpeedTime=60")
+_AT_ONCE = 1000  # objects that are fetched by one call
+
+
+class Mirror(Repo):
+    """A repository that is only read."""
+
+    hash_name = "sha1"  # of what is written, which is nothing: Git need not be asked
+
+
+def named(text: str, here: Path) -> tuple[str, str]:
+    """Return the name of a repository and where Git reads it, from an address or a path, relative to `here`.
+
+    Raises BadInput: neither; or a path at which there is no repository.
+    """
+    if found := _ADDRESS.fullmatch(text):
+        return re.sub(r":(?!\d+/)", "/", found[1], count=1), text
+    path = (here / text).resolve()
+    hint = "give https://host/path, ssh://host/path, user@host:path (no password in it) or a folder"
+    if "://" in text or "::" in text or text.startswith("-") or not text.isprintable() or not path.is_dir():
+        raise BadInput(f"{text[:200]!r} is no repository that can be read", hint, field="repository")
+    _places(path)
+    return str(path), str(path)
+
+
+def web_page(source: str) -> str:
+    """Return the address at which people read a repository, "" for one on this machine."""
+    return "" if source.startswith("/") else f"https://{re.sub(r':[0-9]+(?=/)', '', named(source, Path())[0])}"
+
+
+def _places(path: Path) -> Places:
+    """The folders of a repository on this machine, taken as one without a work tree. Raises NotFound, BrokenStore."""
+    bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
+    git_dir = path if bare else find(path).common_dir
+    return Places(git_dir, git_dir, git_dir)
+
+
+def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
+    """Open a repository as it is now: of an address a bare clone below `cache`, without old contents if possible.
+
+    Raises NotFound, BrokenStore: it cannot be read, or reached.
+    """
+    if source.startswith("/"):
+        return Mirror(Path(source), environment, _places(Path(source)))
+    folder = cache / f"{object_id('blob', source.encode(), 'sha1')}.git"
+    if folder.exists():
+        _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", "+refs/heads/*:refs/heads/*")
+        found = Mirror(folder, environment, _places(folder))
+        if found.head():
+            return found
+        shutil.rmtree(folder)  # the branch that was the default one is gone: the clone shows which it is now
+    cache.mkdir(parents=True, exist_ok=True)
+    aside = folder.with_suffix(f".{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
+    _reach(cache, environment, "clone", *how, "--", source, str(aside))
+    aside.rename(folder)
+    return Mirror(folder, environment, _places(folder))
+
+
+_QUIETLY = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no")
+
+
+def contents(repo: Repo, source: str, blobs: Iterable[str], most: int) -> Iterator[tuple[str, bytes | None]]:
+    """Yield the bytes of blobs, each with its id; None for one that has more than `most`, or is not there."""
+    wanted = list(dict.fromkeys(blobs))
+    if repo.partial and not source.startswith("/"):  # what a clone lacks is fetched, many at once
+        for at in range(0, len(wanted), _AT_ONCE):
+            data = "".join(f"{oid}\n" for oid in wanted[at : at + _AT_ONCE]).encode()
+            how = (*_QUIETLY, "--filter=blob:none", "--stdin", "origin")
+            _reach(repo.git_dir, repo.environment, "fetch", *how, data=data)
+    yield from zip(wanted, repo.objects.read_all(wanted, most=most), strict=True)
+
+
+def _reach(folder: Path, environment: Mapping[str, str], *words: str, data: bytes = b"") -> None:
+    """Run a call that reaches another machine, with the user's own keys and helpers. Raises GitError."""
+    settings = (part for one in _NETWORK for part in ("-c", one))
+    process = start([locate(environment, folder), "--no-pager", *settings, *words], folder, clean(environment))
+    try:
+        finish(process, words[0], data, LONG)
+    except GitError as error:
+        raise BrokenStore(error.message, "check the address, and whether this user may read it there") from None

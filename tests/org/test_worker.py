@@ -1,0 +1,173 @@
+"""Promise: after a pass, the rows of a repository are what its HEAD holds, and what holds is what chains say."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from filemem.org import worker
+from filemem.org.postgres import Postgres
+from filemem.org.rows import PostgresShelf
+from filemem.org.worker import Pass, work
+from tests.org.hub import CHANGES, Hub, expected, held
+from tests.support import git, write
+
+
+class Killed(BaseException):
+    """What ends a worker at some point of its transaction."""
+
+
+def test_any_history_ends_as_head_says(engine: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.engine = engine
+    monkeypatch.setattr(worker, "_CHUNK", 2)  # records that are written at a time
+    run_state_machine_as_test(machine, settings=BRIEF)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_any_long_history_ends_as_head_says(engine: Postgres) -> None:
+    machine.engine = engine
+    run_state_machine_as_test(machine, settings=settings(BRIEF, max_examples=60, stateful_step_count=30))
+
+
+BRIEF = settings(max_examples=4, stateful_step_count=10, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+class machine(RuleBasedStateMachine):  # noqa: N801 - a class that hypothesis makes
+    """Two repositories that change, and workers that may die or meet."""
+
+    engine: Postgres
+
+    @initialize(seed=st.integers(0, 2**16))
+    def begin(self, seed: int) -> None:
+        self.folder = TemporaryDirectory()
+        self.hubs = [Hub(Path(self.folder.name), f"r{n}", random.Random(seed + n)) for n in range(2)]
+        self.in_step = False
+        with self.engine.transaction() as con:
+            con.execute("delete from repo")
+        for hub in self.hubs:
+            hub.push()
+        self.engine.add({str(hub.path): str(hub.path) for hub in self.hubs})
+
+    @rule(which=st.integers(0, 1), how=st.sampled_from(CHANGES))
+    def change(self, which: int, how: str) -> None:
+        getattr(self.hubs[which], how)()
+        self.in_step = False
+
+    @rule(at=st.sampled_from(("put", "done")))
+    def die(self, at: str) -> None:
+        self.hubs[0].push()
+        with patch.object(PostgresShelf, at, side_effect=Killed), pytest.raises(Killed):
+            work(self.engine, Path(self.folder.name), os.environ)
+        self.in_step = False
+
+    @rule()
+    def bring_in(self) -> None:
+        assert work(self.engine, Path(self.folder.name), os.environ).failed == 0
+        self.in_step = True
+
+    @rule()
+    def bring_in_at_once(self) -> None:
+        workers = [threading.Thread(target=self.bring_in) for _ in range(2)]
+        for one in workers:
+            one.start()
+        for one in workers:
+            one.join()
+
+    @invariant()
+    def equal(self) -> None:
+        if self.in_step:
+            for hub in self.hubs:
+                assert held(self.engine, hub.path) == expected(hub.path)
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+
+def test_a_repository_that_fails_is_noted_and_stops_nobody(engine: Postgres, tmp_path: Path) -> None:
+    hubs = [Hub(tmp_path, name, random.Random(1)) for name in "abcd"]
+    for hub in hubs:
+        hub.push()
+    (hubs[0].path / ".git/HEAD").write_bytes(b"\xff" * 40)
+    write(hubs[1].path / ".filemem.toml", "store = '../../etc'\n")
+    hubs[1].commit()
+    engine.add({str(hub.path): str(hub.path) for hub in hubs} | {"gone": "/nowhere/at/all"})
+    with patch.object(worker, "MOST_FILES", 6):
+        for _ in range(7):
+            hubs[2].push()
+        found = work(engine, tmp_path, os.environ)
+    assert found.failed == 4 - (not engine.repositories()[1].failed)
+    failed = {one.name: one.failed for one in engine.repositories() if one.failed}
+    assert "at most 6" in failed[str(hubs[2].path)]
+    assert failed["gone"]
+    assert str(hubs[0].path) in failed
+    assert held(engine, hubs[3].path) == expected(hubs[3].path)
+    assert work(engine, tmp_path, os.environ).failed == found.failed - 1
+    assert held(engine, hubs[2].path) == expected(hubs[2].path)
+
+
+def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_path: Path) -> None:
+    hub = Hub(tmp_path, "one", random.Random(3))
+    hub.push()
+    there = expected(hub.path)
+    for name in ("private/a.md", "b.md", "README.md", "notes.txt", ".hidden/c.md"):
+        write(hub.path / "memory" / name, f"---\nvisibility: private\n---\n# {name}\n")
+    write(hub.path / "memory/huge.md", b"# Huge\n" + b"x" * (2 << 20))
+    (hub.path / "memory/link.md").symlink_to("/etc/passwd")
+    hub.commit()
+    engine.add({str(hub.path): str(hub.path)})
+    assert work(engine, tmp_path, os.environ) == Pass(changed=len(there))
+    assert held(engine, hub.path) == there
+
+
+def test_records_on_a_branch_of_their_own_are_read_there(engine: Postgres, tmp_path: Path) -> None:
+    hub = Hub(tmp_path, "one", random.Random(3))
+    git(hub.path, "switch", "--quiet", "--orphan", "records")
+    write(hub.path / "decisions/a.md", "---\ntype: decision\ntopic: x\n---\n# Use x\n")
+    hub.commit()
+    git(hub.path, "switch", "--quiet", "main")
+    write(hub.path / ".filemem.toml", "branch = 'records'\n")
+    hub.commit()
+    engine.add({"one": str(hub.path)})
+    assert work(engine, tmp_path, os.environ).changed == 1
+    assert work(engine, tmp_path, os.environ) == Pass()
+
+
+def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: Path, reached: Path) -> None:
+    hub = Hub(reached, "one", random.Random(5))
+    hub.push()
+    git(hub.path, "config", "uploadpack.allowFilter", "true")
+    git(hub.path, "config", "uploadpack.allowAnySHA1InWant", "true")
+    engine.add({"git.example.org/one": "ada@git.example.org:one"})
+    assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    hub.push()
+    git(hub.path, "commit", "--quiet", "--amend", "-m", "Other")
+    git(hub.path, "branch", "--quiet", "--move", "trunk")
+    assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    with engine.transaction() as con:
+        found = con.execute("select path, blob from doc").fetchall()
+    assert dict(found) == {path: blob for path, (blob, _) in expected(hub.path).items()}
+    (clone,) = (tmp_path / "clones").iterdir()
+    assert list((clone / "objects/pack").glob("*.promisor"))
+
+
+@pytest.fixture
+def reached(tmp_path: Path, guarded_home: Path) -> Iterator[Path]:
+    """A folder whose repositories ssh reaches at any host: the user's own settings say how."""
+    folder = tmp_path / "far"
+    folder.mkdir()
+    program = write(tmp_path / "ssh", f'#!/bin/sh\ncd {folder} && shift $(($# - 1)) && exec sh -c "$1"\n')
+    program.chmod(0o755)
+    settings_file = write(guarded_home / ".gitconfig", f"[core]\n\tsshCommand = {program}\n")
+    yield folder
+    settings_file.unlink()
