@@ -189,7 +189,7 @@ def web(
             segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
             sys.stderr.flush()
 
-    http.serve(offer, _opener(project), VERSION, address, site, tell, _report)
+    http.serve(offer, _opener(project), VERSION, address, site, tell, report)
 
 
 def local_address() -> str:

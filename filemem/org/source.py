@@ -65,7 +65,7 @@ class Nominations(Chains):
         scores = [bm25(asked, one.tokens, known, sized=True) for one in some]
         parts: list[tuple[float, float | None, float | None]] = [(score, None, None) for score in scores]
         if near and some:
-            ranking = Ranking([merged([one.vectors for one in some])], vector, self._model.table)
+            ranking = Ranking([(merged([one.vectors for one in some]), None)], vector, self._model.table)
             like = ranking.likeness(key(one.row.blob) for one in some)
             parts = [(score, *like[key(one.row.blob)]) for score, one in zip(scores, some, strict=True)]
         made = [Candidate(some[at].row.node, some[at].row.blob, *parts[at]) for at in promising(parts, depth)]

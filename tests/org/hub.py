@@ -14,8 +14,7 @@ from filemem.files import is_listed
 from filemem.memory.store import mark_of
 from filemem.org.postgres import Postgres
 from filemem.record import DECISION, Record, parse, record_path, reference_index, render, resolve_reference
-from filemem.repo.objects import Objects
-from filemem.repo.run import Git, clean, find, locate
+from filemem.repo.mirror import opened
 from tests.support import git, make_repo, write
 
 START = 1_760_000_000_000
@@ -125,8 +124,8 @@ def expected(path: Path) -> Held:
     rows = (row.split("\t") for row in git(path, "ls-tree", "-r", "HEAD", "--", "memory/").splitlines())
     listed = {name.removeprefix("memory/"): head.split()[2] for head, name in rows}
     marks = {name.rpartition("/")[2] for name in listed if name.startswith(".forgotten/")}
-    with closing(Objects(Git(locate(os.environ, path), find(path), clean(os.environ)), path, "sha1")) as objects:
-        read = {name: parse(objects.read(blob) or b"", name) for name, blob in listed.items() if is_listed(name)}
+    with closing(opened(str(path), path, os.environ)) as repo:
+        read = {name: parse(repo.objects.read(blob) or b"", name) for name, blob in listed.items() if is_listed(name)}
     found = {name: one.record for name, one in read.items()}
     records = {name: one for name, one in found.items() if one and mark_of(one.id) not in marks}
     by_id: dict[str, Record] = {}
