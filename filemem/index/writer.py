@@ -84,7 +84,7 @@ def planned(
 
 def make(root: Path, base: Seal, work: Work, model: Model | None, dates: Dates, progress: Progress | None) -> None:
     """Build the next generation from another or from nothing, and use it; raises `BrokenStore`, `IndexDamaged`."""
-    import shutil  # noqa: PLC0415 - 2 ms, for its archives; most commands build nothing
+    import shutil  # 2 ms, for its archives; most commands build nothing
 
     with writing(root):
         path = root / (DATABASE if base.name else f"{DATABASE}.new")
@@ -119,7 +119,7 @@ def make(root: Path, base: Seal, work: Work, model: Model | None, dates: Dates, 
 
 def _stage(root: Path, base: Seal) -> Path:
     """Return a new private folder holding links to the files of a generation."""
-    import shutil  # noqa: PLC0415
+    import shutil
 
     target = root / "next"
     shutil.rmtree(target, ignore_errors=True)
