@@ -233,8 +233,9 @@ class Helper:
         import select  # noqa: PLC0415
 
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
-        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
-        data = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
+        waiting = select.poll()  # `select` itself fails in a process that has 1,024 files open
+        waiting.register(self.process.stdout, select.POLLIN)
+        data = os.read(self.process.stdout.fileno(), 1 << 16) if waiting.poll(1000 * LIMIT) else b""
         if not data:
             raise self.ended()
         self._buffer += data
