@@ -103,10 +103,10 @@ def main(sizes: list[int], only: tuple[str, ...], huge: bool, json_file: Path | 
             if rows := group.rows & wanted:
                 _say(f"{time.monotonic() - began:.0f} s: measuring {', '.join(row for row in TARGETS if row in rows)}")
                 lines += [line for line in group.measure() if line.row in rows]
-    finally:
+    finally:  # what was measured before a failure took minutes, too
         shutil.rmtree(folder, ignore_errors=True)
-    lines = in_order(lines)
-    click.echo(as_text(lines))
+        lines = in_order(lines)
+        click.echo(as_text(lines))
     load = os.getloadavg()[0]
     _say(f"{time.monotonic() - began:.0f} s; load of the last minute {load:.1f} on {os.cpu_count()} cores")
     if json_file:

@@ -54,7 +54,7 @@ def measure(stores: Stores, size: int, members: int) -> Iterator[Line]:
     """Measure the same questions, asked of one store and of an index of many repositories that have its records
     between them; how fast they come in; and how soon a push is found."""
     whole = stores.get(size)
-    folders = list(shared_out(whole.surroundings, size, members))
+    folders = list(shared_out(whole.surroundings, size, "team", members))
     texts = [" ".join(words) for words in whole.queries(QUESTIONS)]
     with database() as engine:
         engine.add({folder: folder for folder in folders})

@@ -31,7 +31,7 @@ TENTH = 10
 def measure_workspace(stores: Stores, size: int) -> Iterator[Line]:
     """Measure the same questions, asked of one store and of twenty that have its records between them."""
     whole = stores.get(size)
-    folders = list(shared_out(whole.surroundings, size))
+    folders = list(shared_out(whole.surroundings, size, "member"))
     home = Path(whole.surroundings.environment["HOME"])
     places = {f"XDG_{kind.upper()}_HOME": str(home / kind) for kind in ("config", "cache")}
     texts = [" ".join(words) for words in whole.queries(QUESTIONS)]
@@ -62,9 +62,9 @@ def _answers(ask: Callable[[str], Results], texts: list[str]) -> tuple[list[list
     return found, Samples(tuple(seconds))
 
 
-def shared_out(surroundings: Surroundings, size: int, members: int = MEMBERS) -> Iterator[str]:
+def shared_out(surroundings: Surroundings, size: int, name: str, members: int = MEMBERS) -> Iterator[str]:
     """Repositories that have the records of the store of this size between them."""
-    tops = [surroundings.folder.with_name(f"member-{members}-{at}") for at in range(members)]
+    tops = [surroundings.folder.with_name(f"{name}-{at}") for at in range(members)]
     for record, _, place in decisions(size):
         path = tops[place % members] / STORE / record_path(record)
         path.parent.mkdir(parents=True, exist_ok=True)
