@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -230,8 +231,6 @@ class Helper:
         finish(self.process, self._name)
 
     def _more(self) -> None:
-        import select  # noqa: PLC0415
-
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
         waiting = select.poll()  # `select` itself fails in a process that has 1,024 files open
         waiting.register(self.process.stdout, select.POLLIN)
