@@ -7,13 +7,14 @@ not followed. The standard library is enough.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 
-SECONDS = 10.0  # without a byte from the service
+SECONDS = 10.0  # without a byte from the service, and for all of its answer
 MOST = 8 * 1024 * 1024  # bytes of an answer
 _KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 500: BrokenStore, 503: Locked}
 
@@ -56,7 +57,12 @@ class Service(NamedTuple):
         try:
             connection.request("POST", path, body, headers)
             with connection.getresponse() as found:
-                return found.status, found.getheader("Retry-After") or "", found.read(MOST)
+                ends, body = time.monotonic() + SECONDS, b""
+                while (part := found.read1(MOST)) and len(body) < MOST:
+                    body += part
+                    if time.monotonic() > ends:
+                        raise TimeoutError("it answers too slowly")
+                return found.status, found.getheader("Retry-After") or "", body
         except (OSError, HTTPException, UnicodeError) as error:
             told = f"the service {self.url} does not answer: {error or type(error).__name__}"
             raise Locked(told, "your own memory answers as before: ask without it") from None

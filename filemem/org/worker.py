@@ -21,11 +21,12 @@ from filemem.org.engine import Engine, Shelf
 from filemem.query import Provenance
 from filemem.record import parse
 from filemem.repo import Repo
-from filemem.repo.mirror import contents, opened
+from filemem.repo.mirror import contents, listing, opened
 from filemem.repo.run import LONG
 
 MOST_FILES = 50_000  # of one store: more are refused, so that no repository fills the database
 TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
+_OPEN = ("", "project", "public")  # visibilities; what is misspelt is taken as private
 _CHUNK = 500  # records that are read and written at a time
 _NAME = 200  # characters of a name that are kept
 
@@ -61,7 +62,7 @@ def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str
         with closing(opened(known.source, cache, environment)) as repo:
             head, store = known.head, known.store
             if not head or repo.head() != head:
-                head, store = _standing(repo)
+                head, store = _standing(repo, known.source)
             if known.head and not head:
                 raise BrokenStore("HEAD names no commit", "its records stay; `filemem org remove` takes them out")
             changed = _changed(shelf, repo, head, store) if (head, store) != (known.head, known.store) else 0
@@ -69,11 +70,14 @@ def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str
         return changed
 
 
-def _standing(repo: Repo) -> tuple[str, str]:
+def _standing(repo: Repo, source: str) -> tuple[str, str]:
     """The commit whose records count, "" for none, and their folder: as the settings at HEAD say."""
     head = repo.head() or ""
     item = repo.item(config.REPOSITORY_FILE, head) if head else None
-    stated = config.stated((repo.blob(item.oid, MAX_SIZE) or b"") if item else b"")
+    data = dict(contents(repo, source, (item.oid,), MAX_SIZE))[item.oid] if item else b""
+    if data is None:
+        raise BrokenStore(f"{config.REPOSITORY_FILE} cannot be read, so nobody knows where its records lie")
+    stated = config.stated(data)
     if stated.branch:
         return repo.resolve(f"refs/heads/{stated.branch}") or "", "."
     return head, stated.store or config.Config().store
@@ -82,7 +86,7 @@ def _standing(repo: Repo) -> tuple[str, str]:
 def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
     prefix = "" if store == "." else f"{store}/"
-    files = {path.removeprefix(prefix): blob for path, blob in (repo.listing(head, store) if head else {}).items()}
+    files = {path.removeprefix(prefix): blob for path, blob in (listing(repo, head, store) if head else {}).items()}
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
     if len(files) > MOST_FILES:
         raise BrokenStore(
@@ -91,7 +95,8 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     there = shelf.kept()
     gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in files or mark_of(id_) in marks)
     changed = [path for path, blob in files.items() if there.get(path, ("",))[0] != blob]
-    differing = [path for path in changed if is_listed(path) and not is_private(path)]
+    hidden = "private" in store.split("/")
+    differing = [path for path in changed if is_listed(path) and not is_private(path) and not hidden]
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
     count, rest = 0, iter(differing)
     while (chunk := list(islice(rest, _CHUNK))) or gone:
@@ -106,7 +111,7 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
 def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:
     """What is kept of a file; None if it is no record, is forgotten, or private."""
     record = None if data is None else parse(data, path).record
-    hidden = record is None or record.visibility in ("private", "department") or mark_of(record.id) in marks
+    hidden = record is None or record.visibility not in _OPEN or mark_of(record.id) in marks
     return None if record is None or hidden else document(record, blob)
 
 

@@ -33,7 +33,9 @@ OFF = tuple(
     core.protectHFS=true core.protectNTFS=true core.fsync=committed core.quotePath=false commit.gpgSign=false
     log.showSignature=false log.showRoot=true log.diffMerges=separate log.follow=false diff.renameLimit=1000
     trailer.separators=: i18n.logOutputEncoding=UTF-8 diff.orderFile={os.devnull} diff.external= credential.helper=
-    protocol.allow=never gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
+    protocol.allow=never protocol.ext.allow=never protocol.file.allow=never protocol.git.allow=never
+    protocol.http.allow=never protocol.https.allow=never protocol.ssh.allow=never
+    gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
 )
 """The settings that every call is given: no program of the repository's runs."""
 _ALWAYS = {
