@@ -15,7 +15,7 @@ from filemem import config
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
 from filemem.cli.serve import report
-from filemem.errors import BadInput, BrokenStore
+from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.index import embedder
 from filemem.org import access as rights
 from filemem.record import format_time
@@ -127,7 +127,8 @@ def work(project: Project, once: bool, every: int) -> None:
         while True:
             found = work(database, cache, os.environ)
             if found.changed or found.failed or once:
-                click.echo(f"{found.changed} records changed, {found.failed} repositories failed")
+                failed = f", {found.failed} repositories failed: `filemem org status` says why" if found.failed else ""
+                click.echo(f"{found.changed} records changed{failed}")
             if once:
                 return
             time.sleep(every)
@@ -174,6 +175,8 @@ def purge(project: Project, record_id: str) -> None:
     """
     with engine(project) as database:
         gone = database.purge(record_id)
+    if not gone:
+        raise NotFound(f"no record has the id {record_id[:80]!r}", "purge takes whole ids, as `filemem get` shows them")
     click.echo(f"{gone} deleted; backups of the database still have it")
 
 
