@@ -21,7 +21,7 @@ from filemem.org.engine import Engine, Shelf
 from filemem.query import Provenance
 from filemem.record import parse
 from filemem.repo import Repo
-from filemem.repo.mirror import contents, listing, opened
+from filemem.repo.mirror import LISTED, contents, opened
 from filemem.repo.run import LONG
 
 MOST_FILES = 50_000  # of one store: more are refused, so that no repository fills the database
@@ -86,7 +86,8 @@ def _standing(repo: Repo, source: str) -> tuple[str, str]:
 def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
     prefix = "" if store == "." else f"{store}/"
-    files = {path.removeprefix(prefix): blob for path, blob in (listing(repo, head, store) if head else {}).items()}
+    listed = repo.listing(head, store, LISTED) if head else {}
+    files = {path.removeprefix(prefix): blob for path, blob in listed.items()}
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
     if len(files) > MOST_FILES:
         raise BrokenStore(

@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from filemem.changes import object_id
+from filemem.errors import BrokenStore
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
-from filemem.repo.run import LONG, Git, GitError, Places, clean, find, locate, read, stamp
+from filemem.repo.run import LONG, Git, GitError, Places, clean, end, find, finish, locate, read, stamp
 from filemem.repo.settings import Settings
 from filemem.repo.state import Branch, SaveLock
 
@@ -160,10 +161,19 @@ class Repo:
         asked = tuple(oids)
         yield from zip(asked, self.objects.read_all(asked), strict=True)
 
-    def listing(self, commit: str, folder: str) -> dict[str, str]:
-        """The regular files below a folder ("." for all) in a commit, by full id: path -> blob id."""
+    def listing(self, commit: str, folder: str, most: int = -1) -> dict[str, str]:
+        """The regular files below a folder ("." for all) in a commit, by full id: path -> blob id.
+
+        Raises BrokenStore: Git lists more than `most` bytes, if that is given.
+        """
         below = () if folder == "." else (f"{folder}/",)
-        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *below, limit=LONG)
+        process = self.git.start("ls-tree", "-r", "-z", "--full-tree", commit, "--", *below)
+        assert process.stdout is not None  # noqa: S101 - opened as a pipe
+        answer = process.stdout.read(most + 1) if most >= 0 else b""
+        if 0 <= most < len(answer):
+            end(process)
+            raise BrokenStore("it lists more files than are read of one repository")
+        answer += finish(process, "ls-tree", limit=LONG)
         cells = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
         return {path: head.split()[2] for head, _, path in cells if head.startswith("100")}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from filemem.changes import object_id
 from filemem.errors import BadInput, BrokenStore
 from filemem.repo import Repo
-from filemem.repo.run import LONG, OFF, GitError, Places, clean, end, find, finish, locate, start
+from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, locate, start
 
 _ADDRESS = re.compile(
     r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
@@ -24,7 +24,7 @@ _REACHING = ("core.sshCommand", "credential.helper", "protocol.allow")  # of the
 _NETWORK = (*(one for one in OFF if not one.startswith(_REACHING)), "protocol.allow=never")
 _NETWORK += ("protocol.https.allow=always", "protocol.ssh.allow=always", "http.lowSpeedLimit=1", "http.lowSpeedTime=60")
 _AT_ONCE = 1000  # objects that are fetched by one call
-_LISTED = 50_000_000  # bytes of a list of files: a tree that holds itself again and again has no end
+LISTED = 50_000_000  # bytes of a list of files: a tree that holds itself again and again has no end
 
 
 class Mirror(Repo):
@@ -84,19 +84,6 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
 
 
 _QUIETLY = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no")
-
-
-def listing(repo: Repo, commit: str, folder: str) -> dict[str, str]:
-    """Return what `Repo.listing` does. Raises BrokenStore: it is too long."""
-    below = () if folder == "." else (f"{folder}/",)
-    process = repo.git.start("ls-tree", "-r", "-z", "--full-tree", commit, "--", *below)
-    assert process.stdout is not None  # noqa: S101 - opened as a pipe
-    if len(answer := process.stdout.read(_LISTED + 1)) > _LISTED:
-        end(process)
-        raise BrokenStore("it lists more files than are read of one repository")
-    finish(process, "ls-tree")
-    cells = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
-    return {path: head.split()[2] for head, _, path in cells if head.startswith("100")}
 
 
 def contents(repo: Repo, source: str, blobs: Iterable[str], most: int) -> Iterator[tuple[str, bytes | None]]:
