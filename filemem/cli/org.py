@@ -15,6 +15,7 @@ from filemem import config
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
 from filemem.cli.serve import report
+from filemem.cli.show import counted
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.index import embedder
 from filemem.org import access as rights
@@ -99,14 +100,14 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
 @click.argument("name")
 @pass_project
 def remove(project: Project, name: str) -> None:
-    """Take a repository out, with all of its records; by its name in `org status`.
+    """Take a repository out, with its records and who may see it; by its name in `org status`.
 
     \b
     Example:
       filemem org remove git.example.org/team/api
     """
     with engine(project) as database:
-        database.drop(name)
+        click.echo(f"{counted(database.drop(name), 'record')} taken out, and the rights to see {name}")
 
 
 @org.command()
@@ -127,8 +128,8 @@ def work(project: Project, once: bool, every: int) -> None:
         while True:
             found = work(database, cache, os.environ)
             if found.changed or found.failed or once:
-                failed = f", {found.failed} repositories failed: `filemem org status` says why" if found.failed else ""
-                click.echo(f"{found.changed} records changed{failed}")
+                failed = f", {counted(found.failed, 'failure')}: `filemem org status` says why" if found.failed else ""
+                click.echo(f"{counted(found.changed, 'record')} changed{failed}")
             if once:
                 return
             time.sleep(every)
@@ -155,7 +156,7 @@ def status(project: Project, as_json: bool) -> None:
         }
         for one in found
     ]
-    told = [f"{row['records']:>7,}  {row['seen_at'] or 'never':20}  {row['repository']}" for row in rows]
+    told = [f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows]
     told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if "failed" in row]
     text = "\n".join(told) or "no repository yet: filemem org add"
     emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
@@ -186,9 +187,10 @@ def purge(project: Project, record_id: str) -> None:
 @as_json
 @pass_project
 def token(project: Project, action: str, name: str, as_json: bool) -> None:
-    """Make a token for NAME, a person or a program; delete all tokens of one; or list who has one.
+    """Make a token for NAME, a person or a program; delete all of its tokens; or list who has one.
 
-    A token is shown once. `filemem org access` says what NAME may see.
+    A token is shown once. `filemem org access` says what NAME may see. `revoke` takes the id of one token too, as
+    `list` shows it.
 
     \b
     Examples:
@@ -201,10 +203,10 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
             told = answer["token"]
         elif action == "revoke":
             answer = {"name": name, "revoked": rights.revoke(database, name)}
-            told = f"tokens of {name} that are no longer taken: {answer['revoked']}"
+            told = f"{counted(answer['revoked'], 'token')} revoked"
         else:
-            answer = {"tokens": [{"name": one, "made": day} for one, day in rights.tokens(database)]}
-            told = "\n".join(f"{one['made']}  {one['name']}" for one in answer["tokens"]) or "nobody has a token"
+            answer = {"tokens": rights.tokens(database)}
+            told = "\n".join("  ".join(one.values()) for one in answer["tokens"]) or "nobody has a token"
     emit({"success": True, **answer}, as_json, lambda _: told)
 
 

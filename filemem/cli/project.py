@@ -100,7 +100,8 @@ def one_line(answer: Answer) -> str:
         named = one.get("id") or next(iter(one.get("ids", ())), "")
         day = str(one.get("created") or one.get("date") or one.get("latest") or "")[:10]
         state = "superseded" if one.get("superseded_by") else ""
-        rows.append("  ".join(filter(None, (named.rpartition("_")[2], day, one["title"], one.get("topic"), state))))
+        cells = named.rpartition("_")[2], day, one["title"], one.get("topic"), state, one.get("repository")
+        rows.append("  ".join(filter(None, cells)))
     return "\n".join([*rows, *show.more(answer)]) or "nothing found"
 
 

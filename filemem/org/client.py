@@ -42,7 +42,8 @@ class Service(NamedTuple):
             return answer
         if isinstance(answer, dict) and status in _KINDS:
             hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
-            raise _KINDS[status](f"the service {self.url}: {answer.get('error')}", str(hint))
+            told, hint = (str(text).replace(f"POST /org/{verb}", verb) for text in (answer.get("error"), hint))
+            raise _KINDS[status](f"the service {self.url}: {told}", hint)
         told = f"{self.url} answered with status {status}, not as `filemem org serve` does"
         raise BrokenStore(told, "see that FILEMEM_ORG_URL names it")
 

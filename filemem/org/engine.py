@@ -10,7 +10,6 @@ A `Reader` sees what one principal may see, and nothing else; a `Shelf` is one r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from filemem.index import Counts, Doc, Row
@@ -36,26 +35,12 @@ class Repository(NamedTuple):
     passages: int = 0
 
 
-class Asked(NamedTuple):
-    """What the engine needs of a question to nominate."""
-
-    words: Mapping[str, float]  # stems, and what each is worth: the rarer the more
-    vector: Sequence[float] | None = None  # of length 1; None: by words alone
-
-
 class Nominee(NamedTuple):
     """One record put forward, with all that scoring it needs."""
 
     row: Row  # its id, topic and references as addresses
     tokens: Mapping[str, Sequence[str]]  # of each text field, in order
     vectors: Rows  # of this one document
-
-
-class Nominated(NamedTuple):
-    """An answer to `nominate`, in no order; `degraded`: why it is less than it could be, or ""."""
-
-    nominees: Sequence[Nominee]
-    degraded: str = ""
 
 
 class Shown(NamedTuple):
@@ -68,7 +53,9 @@ class Shown(NamedTuple):
 
 
 class Reader(Protocol):
-    """What one principal may see, in one state."""
+    """What one principal may see, in one state; `degraded`: why words nominate less surely than they could, or ""."""
+
+    degraded: str
 
     def repositories(self) -> list[Repository]:
         """Return the repositories that may be seen, by name."""
@@ -76,10 +63,13 @@ class Reader(Protocol):
     def statistics(self, terms: Collection[tuple[str, str]], /) -> Counts:
         """Return in how many documents (field, term) pairs stand, of all repositories: never shown to a client."""
 
-    def nominate(self, asked: Asked, wanted: Filter, depth: int, /) -> Nominated:
+    def nominate(
+        self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int, /
+    ) -> list[Nominee]:
         """Return about `depth` of the best by words and as many by meaning that satisfy a filter (but for `path`).
 
-        Of records with the same bytes one is returned.
+        `words`: stems, and what each is worth: the rarer the more. `vector`: of length 1; None: by words alone. Of
+        records with the same bytes one is returned.
         """
 
     def rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
@@ -112,31 +102,3 @@ class Shelf(Protocol):
 
     def done(self, head: str, store: str) -> None:
         """Note which commit the rows are of now, and where its records lie."""
-
-
-class Engine(Protocol):
-    """A database of records."""
-
-    def reading(self, principal: str, /) -> AbstractContextManager[Reader]:
-        """Open what a principal may see; "" sees nothing."""
-
-    def add(self, sources: Mapping[str, str], /) -> int:
-        """Add repositories, name -> source; return how many are new."""
-
-    def repositories(self) -> list[Repository]:
-        """Return all repositories, by name."""
-
-    def taking(self, number: int, /) -> AbstractContextManager[Shelf | None]:
-        """Open a repository for change, one worker at a time; None if another has it, or it is gone."""
-
-    def fail(self, number: int, reason: str, /) -> None:
-        """Note why a repository could not be read."""
-
-    def drop(self, name: str, /) -> None:
-        """Forget a repository and all of its records. Raises NotFound."""
-
-    def purge(self, record_id: str, /) -> int:
-        """Delete the records with an id everywhere; return how many."""
-
-    def recount(self) -> bool:
-        """Renew the statistics if a tenth of the records is new since the last time; return whether that was done."""

@@ -6,11 +6,13 @@ counts and the parts of scores stay here.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.index import Node
 from filemem.memory import search
 from filemem.memory.workspace import QUOTED
@@ -21,6 +23,16 @@ from filemem.record import readings, topic_key
 
 ASKING: ContextVar[str] = ContextVar("asking", default="")  # the principal of a request; "" sees nothing
 MOST = 100  # records that one name shows
+
+
+@contextmanager
+def discreet() -> Iterator[None]:
+    """Say what is wrong with the database to who runs the service, not to who asks. Raises Locked in its place."""
+    try:
+        yield
+    except BrokenStore as error:
+        sys.stderr.write(f"filemem: {error.told}\n")
+        raise Locked("the database of this service cannot be used now", "ask again later") from None
 
 
 class Everything:
@@ -36,7 +48,7 @@ class Everything:
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, detail: bool = True, **how: Any) -> Results:
         """Find records, by words. Arguments as for `Memory.search`."""
         mode = how.pop("mode", "hybrid")
-        with self._engine.reading(ASKING.get()) as reader:
+        with discreet(), self._engine.reading(ASKING.get()) as reader:
             source = Organisation(reader, self._engine.model)
             given = search.filter_of(how, source.store.clock())
             found = search.search(source, query, given, limit=limit, offset=offset, mode=mode, detail=detail)
@@ -48,7 +60,7 @@ class Everything:
 
         Those of a repository are together, oldest first; of mirrors one is taken. Raises NotFound.
         """
-        with self._engine.reading(ASKING.get()) as reader:
+        with discreet(), self._engine.reading(ASKING.get()) as reader:
             once: dict[str, Node] = {}
             for name in names:
                 rows = reader.named([*dict.fromkeys(readings(name))])
@@ -68,7 +80,7 @@ class Everything:
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records, by id."""
-        with self._engine.reading(ASKING.get()) as reader:
+        with discreet(), self._engine.reading(ASKING.get()) as reader:
             return {bare(row.node.id): Name(row.node.title, bare(row.node.path)) for row in reader.named(ids)}
 
     def __getattr__(self, name: str) -> Any:

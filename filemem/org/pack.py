@@ -6,7 +6,6 @@ Rule: bytes have one form, little endian, which FORMAT names in front; nothing t
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,7 +17,7 @@ from filemem.index.vectors import Rows
 from filemem.index.words import EXACT, FIELDS, STEM
 
 FORMAT = 1
-HEAD, OFTEN = "^", {"+": 2, "++": 4}  # marks behind a stem that stands in title or topic, or so often in the text
+HEAD = "^"  # marks a stem that stands in title or topic
 _FIELDS = {way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)}
 _FIRST = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
 
@@ -48,9 +47,6 @@ def texts(tokens: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     stems, exact = ([" ".join(tokens[name]) for name in _FIELDS[way]] for way in (STEM, EXACT))
     more = {one for name in _FIELDS[EXACT] for one in tokens[name] if not one.isascii()}
     more |= {one + HEAD for name in ("title_stem", "topic_stem") for one in tokens[name]}
-    more |= {
-        one + mark for one, n in Counter(tokens["body_stem"]).items() for mark, least in OFTEN.items() if n >= least
-    }
     return " \n ".join((*stems, " ".join(more))), " \n ".join(exact)
 
 

@@ -21,21 +21,12 @@ from filemem.index import Model
 from filemem.index.words import FIELDS
 from filemem.org.engine import Repository
 from filemem.org.pack import tokens_in
-from filemem.org.rows import (
-    DEGRADED,
-    EXACT_BELOW,
-    REPOSITORIES,
-    PostgresReader,
-    PostgresShelf,
-    copy,
-    one,
-    plain,
-    repositories,
-)
+from filemem.org.rows import EXACT_BELOW, REPOSITORIES, PostgresReader, PostgresShelf, copy, one, plain, repositories
 
 Connection = psycopg.Connection[Any]
-VERSION = 1  # of schema.sql, and of what is packed
+VERSION = 2  # of schema.sql, and of what is packed
 COUNTED = 20_000  # records that the statistics are taken from, at most: a part says nearly the same
+DEGRADED = "words by rarity: the database has no BM25 index"
 _LOCK = 4_242  # of the database, for what one process does at a time
 _DERIVED = ("doc", "link", "body", "passage")  # tables, beside df, total and meta
 _SCHEMA = Path(__file__).with_name("schema.sql")
@@ -145,56 +136,58 @@ class Postgres:
 
     @contextlib.contextmanager
     def reading(self, principal: str) -> Iterator[PostgresReader]:
-        """See `engine.Engine`."""
+        """Open what a principal may see; "" sees nothing."""
         settings = {"role": "filemem_reader", "filemem.principal": principal, "hnsw.iterative_scan": "strict_order"}
-        settings |= {
-            "hnsw.ef_search": "100",
-            "statement_timeout": "10s",
-        }  # those who wait behind a question give up then
+        settings |= {"hnsw.ef_search": "100", "statement_timeout": "10s"}  # nobody waits for longer
         with self.transaction(reading=True) as con:
-            asked = ", ".join(["set_config(%s, %s, true)"] * len(settings))
-            con.execute(f"select {asked}", [one for pair in settings.items() for one in pair])
-            yield PostgresReader(con)
+            asked = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
+            bm25 = one(con, asked, [each for pair in settings.items() for each in pair])
+            yield PostgresReader(con, "" if bm25 else DEGRADED)
 
     def add(self, sources: Mapping[str, str]) -> int:
-        """See `engine.Engine`."""
+        """Add repositories, name -> source; return how many are new."""
         asked = "insert into repo(name, source) values (%s, %s) on conflict do nothing"
         with self.transaction() as con, con.cursor() as cursor:
             cursor.executemany(asked, list(sources.items()))
             return cursor.rowcount
 
     def repositories(self) -> list[Repository]:
-        """See `engine.Engine`."""
+        """Return all repositories, by name."""
         with self.transaction() as con:
             return repositories(con)
 
     @contextlib.contextmanager
     def taking(self, number: int) -> Iterator[PostgresShelf | None]:
-        """See `engine.Engine`."""
+        """Open a repository for change, one worker at a time; None if another has it, or it is gone."""
         with self.transaction() as con:
             found = con.execute(f"{REPOSITORIES} where id = %s for update skip locked", (number,)).fetchone()
             yield PostgresShelf(con, Repository(*found), self.model) if found else None
 
     def fail(self, number: int, reason: str) -> None:
-        """See `engine.Engine`."""
+        """Note why a repository could not be read."""
         with self.transaction() as con:
-            con.execute("update repo set failed = %s where id = %s", (plain(reason)[:500], number))
+            con.execute("update repo set failed = %s where id = %s", (plain(reason), number))
 
-    def drop(self, name: str) -> None:
-        """See `engine.Engine`."""
+    def drop(self, name: str) -> int:
+        """Forget a repository, its records and who may see it; return how many records. Raises NotFound."""
         with self.transaction() as con:
-            if not con.execute("delete from repo where name = %s", (name,)).rowcount:
-                raise NotFound(f"no repository {name!r}", "`filemem org status` lists them")
+            gone = con.execute("delete from repo where name = %s returning records", (name,)).fetchone()
+        if gone is None:
+            raise NotFound(f"no repository {name!r}", "`filemem org status` lists them")
+        return int(gone[0])
 
     def purge(self, record_id: str) -> int:
-        """See `engine.Engine`."""
+        """Delete the records with an id everywhere; return how many."""
         with self.transaction() as con:
             gone = con.execute("delete from doc where rid = %s", (plain(record_id),)).rowcount
         self._tidy()
         return gone
 
     def recount(self) -> bool:
-        """See `engine.Engine`; where there are many passages, and no graph of them yet, make it."""
+        """Renew the statistics if a tenth of the records is new since the last time; return whether that was done.
+
+        The graph of passages is made too, once there are many.
+        """
         with self.transaction() as con:
             there = int(one(con, "select coalesce(sum(records), 0) from repo"))
             new = abs(there - int(one(con, "select coalesce(max(docs), 0) from total"))) > there / 10

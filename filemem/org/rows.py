@@ -15,7 +15,7 @@ from filemem.index import Chains, Counts, Doc, Model, Row, links_of, rows_of
 from filemem.index.document import key, node_from
 from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
-from filemem.org.engine import Asked, Nominated, Nominee, Repository, Shown
+from filemem.org.engine import Nominee, Repository, Shown
 from filemem.org.pack import addressed, packed, texts, tokens_in, unpacked
 from filemem.query import FIELDS as TERMS
 from filemem.query import Filter, Provenance
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from filemem.org.postgres import Connection
 
 EXACT_BELOW = 50_000  # passages that may be seen: so many are compared one by one, more by the graph
-DEGRADED = "words by rarity: the database has no BM25 index"
 REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen) * 1000)::bigint, failed, records,
   passages from repo"""
 _ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
@@ -107,7 +106,8 @@ class PostgresShelf:
             names = node.path, plain(node.id), plain(node.key), row.blob, node.created
             rest = json.dumps(node), list(map(plain, terms)), int(last - first), who
             docs.append((row.number, mine, *names, *_facts(row), *rest))
-            bodies.append((row.number, mine, doc.card, *map(plain, texts(tokens_of(doc))), packed(made, at)))
+            stems, exact = (plain(text, None) for text in texts(tokens_of(doc)))
+            bodies.append((row.number, mine, doc.card, stems, exact, packed(made, at)))
             vectors = enumerate(made.rows[first:last].tolist())
             passages += [(row.number, mine, n, str(vector)) for n, vector in vectors if any(vector)]
         links = [(row.number, mine, *link) for row, _, _ in new for link in _links(row, _BY_FIELD)]
@@ -131,10 +131,10 @@ class PostgresShelf:
 
 
 class PostgresReader:
-    """What one principal may see, in one transaction: row security decides."""
+    """See `engine.Reader`: row security decides, in one transaction."""
 
-    def __init__(self, con: Connection) -> None:
-        self.con = con
+    def __init__(self, con: Connection, degraded: str) -> None:
+        self.con, self.degraded = con, degraded
 
     def repositories(self) -> list[Repository]:
         """See `engine.Reader`."""
@@ -147,16 +147,17 @@ class PostgresReader:
         held = {(name, term): n for term, counts in found for name, n in zip(FIELDS, counts, strict=True)}
         return Counts(docs, held, {name: (docs, float(of)) for name, of in zip(FIELDS, tokens, strict=True)})
 
-    def nominate(self, asked: Asked, wanted: Filter, depth: int) -> Nominated:
+    def nominate(
+        self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
+    ) -> list[Nominee]:
         """See `engine.Reader`."""
         those, values = _limits(wanted)
-        words, worth = list(map(plain, asked.words)), list(asked.words.values())
-        values |= {"most": depth, "words": words, "worth": worth, "text": " ".join(words)}
-        bm25 = not words or one(self.con, "select to_regclass('body_bm25') is not null")
-        ways = [_BY_BM25 if bm25 else _BY_RARITY] if words else []
-        if asked.vector is not None:
+        stems = list(map(plain, words))
+        values |= {"most": depth, "words": stems, "worth": list(words.values()), "text": " ".join(stems)}
+        ways = [_BY_RARITY if self.degraded else _BY_BM25] if words else []
+        if vector is not None:
             repos = dict(self.con.execute("select id, passages from repo").fetchall())
-            values |= {"vector": str(list(asked.vector)), "repos": list(repos)}
+            values |= {"vector": str(list(vector)), "repos": list(repos)}
             ways.append(_NEAREST if sum(repos.values()) <= EXACT_BELOW else _BY_GRAPH)
         found = list({row[0] for way in ways for row in self.con.execute(way.format(those=those), values)})
         rows = self.con.execute(_WHOLE, (found,), binary=True).fetchall()
@@ -164,7 +165,7 @@ class PostgresReader:
         for row in sorted(rows, key=lambda one: (one[4], -one[0])):  # of the same bytes what holds, then the oldest
             vectors = unpacked(row[9], key(row[2]))
             first[row[2]] = Nominee(addressed(row[1], _row(row[:7])), tokens_in(row[7], row[8]), vectors)
-        return Nominated(tuple(first.values()), "" if bm25 else DEGRADED)
+        return list(first.values())
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """See `engine.Reader`."""
@@ -205,9 +206,9 @@ def repositories(con: Connection) -> list[Repository]:
     return [Repository(*row) for row in con.execute(f"{REPOSITORIES} order by name")]
 
 
-def plain(value: str) -> str:
-    """Return a text as the database can have it: names of files may be any bytes, and values may hold NUL."""
-    return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+def plain(value: str, most: int | None = 500) -> str:
+    """Return a text as the database can have it: without NUL, and no longer than an index takes."""
+    return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")[:most]
 
 
 @lru_cache(maxsize=8192)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,9 +18,9 @@ from filemem import VERSION
 from filemem.dialects import native
 from filemem.dialects.tool import Advertised, Dialect, envelope, tools
 from filemem.dialects.tool import arguments as schema
-from filemem.errors import BadInput, FilememError
+from filemem.errors import BadInput, Locked
 from filemem.org.access import principal
-from filemem.org.memory import ASKING, Everything
+from filemem.org.memory import ASKING, Everything, discreet
 from filemem.org.postgres import Postgres
 from filemem.server import http
 from filemem.web.route import Route, plain, remembered
@@ -73,9 +72,8 @@ class Guard:
         token = given[0][1] if len(given) == 1 and len(given[0]) == 2 and given[0][0].lower() == "bearer" else ""
         try:
             name = await asyncio.to_thread(self._whose, token) if token else ""
-        except FilememError as error:  # which names hosts: to be read here, not by whoever asks
-            sys.stderr.write(f"filemem: {error.told}\n")
-            return await _refuse(send, 503, "the database of this service cannot be used now")
+        except Locked as error:
+            return await _refuse(send, 503, error.message)
         if not name:
             told = "a token of this service is required: send Authorization: Bearer TOKEN"
             return await _refuse(send, 401, told, (b"www-authenticate", b"Bearer"))
@@ -108,7 +106,7 @@ def serve(
     engine.repositories()
 
     def whose(token: str) -> str:
-        with engine.transaction() as database:
+        with discreet(), engine.transaction() as database:
             return principal(database, token)
 
     guard = partial(Guard, whose=whose, rate=rate)

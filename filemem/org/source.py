@@ -20,12 +20,13 @@ from filemem.index.words import FIELDS, STEM
 from filemem.memory.hits import of_places
 from filemem.memory.search import Here
 from filemem.memory.store import Store
-from filemem.org.engine import Asked, Reader, Shown
+from filemem.org.engine import Reader, Shown
+from filemem.org.pack import HEAD
 from filemem.query import FEW, Candidate, Filter, Hit, Placed, Scored, Terms, promising
 from filemem.record import Record
 from filemem.repo.mirror import web_page
 
-MARKS = {"": 1.0, "+": 0.45, "++": 0.25, "^": 0.6}  # of a stem, and what each adds: as BM25 would, about
+MARKS = {"": 1.0, HEAD: 0.6}  # what a stem adds that stands in a record, and in its title or topic: about as in BM25
 MOST_HELD = 10_000  # records that the words of a question name together, about; commoner words score, and name none
 
 
@@ -60,8 +61,9 @@ class Nominations(Chains):
         every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
         asked = plan(terms, self._model.table.telling(every) if near else None)
         words = _naming(asked, known) if mode != "vector" or not near else {}
-        found = self._reader.nominate(Asked(words, vector.tolist() if near else None), wanted, depth)
-        some = [one for one in found.nominees if admits(asked, one.tokens)]
+        degraded += self._reader.degraded if words and not degraded else ""
+        found = self._reader.nominate(words, vector.tolist() if near else None, wanted, depth)
+        some = [one for one in found if admits(asked, one.tokens)]
         scores = [bm25(asked, one.tokens, known, sized=True) for one in some]
         parts: list[tuple[float, float | None, float | None]] = [(score, None, None) for score in scores]
         if near and some:
@@ -73,7 +75,7 @@ class Nominations(Chains):
             told = {typed: rarity(of, known) ** 0.5 for typed, of in asked.words}
             met = ranking.wording([key(one.blob) for one in made], told, terms.alike)
             made = [one._replace(wording=met.get(key(one.blob))) for one in made]
-        return Found(tuple(made), "; ".join(filter(None, (degraded, found.degraded))) or None, whole(asked, known))
+        return Found(tuple(made), degraded or None, whole(asked, known))
 
 
 def _naming(asked: Plan, known: Counts) -> dict[str, float]:

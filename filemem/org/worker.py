@@ -7,28 +7,33 @@ rename, a forgotten record and its return are nothing special. A repository that
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import config
 from filemem.errors import BrokenStore, FilememError
 from filemem.files import MAX_SIZE, is_listed, is_private
 from filemem.index import Doc, document
 from filemem.memory.store import FORGOTTEN, mark_of
-from filemem.org.engine import Engine, Shelf
+from filemem.org.engine import Repository, Shelf
 from filemem.query import Provenance
 from filemem.record import parse
 from filemem.repo import Repo
 from filemem.repo.mirror import LISTED, contents, opened
 from filemem.repo.run import LONG
 
-MOST_FILES = 50_000  # of one store: more are refused, so that no repository fills the database
+if TYPE_CHECKING:
+    from filemem.org.postgres import Postgres
+
+MOST_FILES, MOST_BYTES = 50_000, 500_000_000  # of one store: more are refused, so that none fills the database
 TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
 _OPEN = ("", "project", "public")  # visibilities; what is misspelt is taken as private
-_CHUNK = 500  # records that are read and written at a time
-_NAME = 200  # characters of a name that are kept
+_CHUNK = 200  # records that are read and written at a time
+_NAME, _PATH = 200, 500  # characters of a name that are kept, and of the longest path that is read
+_AT_ONCE = 4  # repositories: a host that does not answer holds up one
 
 
 class Pass(NamedTuple):
@@ -36,28 +41,29 @@ class Pass(NamedTuple):
 
     changed: int = 0  # records that were put in or taken out
     failed: int = 0  # repositories
-    busy: int = 0  # repositories that another worker had
 
 
-def work(engine: Engine, cache: Path, environment: Mapping[str, str]) -> Pass:
+def work(engine: Postgres, cache: Path, environment: Mapping[str, str]) -> Pass:
     """Look at every repository once; `cache` is the folder of clones."""
-    changed = failed = busy = 0
-    for one in engine.repositories():
+
+    def look(one: Repository) -> Pass:
         try:
-            found = take(engine, one.number, cache, environment)
-            changed, busy = changed + (found or 0), busy + (found is None)
+            return Pass(changed=take(engine, one.number, cache, environment))
         except TROUBLE as error:
-            failed += 1
             engine.fail(one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}")
+            return Pass(failed=1)
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        looks = list(threads.map(look, engine.repositories()))
     engine.recount()
-    return Pass(changed, failed, busy)
+    return Pass(sum(one.changed for one in looks), sum(one.failed for one in looks))
 
 
-def take(engine: Engine, number: int, cache: Path, environment: Mapping[str, str]) -> int | None:
-    """Bring one repository in step; return how many records changed, None if another worker has it, or it is gone."""
+def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, str]) -> int:
+    """Bring one repository in step, if no other worker has it; return how many records changed."""
     with engine.taking(number) as shelf:
         if shelf is None:
-            return None
+            return 0
         known = shelf.repository
         with closing(opened(known.source, cache, environment)) as repo:
             head, store = known.head, known.store
@@ -90,18 +96,19 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     files = {path.removeprefix(prefix): blob for path, blob in listed.items()}
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
     if len(files) > MOST_FILES:
-        raise BrokenStore(
-            f"its store holds {len(files):,} files, and of one repository at most {MOST_FILES:,} are read"
-        )
+        raise BrokenStore(f"its store holds {len(files):,} files; of one repository at most {MOST_FILES:,} are read")
     there = shelf.kept()
     gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in files or mark_of(id_) in marks)
     changed = [path for path, blob in files.items() if there.get(path, ("",))[0] != blob]
     hidden = "private" in store.split("/")
-    differing = [path for path in changed if is_listed(path) and not is_private(path) and not hidden]
+    readable = [path for path in changed if path.isprintable() and len(path) <= _PATH and not hidden]
+    differing = [path for path in readable if is_listed(path) and not is_private(path)]
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
-    count, rest = 0, iter(differing)
+    count, size, rest = 0, 0, iter(differing)
     while (chunk := list(islice(rest, _CHUNK))) or gone:
         data = dict(contents(repo, shelf.repository.source, (files[path] for path in chunk), MAX_SIZE))
+        if (size := size + sum(len(one or b"") for one in data.values())) > MOST_BYTES:
+            raise BrokenStore(f"its new records have over {MOST_BYTES:,} bytes: more are not read of one repository")
         docs: dict[str, Doc | None] = {path: _document(data[files[path]], path, files[path], marks) for path in chunk}
         news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
         shelf.put(news, born)
@@ -131,7 +138,10 @@ def _added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterat
     how = ("--reverse", "--diff-filter=A", "--no-renames", "--name-only", "-z", "--ignore-missing", "--encoding=UTF-8")
     form = "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
     out = repo.git.run("log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG)
-    for part in out.decode("utf-8", "surrogateescape").split("\x01")[1:]:
-        commit, author, at, agent, *paths = part.split("\0")
-        who = Provenance(author=author[:_NAME], agent=agent[:_NAME], commit=commit, date=int(at) * 1000)
-        yield from ((path.lstrip("\n").removeprefix(prefix), who) for path in paths)
+    fields, who = iter(out.decode("utf-8", "replace").split("\0")), Provenance()
+    for field in fields:
+        if field.startswith("\x01"):
+            author, at, agent = (next(fields) for _ in range(3))
+            who = Provenance(author=author[:_NAME], agent=agent[:_NAME], commit=field[1:], date=int(at) * 1000)
+        elif path := field.lstrip("\n"):
+            yield path.removeprefix(prefix), who

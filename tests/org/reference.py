@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from filemem.errors import NotFound
 from filemem.index import Catalog, Counts, Doc, Index, Row, rows_of
 from filemem.index.vectors import embed
 from filemem.index.words import tokens_of
-from filemem.org.engine import EVERYBODY, Asked, Nominated, Nominee, Repository, Shown
+from filemem.org.engine import EVERYBODY, Nominee, Repository, Shown
 from filemem.org.pack import addressed
 from filemem.query import Filter, Provenance, Terms
 from tests.org.conftest import MODEL
@@ -105,6 +105,8 @@ class ReferenceShelf:
 class ReferenceReader:
     """Everything that may be seen, by one index."""
 
+    degraded = ""
+
     def __init__(self, shelves: Collection[ReferenceShelf], folder: Path) -> None:
         self._shelves = {one.repository.number: one for one in shelves}
         self._rows = [(n, row, addressed(n, row)) for n, one in self._shelves.items() for row in one.rows()]
@@ -120,18 +122,20 @@ class ReferenceReader:
     def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
         raise NotImplementedError("counted over all repositories, which one reader does not have here")
 
-    def nominate(self, asked: Asked, wanted: Filter, depth: int) -> Nominated:
-        words = " ".join(word for word in asked.words if word.isalnum())
-        terms = Terms(words=tuple(words.split()), text=words)
+    def nominate(
+        self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
+    ) -> list[Nominee]:
+        text = " ".join(word for word in words if word.isalnum())
+        terms = Terms(words=tuple(text.split()), text=text)
         plain = wanted._replace(live=False)
-        found = self._index.candidates(terms, plain, depth, mode="hybrid" if asked.vector else "keyword").candidates
+        found = self._index.candidates(terms, plain, depth, mode="hybrid" if vector else "keyword").candidates
         rows = {row.written.path: row for _, _, row in self._rows if row.shown and (row.live or not wanted.live)}
         first: dict[str, Nominee] = {}
         for one in sorted(found, key=lambda one: one.path):
             doc = self._docs[one.path]
             if one.path in rows:
                 first.setdefault(doc.blob, Nominee(rows[one.path], tokens_of(doc), embed([doc], MODEL.table)))
-        return Nominated(tuple(first.values()))
+        return list(first.values())
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         wanted = {*values}

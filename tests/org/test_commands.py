@@ -61,14 +61,14 @@ def test_a_database_is_made_filled_and_emptied(template: str, tmp_path: Path, mo
     assert "words by rarity" in cli(tmp_path, "org", "init").out
     assert cli(tmp_path, "org", "init").out == "the database is ready\n"
     assert cli(tmp_path, "org", "add", "hub", "--from", str(tmp_path / "list")).out == "1 added; 0 there before\n"
-    assert cli(tmp_path, "org", "work", "--once").out == f"{len(hub.files)} records changed\n"
+    assert cli(tmp_path, "org", "work", "--once").out in (f"{len(hub.files)} records changed\n", "1 record changed\n")
     (row,) = cli(tmp_path, "org", "status", "--json").json["repositories"]
     assert (row["repository"], row["records"]) == (str(hub.path), len(hub.files))
     write(hub.path / ".git/HEAD", "ref: refs/heads/\xff")
-    assert "1 repositories failed" in cli(tmp_path, "org", "work", "--once").out
+    assert "1 failure: `filemem org status` says why" in cli(tmp_path, "org", "work", "--once").out
     assert f"failed: {hub.path}" in cli(tmp_path, "org", "status").out
     assert cli(tmp_path, "org", "purge", "decision_none").code == 4
-    assert cli(tmp_path, "org", "remove", str(hub.path)).code == 0
+    assert cli(tmp_path, "org", "remove", str(hub.path)).out.startswith(f"{row['records']} record")
     assert "no repository yet" in cli(tmp_path, "org", "status").out
     assert cli(tmp_path, "org", "remove", "hub").code == 4
     with psycopg.connect(f"{template}postgres", autocommit=True) as con:

@@ -9,7 +9,7 @@ import pytest
 
 from filemem.index import Doc
 from filemem.memory.search import search
-from filemem.org.engine import EVERYBODY, Asked
+from filemem.org.engine import EVERYBODY
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation
 from filemem.query import Filter, Provenance
@@ -71,13 +71,13 @@ def test_nomination_keeps_to_a_filter_and_shows_the_same_bytes_once(kind: Any) -
     one = fill(kind, "one", same, cached("b", "Use Redis for locks", 5, tags=("ops",)))
     fill(kind, "two", same)
     allow(kind, "ada", "one", "two")
-    asked = Asked({"redi": 1.0}, MODEL.encode(["redis"])[0].tolist())
+    asked = {"redi": 1.0}, MODEL.encode(["redis"])[0].tolist()
     with kind.reading("ada") as reader:
-        found = reader.nominate(asked, ALL, 10).nominees
+        found = reader.nominate(*asked, ALL, 10)
         assert sorted(each.row.written.id for each in found) == [f"{one} decision_a", f"{one} decision_b"]
         assert all(each.tokens["title_stem"] and len(each.vectors.keys) == 1 for each in found)
         for wanted in (Filter(tags=("ops",)), Filter(since=START + 1), Filter(live=True, topics=("cache",))):
-            last = reader.nominate(asked, wanted, 10).nominees
+            last = reader.nominate(*asked, wanted, 10)
             assert f"{one} decision_b" in [each.row.written.id for each in last]
             assert len(last) == 1 or wanted.live
         shown = reader.shown([f"{one} a.md"])[f"{one} a.md"]
@@ -150,15 +150,26 @@ def test_values_that_the_database_has_no_text_for_are_kept(engine: Postgres) -> 
         assert [row.written.id for row in reader.rows("id", [f"{number} x\0\udc80"])] == [f"{number} x\0\udc80"]
 
 
+def test_words_are_ranked_by_bm25_if_the_server_can(engine: Postgres) -> None:
+    with engine.transaction() as con:
+        if not con.execute("select 1 from pg_available_extensions where name = 'pg_textsearch'").fetchone():
+            pytest.skip("this PostgreSQL has no extension pg_textsearch: FILEMEM_TEST_DSN names one that has it")
+    fill(engine, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1))
+    allow(engine, "ada", "one")
+    with engine.reading("ada") as reader:
+        assert reader.degraded == ""
+        assert [one.row.written.topic for one in reader.nominate({"redi": 1.0}, None, ALL, 1)] == ["cache"]
+
+
 def test_the_graph_finds_what_comparing_all_finds(engine: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(engine, "one", *(cached(f"r{n}", f"Use the {n}th way of storing sessions", n) for n in range(60)))
     allow(engine, "ada", "one")
-    asked = Asked({}, MODEL.encode(["sessions are stored"])[0].tolist())
+    vector = MODEL.encode(["sessions are stored"])[0].tolist()
     found = []
     for below in (50_000, 10):
         monkeypatch.setattr("filemem.org.rows.EXACT_BELOW", below)
         monkeypatch.setattr("filemem.org.postgres.EXACT_BELOW", below)
         engine.recount()
         with engine.reading("ada") as reader:
-            found.append({one.row.number for one in reader.nominate(asked, Filter(live=True), 10).nominees})
+            found.append({one.row.number for one in reader.nominate({}, vector, Filter(live=True), 10)})
     assert len(found[0] & found[1]) >= 9

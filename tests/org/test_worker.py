@@ -120,6 +120,8 @@ def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_
     hub = Hub(tmp_path, "one", random.Random(3))
     hub.push()
     there = expected(hub.path)
+    for name in ("\x01.md", "caf\udce9.md", f"{'long/' * 100}e.md"):  # what a listing or a database cannot hold
+        write(hub.path / "memory" / name, "# Use x\n")
     for name in ("private/a.md", "b.md", "README.md", "notes.txt", ".hidden/c.md"):
         write(hub.path / "memory" / name, f"---\nvisibility: private\n---\n# {name}\n")
     write(hub.path / "memory/huge.md", b"# Huge\n" + b"x" * (2 << 20))
@@ -128,6 +130,12 @@ def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_
     engine.add({str(hub.path): str(hub.path)})
     assert work(engine, tmp_path, os.environ) == Pass(changed=len(there))
     assert held(engine, hub.path) == there
+    write(hub.path / "memory/topic.md", f"---\ntype: decision\ntopic: {'very long ' * 1000}\n---\n# Use x\n")
+    hub.commit()
+    with patch.object(worker, "MOST_BYTES", 10_000):
+        assert work(engine, tmp_path, os.environ) == Pass(failed=1)
+    assert "10,000 bytes" in engine.repositories()[0].failed
+    assert work(engine, tmp_path, os.environ) == Pass(changed=1)
 
 
 def test_records_on_a_branch_of_their_own_are_read_there(engine: Postgres, tmp_path: Path) -> None:
