@@ -17,7 +17,6 @@ from filemem.errors import BadInput, NotFound
 from filemem.org.engine import EVERYBODY
 from filemem.record import schema
 
-_ID = "left(encode(hash, 'hex'), 8)"  # shown of a token: nobody can make the token of it
 _NAME = {"type": "string", "pattern": r"^[^\s\x00-\x1f]{1,200}$"}
 _LISTS = {"type": "array", "items": {"type": "string"}}
 _SHAPE = {"type": "object", "propertyNames": _NAME, "additionalProperties": _LISTS}
@@ -34,7 +33,7 @@ def add_token(database: Any, name: str) -> str:
 
 def revoke(database: Any, name: str) -> int:
     """Delete all tokens of a principal, or the one with an id, from now on. Raises NotFound: there is none."""
-    gone: int = database.execute(f"delete from token where %s in (name, {_ID})", (name,)).rowcount
+    gone: int = database.execute("delete from token where %s in (name, left(encode(hash, 'hex'), 8))", (name,)).rowcount
     if not gone:
         raise NotFound(f"{name!r} has no token", "`filemem org token list` shows who has one")
     return gone
@@ -42,7 +41,7 @@ def revoke(database: Any, name: str) -> int:
 
 def tokens(database: Any) -> list[dict[str, str]]:
     """The `id` of each token, whose it is (`name`), and the day on which it was `made`."""
-    found = database.execute(f"select {_ID}, name, made::date::text from token order by name, made")
+    found = database.execute("select left(encode(hash, 'hex'), 8), name, made::date::text from token order by name, made")
     return [dict(zip(("id", "name", "made"), row, strict=True)) for row in found]
 
 
