@@ -41,8 +41,8 @@ def revoke(database: Any, name: str) -> int:
 
 def tokens(database: Any) -> list[dict[str, str]]:
     """The `id` of each token, whose it is (`name`), and the day on which it was `made`."""
-    found = database.execute("select left(encode(hash, 'hex'), 8), name, made::date::text from token order by name, made")
-    return [dict(zip(("id", "name", "made"), row, strict=True)) for row in found]
+    asked = "select left(encode(hash, 'hex'), 8), name, made::date::text from token order by name, made"
+    return [dict(zip(("id", "name", "made"), row, strict=True)) for row in database.execute(asked)]
 
 
 def hashed(token: str) -> bytes:
