@@ -23,6 +23,7 @@ _ADDRESS = re.compile(
 _REACHING = ("core.sshCommand", "credential.helper", "protocol.allow")  # of the user's own settings, here
 _NETWORK = (*(one for one in OFF if not one.startswith(_REACHING)), "protocol.allow=never")
 _NETWORK += ("protocol.https.allow=always", "protocol.ssh.allow=always", "http.lowSpeedLimit=1", "http.lowSpeedTime=60")
+_HEAD = "refs/filemem/head"  # in a clone: what HEAD is there, whatever the branch is called
 _AT_ONCE = 1000  # objects that are fetched by one call
 LISTED = 50_000_000  # bytes of a list of files: a tree that holds itself again and again has no end
 
@@ -68,18 +69,16 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
     if source.startswith("/"):
         return Mirror(Path(source), environment, _places(Path(source)))
     folder = cache / f"{object_id('blob', source.encode(), 'sha1')}.git"
-    if folder.exists():
-        _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", "+refs/heads/*:refs/heads/*")
-        found = Mirror(folder, environment, _places(folder))
-        if found.head():
-            return found
-        shutil.rmtree(folder)  # the branch that was the default one is gone: the clone shows which it is now
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # records of others, whoever else has an account here
-    aside = folder.with_suffix(f".{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
-    how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
-    _reach(cache, environment, "clone", *how, "--", source, str(aside))
-    aside.rename(folder)
+    if not folder.exists():
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # records of others, whoever else has an account here
+        aside = folder.with_suffix(f".{os.getpid()}")
+        shutil.rmtree(aside, ignore_errors=True)
+        how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
+        _reach(cache, environment, "clone", *how, "--", source, str(aside))
+        _reach(aside, environment, "symbolic-ref", "HEAD", _HEAD)
+        aside.rename(folder)
+    what = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_HEAD}")
+    _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", *what)
     return Mirror(folder, environment, _places(folder))
 
 

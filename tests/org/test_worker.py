@@ -162,6 +162,9 @@ def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: 
     git(hub.path, "commit", "--quiet", "--amend", "-m", "Other")
     git(hub.path, "branch", "--quiet", "--move", "trunk")
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    git(hub.path, "switch", "--quiet", "--create", "next")  # another default branch, and the old one stays
+    hub.push()
+    assert work(engine, tmp_path / "clones", os.environ).failed == 0
     with engine.transaction() as con:
         found = con.execute("select path, blob from doc").fetchall()
     assert dict(found) == {path: blob for path, (blob, _) in expected(hub.path).items()}
