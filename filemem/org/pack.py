@@ -1,4 +1,4 @@
-"""What an engine keeps of a record to score it: tokens as text, vectors as packed arrays; and addresses.
+"""What an engine keeps of a record to score and show it: texts, vectors as packed arrays; and addresses.
 
 Rule: bytes have one form, little endian, which FORMAT names in front; nothing that is read back can run anything.
 """
@@ -6,6 +6,7 @@ Rule: bytes have one form, little endian, which FORMAT names in front; nothing t
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -39,21 +40,26 @@ def addressed(repo: int, row: Row) -> Row:
     return row._replace(written=node, meant={})
 
 
-def texts(tokens: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """Return the tokens of all fields as two texts, stemmed and exact.
+def texts(card: str, tokens: Mapping[str, Sequence[str]]) -> tuple[str, bytes]:
+    """Return the stems of all fields as a text, and the exact tokens with the card, one line of JSON, as bytes.
 
     Behind the stems stands what else nominates: stems with marks, and the exact tokens that no stem is kept of.
     """
     stems, exact = ([" ".join(tokens[name]) for name in _FIELDS[way]] for way in (STEM, EXACT))
     more = {one for name in _FIELDS[EXACT] for one in tokens[name] if not one.isascii()}
     more |= {one + HEAD for name in ("title_stem", "topic_stem") for one in tokens[name]}
-    return " \n ".join((*stems, " ".join(more))), " \n ".join(exact)
+    return " \n ".join((*stems, " ".join(more))), zlib.compress("\n".join((card, *exact)).encode(), 9)
 
 
-def tokens_in(stems: str, exact: str) -> dict[str, list[str]]:
-    """Return what `texts` was given."""
-    parts = zip((*_FIELDS[STEM], "", *_FIELDS[EXACT]), f"{stems}\n{exact}".split("\n"), strict=True)
-    return {name: part.split() for name, part in parts if name}
+def card_in(data: bytes) -> str:
+    """Return the card that `texts` was given."""
+    return zlib.decompress(data).decode().partition("\n")[0]
+
+
+def tokens_in(stems: str, data: bytes) -> dict[str, list[str]]:
+    """Return the tokens that `texts` was given."""
+    names, parts = (*_FIELDS[STEM], "", "", *_FIELDS[EXACT]), f"{stems}\n{zlib.decompress(data).decode()}".split("\n")
+    return {name: part.split() for name, part in zip(names, parts, strict=True) if name}
 
 
 def packed(rows: Rows, at: int) -> bytes:

@@ -198,7 +198,7 @@ class Postgres:
             read, sizes, having = 0, Counter[str](), {name: Counter[str]() for name in FIELDS}
             part = f"tablesample system ({100 * COUNTED / there})" if there > COUNTED else ""
             with con.cursor(name="bodies") as bodies:
-                for text in bodies.execute(f"select stems, exact from body {part}"):
+                for text in bodies.execute(f"select stems, texts from body {part}"):
                     read += 1
                     for name, tokens in tokens_in(*text).items():
                         sizes[name] += len(tokens)

@@ -5,6 +5,7 @@ Rule: a connection comes with its transaction, and with the role of whoever asks
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +17,7 @@ from filemem.index.document import key, node_from
 from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Nominee, Repository, Shown
-from filemem.org.pack import addressed, packed, texts, tokens_in, unpacked
+from filemem.org.pack import addressed, card_in, packed, texts, tokens_in, unpacked
 from filemem.query import FIELDS as TERMS
 from filemem.query import Filter, Provenance
 
@@ -28,18 +29,18 @@ REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen
   passages from repo"""
 _ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"
-_LINKED = """d.id in (select l.doc from link l join unnest(%(repos)s::int[], %(values)s::text[]) w(repo, value)
-  on l.repo = w.repo and l.value = w.value and l.kind = '{}')"""
 _BY_FIELD = {"id": _OWN.format("rid"), "path": _OWN.format("path"), "key": _OWN.format("key")}
-_BY_FIELD |= {kind: _LINKED.format(kind) for kind in ("name", "refers", "target")}
-_WHOLE = f"{_ROWS}, b.stems, b.exact, b.vectors from doc d join body b on b.doc = d.id where d.id = any(%s) and d.shown"
+_BY_LINK = """d.id in (select l.doc from link l join unnest(%(repos)s::int[], %(values)s::bigint[]) w(repo, value)
+  on l.repo = w.repo and l.value = w.value)"""
+_LINKS = ("name", "refers", "target")
+_WHOLE = f"{_ROWS}, b.stems, b.texts, b.vectors from doc d join body b on b.doc = d.id where d.id = any(%s) and d.shown"
 _BY_BM25 = "select x.doc from body x {those} order by x.stems <@> to_bm25query(%(text)s, 'body_bm25') limit %(most)s"
 _BY_RARITY = """select x.doc from holding(%(words)s, %(worth)s::real[]) x {those}
   order by x.worth desc, x.doc desc limit %(most)s"""
 _NEAREST = """select x.doc from passage x {those} where x.repo = any(%(repos)s)
   group by x.doc order by min(x.vec <=> %(vector)s::halfvec) limit %(most)s"""
 _BY_GRAPH = "select x.doc from passage x {those} order by x.vec <=> %(vector)s::halfvec limit 3 * %(most)s"
-_SHOWN = """select d.repo, d.path, b.card, d.who, array(select distinct r.name from doc o join repo r on r.id = o.repo
+_SHOWN = """select d.repo, d.path, b.texts, d.who, array(select distinct r.name from doc o join repo r on r.id = o.repo
   where o.blob = d.blob and o.repo <> d.repo order by 1) from doc d join body b on b.doc = d.id where """
 
 
@@ -106,11 +107,11 @@ class PostgresShelf:
             names = node.path, plain(node.id), plain(node.key), row.blob, node.created
             rest = json.dumps(node), list(map(plain, terms)), int(last - first), who
             docs.append((row.number, mine, *names, *_facts(row), *rest))
-            stems, exact = (plain(text, None) for text in texts(tokens_of(doc)))
-            bodies.append((row.number, mine, doc.card, stems, exact, packed(made, at)))
+            stems, whole = texts(doc.card, tokens_of(doc))
+            bodies.append((row.number, mine, plain(stems, None), whole, packed(made, at)))
             vectors = enumerate(made.rows[first:last].tolist())
             passages += [(row.number, mine, n, str(vector)) for n, vector in vectors if any(vector)]
-        links = [(row.number, mine, *link) for row, _, _ in new for link in _links(row, _BY_FIELD)]
+        links = [(row.number, mine, link) for row, _, _ in new for link in _links(row)]
         for table, rows in {"doc": docs, "body": bodies, "passage": passages, "link": links}.items():
             copy(self.con, table, rows)
 
@@ -119,9 +120,9 @@ class PostgresShelf:
         asked = "update doc set live = %s, shown = %s, meant = %s where id = %s"
         with self.con.cursor() as cursor:
             cursor.executemany(asked, [(*_facts(row), row.number) for row in rows])
-        self.con.execute("delete from link where kind = 'target' and doc = any(%s)", ([row.number for row in rows],))
+        self.con.execute("delete from link where doc = any(%s)", ([row.number for row in rows],))
         mine = self.repository.number
-        copy(self.con, "link", [(row.number, mine, *link) for row in rows for link in _links(row, ("target",))])
+        copy(self.con, "link", [(row.number, mine, link) for row in rows for link in _links(row)])
 
     def done(self, head: str, store: str) -> None:
         """See `engine.Shelf`."""
@@ -173,17 +174,17 @@ class PostgresReader:
 
     def named(self, names: Collection[str]) -> list[Row]:
         """See `engine.Reader`."""
-        which = "d.shown and d.id in (select doc from link where kind = 'name' and value = any(%s))"
-        found = self.con.execute(f"{_ROWS} from doc d where {which}", (list(map(plain, names)),))
+        which = "d.shown and d.id in (select doc from link where value = any(%s))"
+        found = self.con.execute(f"{_ROWS} from doc d where {which}", ([_digest("name", one) for one in names],))
         return [addressed(row[1], _row(row)) for row in found]
 
     def shown(self, paths: Collection[str]) -> dict[str, Shown]:
         """See `engine.Reader`."""
         known = {one.number: one for one in self.repositories()}
-        found = self.con.execute(_SHOWN + _BY_FIELD["path"], _asked(_split(paths)))
+        found = self.con.execute(_SHOWN + _BY_FIELD["path"], _asked("path", _split(paths)))
         return {
-            f"{repo} {path}": Shown(card, Provenance(**json.loads(who)), known[repo], tuple(others))
-            for repo, path, card, who, others in found
+            f"{repo} {path}": Shown(card_in(data), Provenance(**json.loads(who)), known[repo], tuple(others))
+            for repo, path, data, who, others in found
         }
 
 
@@ -225,13 +226,15 @@ def _split(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
     return [(int(repo), value) for repo, _, value in (str(one).partition(" ") for one in dict.fromkeys(addresses))]
 
 
-def _asked(pairs: Sequence[tuple[int, str]]) -> dict[str, Any]:
-    return {"repos": [repo for repo, _ in pairs], "values": [plain(value) for _, value in pairs]}
+def _asked(field: str, pairs: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    values = [_digest(field, value) if field in _LINKS else plain(value) for _, value in pairs]
+    return {"repos": [repo for repo, _ in pairs], "values": values}
 
 
 def _rows(con: Connection, field: str, pairs: Sequence[tuple[int, str]]) -> list[tuple[int, Row]]:
     """The records of some repositories that have a value in a field, each with the number of its repository."""
-    found = con.execute(f"{_ROWS} from doc d where {_BY_FIELD[field]}", _asked(pairs)) if pairs else ()
+    asked = f"{_ROWS} from doc d where {_BY_FIELD.get(field, _BY_LINK)}"
+    found = con.execute(asked, _asked(field, pairs)) if pairs else ()
     return [(row[1], _row(row)) for row in found]
 
 
@@ -244,8 +247,13 @@ def _facts(row: Row) -> tuple[Any, ...]:
     return row.live, row.shown, json.dumps(row.meant) if row.meant else ""
 
 
-def _links(row: Row, kinds: Collection[str]) -> set[tuple[str, str]]:
-    return {(kind, plain(value)) for kind, value in links_of(row) if kind in kinds}
+def _links(row: Row) -> set[int]:
+    return {_digest(kind, value) for kind, value in links_of(row) if kind in _LINKS}
+
+
+def _digest(kind: str, value: str) -> int:
+    data = f"{kind} {value}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
 def _limits(wanted: Filter) -> tuple[str, dict[str, Any]]:

@@ -14,12 +14,12 @@ create table doc(id bigint generated always as identity primary key, repo int no
 create index doc_rid on doc(rid, repo);
 create index doc_key on doc(key, repo) where key <> '';
 create index doc_blob on doc(blob);
-create table link(doc bigint not null references doc on delete cascade, repo int not null, kind text not null,
-  value text not null);
-create index link_value on link using hash(value);
+-- What a record is called and refers to: values are digests, as nobody reads them.
+create table link(doc bigint not null references doc on delete cascade, repo int not null, value bigint not null);
+create index link_value on link(value);
 create index link_doc on link(doc);
-create table body(doc bigint primary key references doc on delete cascade, repo int not null, card text not null,
-  stems text not null, exact text not null, vectors bytea not null);
+create table body(doc bigint primary key references doc on delete cascade, repo int not null, stems text not null,
+  texts bytea not null, vectors bytea not null);
 create table passage(doc bigint not null references doc on delete cascade, repo int not null, n smallint not null,
   vec halfvec(DIMENSIONS) not null, primary key(doc, n));
 create index passage_repo on passage(repo);
