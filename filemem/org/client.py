@@ -16,7 +16,8 @@ from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 
 SECONDS = 10.0  # without a byte from the service, and for all of its answer
 MOST = 8 * 1024 * 1024  # bytes of an answer
-_KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 500: BrokenStore, 503: Locked}
+_KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 503: Locked}
+_FAULTS = (421, 500)  # of the service; others show that it is another program
 
 
 class Service(NamedTuple):
@@ -40,10 +41,10 @@ class Service(NamedTuple):
             raise BadInput(told, "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN", field="scope")
         if isinstance(answer, dict) and status == 200:
             return answer
-        if isinstance(answer, dict) and status in _KINDS:
+        if isinstance(answer, dict) and status in (*_KINDS, *_FAULTS):
             hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
             told, hint = (str(text).replace(f"POST /org/{verb}", verb) for text in (answer.get("error"), hint))
-            raise _KINDS[status](f"the service {self.url}: {told}", hint)
+            raise _KINDS.get(status, BrokenStore)(f"the service {self.url}: {told}", hint)
         told = f"{self.url} answered with status {status}, not as `filemem org serve` does"
         raise BrokenStore(told, "see that FILEMEM_ORG_URL names it")
 
