@@ -92,17 +92,17 @@ def _standing(repo: Repo, source: str) -> tuple[str, str]:
 def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
     prefix = "" if store == "." else f"{store}/"
-    listed = repo.listing(head, store, LISTED) if head else {}
+    listed = repo.listing(head, store, LISTED) if head and "private" not in store.split("/") else {}
     files = {path.removeprefix(prefix): blob for path, blob in listed.items()}
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
     if len(files) > MOST_FILES:
         raise BrokenStore(f"its store holds {len(files):,} files; of one repository at most {MOST_FILES:,} are read")
     there = shelf.kept()
-    gone = dict.fromkeys(path for path, (_, id_) in there.items() if path not in files or mark_of(id_) in marks)
+    hidden = {path for path, (_, id_) in there.items() if mark_of(id_) in marks} if marks else set()
+    gone = dict.fromkeys(path for path in there if path not in files or path in hidden)
     changed = [path for path, blob in files.items() if there.get(path, ("",))[0] != blob]
-    hidden = "private" in store.split("/")
-    readable = [path for path in changed if path.isprintable() and len(path) <= _PATH and not hidden]
-    differing = [path for path in readable if is_listed(path) and not is_private(path)]
+    public = [path for path in changed if is_listed(path) and not is_private(path)]
+    differing = [path for path in public if path.isprintable() and len(path) <= _PATH]
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
     count, size, rest = 0, 0, iter(differing)
     while (chunk := list(islice(rest, _CHUNK))) or gone:
