@@ -18,6 +18,7 @@ from filemem.query import Filter, Provenance
 if TYPE_CHECKING:
     from filemem.index.vectors import Rows
 
+HEAD = "^"  # behind a stem: it stands in title or topic
 EVERYBODY = "*"  # the principal that stands for whoever is let in at all
 
 

@@ -16,9 +16,9 @@ from filemem.errors import BrokenStore
 from filemem.index import Row
 from filemem.index.vectors import Rows
 from filemem.index.words import EXACT, FIELDS, STEM
+from filemem.org.engine import HEAD
 
 FORMAT = 1
-HEAD = "^"  # marks a stem that stands in title or topic
 _FIELDS = {way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)}
 _FIRST = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
 

@@ -20,8 +20,7 @@ from filemem.index.words import FIELDS, STEM
 from filemem.memory.hits import of_places
 from filemem.memory.search import Here
 from filemem.memory.store import Store
-from filemem.org.engine import Reader, Shown
-from filemem.org.pack import HEAD
+from filemem.org.engine import HEAD, Reader, Shown
 from filemem.query import FEW, Candidate, Filter, Hit, Placed, Scored, Terms, promising
 from filemem.record import Record
 from filemem.repo.mirror import web_page

@@ -6,7 +6,7 @@ rename, a forgotten record and its return are nothing special. A repository that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -22,8 +22,7 @@ from filemem.org.engine import Repository, Shelf
 from filemem.query import Provenance
 from filemem.record import parse
 from filemem.repo import Repo
-from filemem.repo.mirror import LISTED, contents, opened
-from filemem.repo.run import LONG
+from filemem.repo.mirror import LISTED, added, contents, opened
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
@@ -32,7 +31,7 @@ MOST_FILES, MOST_BYTES = 50_000, 500_000_000  # of one store: more are refused, 
 TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
 _OPEN = ("", "project", "public")  # visibilities; what is misspelt is taken as private
 _CHUNK = 200  # records that are read and written at a time
-_NAME, _PATH = 200, 500  # characters of a name that are kept, and of the longest path that is read
+_PATH = 500  # characters of the longest path that is read
 _AT_ONCE = 4  # repositories: a host that does not answer holds up one
 
 
@@ -129,19 +128,6 @@ def _births(repo: Repo, head: str, old: str, prefix: str, wanted: set[str]) -> d
     for without in ((f"^{old}",), ()) if old else ((),):
         if not wanted - found.keys():
             break
-        for path, who in _added(repo, head, prefix, without):
+        for path, who in added(repo, head, prefix, without):
             found.setdefault(path, who)
     return found
-
-
-def _added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterator[tuple[str, Provenance]]:
-    how = ("--reverse", "--diff-filter=A", "--no-renames", "--name-only", "-z", "--ignore-missing", "--encoding=UTF-8")
-    form = "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
-    out = repo.git.run("log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG)
-    fields, who = iter(out.decode("utf-8", "replace").split("\0")), Provenance()
-    for field in fields:
-        if field.startswith("\x01"):
-            author, at, agent = (next(fields) for _ in range(3))
-            who = Provenance(author=author[:_NAME], agent=agent[:_NAME], commit=field[1:], date=int(at) * 1000)
-        elif path := field.lstrip("\n"):
-            yield path.removeprefix(prefix), who

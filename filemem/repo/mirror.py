@@ -14,7 +14,9 @@ from pathlib import Path
 
 from filemem.changes import object_id
 from filemem.errors import BadInput, BrokenStore
+from filemem.query import Provenance
 from filemem.repo import Repo
+from filemem.repo.history import NAME
 from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, locate, start
 
 _ADDRESS = re.compile(
@@ -94,6 +96,20 @@ def contents(repo: Repo, source: str, blobs: Iterable[str], most: int) -> Iterat
             how = (*_QUIETLY, "--filter=blob:none", "--stdin", "origin")
             _reach(repo.git_dir, repo.environment, "fetch", *how, data=data)
     yield from zip(wanted, repo.objects.read_all(wanted, most=most), strict=True)
+
+
+def added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterator[tuple[str, Provenance]]:
+    """Yield the files below a folder (`prefix`, with its slash, or "") that commits added, oldest first, and who."""
+    how = ("--reverse", "--diff-filter=A", "--no-renames", "--name-only", "-z", "--ignore-missing", "--encoding=UTF-8")
+    form = "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
+    out = repo.git.run("log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG)
+    fields, who = iter(out.decode("utf-8", "replace").split("\0")), Provenance()
+    for field in fields:
+        if field.startswith("\x01"):
+            author, at, agent = (next(fields) for _ in range(3))
+            who = Provenance(author=author[:NAME], agent=agent[:NAME], commit=field[1:], date=int(at) * 1000)
+        elif path := field.lstrip("\n"):
+            yield path.removeprefix(prefix), who
 
 
 def _reach(folder: Path, environment: Mapping[str, str], *words: str, data: bytes = b"") -> None:
