@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
-from filemem.repo.remote import ask, scratch
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named
@@ -128,32 +126,15 @@ def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str
         commit, subject, *rows = chunk.split("\0")
         commits[commit] = subject
         names.update(row for row in rows[1:] if row)
-    item = store.code.item(place.path, tip) if place.lines and place.text is not None else None
-    if not place.lines or item is None:
+    unfiltered = store.code.settings.unfiltered  # Git would run a filter on the file of the work tree
+    if not place.lines or place.text is None or unfiltered is None or store.code.item(place.path, tip) is None:
         return commits, names
-    old = (store.code.blob(item.oid) or b"").decode("utf-8", "replace")
-    span = lines_in(place.text or "", old, place.lines)
-    if span is None:
-        return {}, names
-    with scratch(store.code) as git:
-        git.update_environment(GIT_CONFIG_GLOBAL=os.devnull)  # a blame.ignoreRevsFile may name a file that is missing
-        asked = ("--no-textconv", "--porcelain", "-w", f"-L{span[0]},{span[1]}", tip, "--", place.path)
-        blamed = {line.partition(" ")[0] for line in ask(git, "blame", *asked).splitlines()}
+    config = (*unfiltered, "blame.ignoreRevsFile=")  # which may name a file that is missing
+    span = f"-L{place.lines[0]},{place.lines[1]}"
+    asked = ("--no-textconv", "--porcelain", "-w", span, "--", place.path)
+    told = store.code.git.run("blame", *asked, config=config).decode("utf-8", "replace")
+    blamed = {line.partition(" ")[0] for line in told.splitlines()}
     return {one: subject for one, subject in commits.items() if one in blamed}, names
-
-
-def lines_in(now: str, before: str, lines: tuple[int, int]) -> tuple[int, int] | None:
-    """Return where lines of a text were in an earlier version, from 1; None if none of them existed."""
-    if now == before:
-        return lines
-    first, last = lines
-    matcher = SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=False)
-    there = [
-        (old + max(first, new + 1) - new, old + min(last, new + size) - new)
-        for old, new, size in matcher.get_matching_blocks()
-        if size and first <= new + size and new < last
-    ]
-    return (there[0][0], there[-1][1]) if there else None
 
 
 def _stating(store: Store, paths: Collection[str]) -> list[Reason]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from filemem.memory.evidence import statements
-from filemem.memory.why import lines_in
 from filemem.query import Drift
 
 
@@ -39,18 +38,3 @@ def test_an_outcome_is_of_the_decision_before_it(message: str, outcomes: dict[st
 )
 def test_drift_is_shown_in_a_phrase(found: Drift, told: str, outgrown: bool) -> None:
     assert (str(found), found.outgrown) == (told, outgrown)
-
-
-@pytest.mark.parametrize(
-    ("now", "lines", "before"),
-    [
-        ("a b c", (2, 2), (2, 2)),
-        ("new a b c", (3, 3), (2, 2)),
-        ("new a b c", (1, 1), None),
-        ("a x c", (1, 3), (1, 3)),
-    ],
-)
-def test_lines_are_found_in_the_version_that_is_committed(
-    now: str, lines: tuple[int, int], before: tuple[int, int] | None
-) -> None:
-    assert lines_in(now.replace(" ", "\n"), "a\nb\nc", lines) == before
