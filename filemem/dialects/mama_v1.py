@@ -47,11 +47,8 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
 
 def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     told = memory.history(arguments["topic"])
-    history = []
-    for step in told.chain:
-        if not step.foreign:
-            hit = Hit(step.record, step.path, step.record.created or step.at, superseded_by=step.superseded_by)
-            history.append(_decided(hit) | present.fields(step, "supersedes?"))
+    own = [step for step in told.chain if not step.foreign]
+    history = [_decided(step.hit) | present.fields(step, "supersedes?") for step in own]
     return {"success": True, "topic": told.topic, **present.lacking(memory), "history": history}
 
 
@@ -108,7 +105,7 @@ def _head(memory: Memory, topic: str) -> str:
     if len(told.heads) > 1:
         message = f"topic {told.topic}: {len(told.heads)} decisions hold at once"
         raise Conflict(message, f"give decisionId, one of {', '.join(told.heads)}", heads=told.heads)
-    return told.heads[0] if told.heads else told.chain[-1].record.id
+    return told.heads[0] if told.heads else told.chain[-1].hit.id
 
 
 def _outcome(arguments: Arguments, *more: str) -> str:

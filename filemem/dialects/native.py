@@ -144,7 +144,7 @@ def _of_topic(memory: Memory, name: str) -> Sequence[str]:
         told = memory.history(name)
     except FilememError:
         return ()
-    return told.heads or [told.chain[-1].record.id]
+    return told.heads or [told.chain[-1].hit.id]
 
 
 def why(memory: Memory, arguments: Arguments) -> Answer:

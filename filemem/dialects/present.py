@@ -299,22 +299,20 @@ def history(value: History) -> Answer:
 
 
 def _step(step: Step) -> Answer:
-    record = step.record
+    hit, by = step.hit, step.hit.provenance
     told = {
-        **fields(record, "id title"),
-        **fields(step, "author agent commit"),
-        "date": time(step.at),
-        "committed": time(step.committed),
-        **fields(record, "topic status"),
-        "holds": step.holds,
-        "outcome": record.outcome,
-        "decision": _decided(record),
-        "reasoning": record.text,
-        "reasons": outcomes(record.outcomes),
-        "evidence": [str(one) for one in step.evidence],
-        "rejected": list(record.rejected),
-        **fields(step, "supersedes superseded_by proposed implied foreign path co_authors reviewers"),
-        "note": "has uncommitted changes" if step.edited else "",
+        **fields(hit, "id title"),
+        "author": by.author,
+        "agent": by.agent or hit.record.agent,
+        "commit": by.commit,
+        "date": time(hit.created),
+        "committed": time(by.date),
+        **fields(hit.record, "topic status"),
+        **fields(hit, "holds outcome decision=decided reasoning=text reasons evidence rejected"),
+        **fields(step, "supersedes implied foreign"),
+        **fields(hit, "superseded_by proposed path"),
+        **fields(by, "co_authors reviewers"),
+        "note": "" if all(one.commit for one in step.revisions) else "has uncommitted changes",
         "revisions": revisions(step.revisions),
     }
     return filled(told)

@@ -83,10 +83,10 @@ class PublicMemory:
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided."""
         told = self._memory.history(topic_or_id)
-        chain = tuple(step for step in told.chain if public(step.record))
+        chain = tuple(step for step in told.chain if public(step.hit.record))
         if not chain:
             raise _absent(topic_or_id)
-        hidden = {step.record.id for step in told.chain} - {step.record.id for step in chain}
+        hidden = {step.hit.id for step in told.chain} - {step.hit.id for step in chain}
         return told._replace(chain=chain, heads=tuple(head for head in told.heads if head not in hidden))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:

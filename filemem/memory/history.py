@@ -14,14 +14,12 @@ from filemem.errors import BadInput
 from filemem.index import Around, Node
 from filemem.memory import fields
 from filemem.memory.evidence import Testimony
-from filemem.memory.hits import as_replaced, vacancy
+from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
-from filemem.query import Evidence
-from filemem.record import DECISION, Parsed, Record, parse, topic_key
+from filemem.query import Hit
+from filemem.record import DECISION, Parsed, parse, topic_key
 from filemem.record.compare import FORM, changes, damage
-from filemem.repo.history import Commit, Touch
-
-NOBODY = Commit("", (), "", 0, "")  # where no commit is known
+from filemem.repo.history import Touch
 
 
 class Revision(NamedTuple):
@@ -38,24 +36,11 @@ class Revision(NamedTuple):
 class Step(NamedTuple):
     """One decision in the history of a topic."""
 
-    record: Record  # as its file says it now
-    path: str  # of the file, from the top of the work tree
-    commit: str  # that brought it; this and who and when are empty while there is none, or a shallow clone lacks it
-    author: str
-    agent: str
-    at: int  # when it was decided, as the file says, else as the commit does; epoch milliseconds
-    committed: int = 0  # epoch milliseconds
+    hit: Hit  # as its file says it now, who brought it, what replaced it, and what commits say came of it
     supersedes: tuple[str, ...] = ()  # ids, oldest first
-    superseded_by: tuple[str, ...] = ()  # ids, oldest first
-    proposed: tuple[str, ...] = ()  # ids of what is only proposed in its place; empty where something has replaced it
-    holds: bool = False  # it holds today, on whatever topic it is
     implied: bool = False  # nobody stated what it supersedes
     foreign: bool = False  # it belongs to another topic that the chain leads to
-    co_authors: tuple[str, ...] = ()  # whom the commit names
-    reviewers: tuple[str, ...] = ()
-    revisions: tuple[Revision, ...] = ()  # edits in place, oldest first
-    edited: bool = False  # the file has changes that are not committed
-    evidence: tuple[Evidence, ...] = ()  # what commits say came of it, as far as no outcome answers it
+    revisions: tuple[Revision, ...] = ()  # edits in place, oldest first, at the end those that are not committed
 
 
 class History(NamedTuple):
@@ -105,34 +90,16 @@ def _touches(store: Store, nodes: Sequence[Node]) -> list[tuple[Node, tuple[Touc
 
 
 def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Iterable[Step]:
-    graph, testimony, boundary = around.graph, Testimony(store), store.repo.boundary
-    records = store.records([node.path for node in nodes])
-    for node, touches in _touches(store, nodes):
-        if (found := records.get(node.path)) is None:
-            continue
-        first = touches[-1].commit if touches else NOBODY
-        if first.id in boundary:
-            first = NOBODY  # a shallow clone ends here: who decided stands in a commit that it lacks
-        edits = _revisions(store, node, touches)
+    graph, testimony = around.graph, Testimony(store)
+    hits = {hit.id: hit for hit in present(store, nodes)}
+    for node, touches in _touches(store, [node for node in nodes if node.id in hits]):
+        hit = hits[node.id]
         yield Step(
-            record=as_replaced(found, graph.superseded_by(node.id)),
-            path=store.shown(node.path),
-            commit=first.id,
-            author=first.author,
-            agent=found.agent or first.agent,
-            at=found.created or first.at,
-            committed=first.at,
+            hit=hit._replace(evidence=testimony.of(node, hit.record)),
             supersedes=graph.predecessors(node.id),
-            superseded_by=graph.superseded_by(node.id),
-            proposed=graph.proposed_for(node.id),
-            holds=graph.is_head(node.id),
             implied=node.id in graph.chain(node.key).implied,
             foreign=node.key != key,
-            co_authors=first.co_authors,
-            reviewers=first.reviewers,
-            revisions=edits,
-            edited=any(not one.commit for one in edits),
-            evidence=testimony.of(node, found),
+            revisions=_revisions(store, node, touches),
         )
 
 

@@ -74,7 +74,7 @@ def test_a_decision_is_written_in_the_style_of_the_folder(tmp_path: Path, form: 
         old = memory.get("ADR-5")[0].record
         assert saved.superseded == (old.id,)
         assert memory.get(saved.id)[0].record.title.endswith("Use CockroachDB")
-        assert [step.record.id for step in memory.history("ADR-5").chain] == [old.id, saved.id]
+        assert [step.hit.id for step in memory.history("ADR-5").chain] == [old.id, saved.id]
         again = decide(memory, "Use CockroachDB", "Use PostgreSQL")
         assert (again.id, again.commit) == (saved.id, "")
         # The way goes on by the old heading, by the new one and by number.
@@ -107,7 +107,7 @@ def test_what_the_status_says_is_shown_once(repo: Path) -> None:
         old, new, amended = (memory.get(one)[0] for one in ("2", "4", "3"))
         chain = memory.history("2").chain
     assert (old.record.status, old.superseded_by) == ("accepted", (new.id,))
-    assert [step.record.status for step in chain] == ["accepted", "accepted"]
+    assert [step.hit.record.status for step in chain] == ["accepted", "accepted"]
     assert [(edge.kind, edge.target) for edge in new.related] == [("builds_on", amended.id)]
     assert [(edge.kind, edge.target) for edge in amended.related] == [("built_on_by", new.id)]
 

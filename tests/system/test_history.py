@@ -22,7 +22,7 @@ def heads(memory: Memory, topic: str = "caching") -> set[str]:
 
 
 def chain(memory: Memory, topic: str = "caching") -> list[str]:
-    return [step.record.title for step in memory.history(topic).chain]
+    return [step.hit.title for step in memory.history(topic).chain]
 
 
 def by_hand(repo: Path, name: str, title: str, header: str = "topic: caching") -> Path:
@@ -87,12 +87,12 @@ def test_hand_written_files_follow_each_other_by_time(repo: Path, memory: Memory
     by_hand(repo, "d", "Not a matter of caching", "topic: other")
     memory.refresh()
     told = memory.history("caching")
-    assert [(step.record.title, step.implied) for step in told.chain] == [
+    assert [(step.hit.title, step.implied) for step in told.chain] == [
         ("First Redis", False),
         ("Then NATS", True),
         ("Last Kafka", True),
     ]
-    assert told.heads == (told.chain[2].record.id,)
+    assert told.heads == (told.chain[2].hit.id,)
     assert [hit.record.title for hit in memory.search("", topic="caching", live=True).hits] == ["Last Kafka"]
 
 
@@ -138,7 +138,7 @@ def test_an_edge_across_topics_is_followed(memory: Memory) -> None:
     new = decide(memory, "Everything in Postgres", topic="storage", supersedes=[old.id])
     told = memory.history("sessions")
     assert told.heads == (new.id,)
-    assert [(step.record.id, step.foreign) for step in told.chain] == [(old.id, False), (new.id, True)]
+    assert [(step.hit.id, step.foreign) for step in told.chain] == [(old.id, False), (new.id, True)]
 
 
 def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(repo: Path, memory: Memory) -> None:
@@ -150,18 +150,21 @@ def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(repo: Pat
     moved = commit(repo, "Rename", author="Linus")
     memory.refresh()
     (step,) = memory.history("caching").chain
-    assert (step.author, step.commit, step.path) == ("Ada", saved.commit, "memory/decisions/renamed.md")
+    assert (step.hit.provenance.author, step.hit.provenance.commit, step.hit.path) == (
+        "Ada",
+        saved.commit,
+        "memory/decisions/renamed.md",
+    )
     assert [(one.commit, one.author, one.changes) for one in step.revisions] == [
         (edit, "Grace", ("reasoning changed",)),
         (moved, "Linus", (f"renamed from {saved.path.removeprefix('memory/')}",)),
     ]
     assert memory.revisions(saved.id) == {saved.id: step.revisions}
-    assert not step.edited
+    assert all(one.commit for one in step.revisions)
     path = repo / "memory/decisions/renamed.md"
     path.write_text(path.read_text().replace("topic: caching", "topic: caching\nconfidence: 0.5"))
     memory.refresh()
     (step,) = memory.history("caching").chain
-    assert step.edited
     assert (step.revisions[-1].commit, step.revisions[-1].changes) == ("", ("confidence none -> 0.5",))
 
 
@@ -190,7 +193,7 @@ def test_what_was_removed_and_brought_back_keeps_who_decided(repo: Path, memory:
     commit(repo, "Bring it back in other words", author="Linus")
     memory.refresh()
     (step,) = memory.history("caching").chain
-    assert (step.commit, step.author) == (first, "Grace")
+    assert (step.hit.provenance.commit, step.hit.provenance.author) == (first, "Grace")
     removed, back = step.revisions
     assert removed.changes == ("removed",)
     assert (back.author, back.changes) == ("Linus", ("brought back",))
@@ -207,9 +210,9 @@ def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     git(repo, "branch", "-q", "-D", "feature")
     memory.refresh()
     told = memory.history("caching")
-    assert [step.record.id for step in told.chain] == [one.id for one in saved]
+    assert [step.hit.id for step in told.chain] == [one.id for one in saved]
     assert told.heads == (saved[2].id,)
-    assert {step.commit for step in told.chain} == {squashed}
+    assert {step.hit.provenance.commit for step in told.chain} == {squashed}
     assert sound(repo)
 
 

@@ -229,7 +229,7 @@ def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(memory: Mem
     memory.refresh()
     told = [f"possibly failed: reverted in {git(memory.work_tree, 'rev-parse', 'HEAD')[:10]}"]
     assert evidence(memory, one) == told
-    assert [str(each) for each in memory.history("code").chain[0].evidence] == told
+    assert [str(each) for each in memory.history("code").chain[0].hit.evidence] == told
     assert advice(memory) == [("evidence", "warning")]
     assert snapshot(memory.work_tree / "memory") == before, "nothing is changed silently"
     memory.update(one, outcome="partial", reason="Half of it came back")
