@@ -77,6 +77,7 @@ def journeys(folder: Path) -> dict[str, Walk]:
         found["get"] = walked(lambda: memory.get(head))
         found["update"] = walked(lambda: memory.update(head, outcome="success", reason="Works"))
         found["why"] = walked(lambda: memory.why("lru.py"))
+        memory.check()  # what is imported for other calls of its module is no part of this one
         found["check"] = walked(memory.check)
     git("switch", "--quiet", "--create", "other", "HEAD~3")
     with Memory.open(folder) as memory:

@@ -186,6 +186,11 @@ class Graph(NamedTuple):
         """Return what holds today for a decision: the ends of all ways up, on any topic; else its topic's heads."""
         return self.ends.get(node) or self.chain(self.topic_of(node)).heads
 
+    def holds_for(self, node: str, /) -> tuple[str, ...]:
+        """Return what holds today for a decision: all that do on a forked topic, for one of them."""
+        heads = self.chain(self.topic_of(node)).heads
+        return heads if len(heads) > 1 and node in heads else self.heads_of(node)
+
     def ends_of(self, nodes: Iterable[str], /) -> tuple[str, ...]:
         """Return what holds today for these decisions, each once."""
         return tuple(dict.fromkeys(end for node in nodes for end in self.heads_of(node)))

@@ -91,7 +91,7 @@ def _touches(store: Store, nodes: Sequence[Node]) -> list[tuple[Node, tuple[Touc
 
 def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Iterable[Step]:
     graph, testimony = around.graph, Testimony(store)
-    hits = {hit.id: hit for hit in present(store, nodes)}
+    hits = {hit.record.id: hit for hit in present(store, nodes)}
     for node, touches in _touches(store, [node for node in nodes if node.id in hits]):
         hit = hits[node.id]
         yield Step(

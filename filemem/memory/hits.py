@@ -56,7 +56,7 @@ def of_places(
     for node, place in zip(nodes, places, strict=True):
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
-        who, heads = said.get(node.path, Provenance()), query.holding(graph, node.id)
+        who, heads = said.get(node.path, Provenance()), graph.holds_for(node.id)
         record = as_replaced(record, graph.superseded_by(node.id))
         about = f"{record.topic} {record.title}"
         hits.append(

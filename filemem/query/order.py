@@ -42,12 +42,6 @@ def arrange(
     return tuple(placed[:limit])
 
 
-def holding(known: Graph, node: str) -> tuple[str, ...]:
-    """Return what holds today for a decision: all that do on a forked topic, for one of them."""
-    heads = known.chain(known.topic_of(node)).heads
-    return heads if len(heads) > 1 and node in heads else known.heads_of(node)
-
-
 def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     """Put together what shares a topic or a head; groups and members in the order of `found`."""
     leader: dict[str, str] = {}

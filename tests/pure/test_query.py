@@ -475,7 +475,7 @@ def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     assert [place.id for place in places] == ["d", "b", "a", "other"]
     assert [place.more for place in places] == [1, 0, 0, 0]
     assert places[0] == Placed("d", places[0].scored, 1, 0.9)
-    assert query.holding(resolve(CHAIN), "b") == ("d",)
+    assert resolve(CHAIN).holds_for("b") == ("d",)
 
 
 def test_a_forked_topic_shows_all_that_hold() -> None:

@@ -18,7 +18,7 @@ LIMITS = {
     "save that replaces": 41,
     "search": 30,
     "history": 23,
-    "get": 25,
+    "get": 24,
     "update": 37,
     "why": 35,
     "check": 28,
