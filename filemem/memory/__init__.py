@@ -323,8 +323,7 @@ class Memory:
         if dry_run or not done.records:
             return done
         self.keeper.look()
-        ids = [verbs.ingest.id_of(item, name) for item in found]
-        return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.lookup("id", ids))))
+        return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.nodes())))
 
     def records(self, *, private: bool = False) -> list[Record]:
         """Every record as its file stands now, oldest first; `private` ones if asked for."""
@@ -339,9 +338,8 @@ class Memory:
 
     def sync(self) -> Synced:
         """Fetch, merge and push. Errors as for `filemem.memory.sync.sync`."""
-        before = self._store.repo.head()
         try:
             done = verbs.sync.sync(self._store)
         finally:
             self.keeper.in_step(LONG)
-        return self.keeper.ask(lambda store: verbs.sync.forks(store, done, before))
+        return self.keeper.ask(lambda store: verbs.sync.forks(store, done))

@@ -86,15 +86,9 @@ def sync(store: Store) -> Synced:
     raise Conflict(f"{where.label} keeps changing: others push all the time", "try again")
 
 
-def forks(store: Store, done: Synced, before: str | None) -> Synced:
+def forks(store: Store, done: Synced) -> Synced:
     """Add the topics that are forked now to an answer; the index already has what came."""
-    head = store.repo.head()
-    if not done.received or not before or not head:
-        return done
-    told = store.repo.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, head)
-    came = [path for path in told.decode("utf-8", "surrogateescape").split("\0") if path and store.files.holds(path)]
-    nodes = store.index.lookup("path", [store.files.inside(path) for path in came])
-    forked = store.forked(nodes)
+    forked = store.forked(store.index.nodes()) if done.received else ()
     ends = [f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends the fork" for topic in forked]
     return done._replace(forked=forked, hint="; ".join(filter(None, (done.hint, *ends[:1]))))
 
