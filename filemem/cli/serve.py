@@ -5,16 +5,19 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
-from functools import partial
+from contextlib import ExitStack, closing, suppress
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
-from filemem.errors import BadInput, FilememError
+from filemem.config import personal_folder
+from filemem.errors import BadInput, BrokenStore, FilememError, NotFound
+from filemem.repo.run import find
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -55,7 +58,7 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import organisation, personal, workspace
+    from filemem.cli import organisation, workspace
     from filemem.dialects.tool import profile as offered
 
     if profile == "powermem":
@@ -70,7 +73,7 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     if sys.stdin.isatty():
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
-    opener = personal.opener(project, _opener(project), user)
+    opener = _with_personal(project, user)
     offer = workspace.offered(project, offered(profile, prefix))
     if not page:  # which other users of this machine may reach: they do not ask in this one's name
         offer = organisation.offered(project, offer)
@@ -254,6 +257,61 @@ def _opener(project: Project) -> Callable[[], Memory]:
         return memory
 
     return opened
+
+
+def _with_personal(project: Project, user: str) -> Callable[[], Memory]:
+    """Return the function that opens the project's memory with the user's personal one beside it, or that one alone.
+
+    Alone: if it is asked for, or there is no repository. `user`: the user of calls that name none.
+    """
+    own = cache(Personal)
+
+    def opened() -> Memory:
+        why = "."
+        with suppress(BrokenStore):  # which the first call tells
+            try:
+                find(project.here)
+            except NotFound:
+                why = f": {project.here} is in no Git repository."
+        if project.personal or (why != "." and not project.stated):
+            memory: Any = own()
+            memory.notice = f"This is the user's personal memory, {personal_folder()}{why}"
+        else:
+            memory = _opener(project)()
+            memory.closing.append(lambda: own().close() if own.cache_info().currsize else None)
+        memory.stated_user, memory.personal = user, own
+        return cast("Memory", memory)
+
+    return opened
+
+
+class Personal:
+    """Stands for the `Memory` that answers: the user's, or until the first save an empty one in a temporary folder.
+
+    So reading creates nothing.
+    """
+
+    def __init__(self) -> None:
+        self.opened, self.saved, self._memory = ExitStack(), False, cast("Memory", None)
+
+    def __getattr__(self, name: str) -> Any:
+        from filemem.cli.setup import begin
+        from filemem.memory import Memory
+
+        folder = personal_folder()
+        saved = name == "save" or (folder / ".git").exists()
+        if self._memory is None or saved != self.saved:
+            self.close()
+            self.saved = saved
+            if not saved:
+                folder = Path(self.opened.enter_context(TemporaryDirectory(prefix="filemem-")))
+            begin(folder)  # without a watcher: what other servers save is looked for
+            self._memory = self.opened.enter_context(closing(Memory.open(folder, stays=True)))
+        return getattr(self._memory, name)
+
+    def close(self) -> None:
+        """Close everything."""
+        self.opened.close()
 
 
 def report(tool: str, error: BaseException) -> None:
