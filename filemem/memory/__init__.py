@@ -100,7 +100,11 @@ class Memory:
     def at(self, when: str) -> Memory:
         """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
         with self.keeper.lock:
-            self._past = verbs.past.at(self._store, when, Memory, self._past)
+            then = verbs.snapshot.moment(self._store, when)
+            if self._past is None or self._past.moment.id != then.id:
+                state = verbs.snapshot.of_commit(self._store, then.id)
+                self._past = Memory(verbs.snapshot.PastStore(self._store, state, then))
+            self._past.moment = then
             return self._past
 
     def close(self) -> None:

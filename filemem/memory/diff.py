@@ -16,8 +16,7 @@ from filemem.chain.compare import consequences
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.index import Around, Node
 from filemem.memory.fields import line
-from filemem.memory.past import PastStore
-from filemem.memory.snapshot import Moment, moment, moment_of, of_commit, of_merge
+from filemem.memory.snapshot import Moment, PastStore, moment, moment_of, of_commit, of_merge
 from filemem.memory.store import Store, mark_of
 from filemem.record import DECISION, Parsed, Record, cut
 from filemem.record.compare import changes, damage

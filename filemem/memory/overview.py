@@ -13,7 +13,7 @@ from filemem import chain
 from filemem.errors import NotFound
 from filemem.files import is_private
 from filemem.index import Node
-from filemem.memory.past import PastStore
+from filemem.memory.snapshot import PastStore
 from filemem.memory.store import Store
 from filemem.query import Drift, Hit, affects_match
 from filemem.query.hit import CHANGED, FRESH, MISSING
