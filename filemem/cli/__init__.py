@@ -148,10 +148,9 @@ def _run(words: Sequence[str]) -> int:
     if first in ("status", "topics", "search") and (given := _plain(words)) is not None:
         from filemem.cli import project  # click takes two interpreters' time
 
-        here, as_json = project.Project.at(""), given.pop("json", False)
+        here, as_json = project.Project(""), given.pop("json", False)
         if first == "search":
-            how = {name: given.pop(name, False) for name in ("explain", "oneline")}
-            project.search(here, as_json, given, every="limit" in given, **how)
+            project.search(here, as_json, given)
             return 0
         if not given.pop("query") and not given:
             project.status(here, as_json) if first == "status" else project.perform("topics", here, as_json, {})

@@ -61,10 +61,9 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 
         project.asks = partial(join, also=[project.here / one for one in also], registered=registered)
         options["scope"] = "workspace"
-    how = {name: options.pop(name) for name in ("explain", "oneline")}
-    if how["explain"] and project.service:
+    if options["explain"] and project.service:
         raise BadInput("an organisation's service keeps to itself how a score came about", field="explain")
-    found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
+    found(project, as_json, {"query": " ".join(query), **options})
 
 
 @tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)

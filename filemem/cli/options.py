@@ -190,7 +190,7 @@ class Commands(click.Group):
 
 @click.pass_context
 def _begin(ctx: click.Context, folder: str, store: str | None, personal: bool) -> None:
-    ctx.obj = Project.at(folder, store, personal=personal)
+    ctx.obj = Project(folder, store, personal=personal)
 
 
 def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:

@@ -28,9 +28,15 @@ _MANY = 200  # records whose indexing shows a bar
 class Project:
     """What a command works on: the folder of `-C` and the store of `--store`, or the user's `--personal` memory."""
 
-    def __init__(self, here: Path, store: str | None = None, *, personal: bool = False, stated: bool = True) -> None:
-        self.here, self.stated = here, stated  # where the user is; whether -C says so
-        self.store, self.personal = store, personal
+    def __init__(self, folder: str, store: str | None = None, *, personal: bool = False) -> None:
+        """Raises BadInput if there is no such folder; "" is the current one."""
+        try:
+            self.here = Path(folder).absolute()  # now: a server must not look elsewhere once this folder is gone
+        except FileNotFoundError:
+            raise BadInput("the current folder was deleted", "go to a folder that exists") from None
+        if not self.here.is_dir():
+            raise BadInput(f"-C {folder}: no such folder")
+        self.stated, self.store, self.personal = bool(folder), store, personal
         self.asks: Callable[[Memory], object] = lambda _: None  # what is done with the memory before it is asked
         self.service: Service | None = None  # that is asked in its place
 
@@ -42,17 +48,6 @@ class Project:
             told = f"nothing is saved yet in your personal memory, {folder}"
             raise NotFound(told, "`filemem --personal save decision ...` begins it")
         return folder
-
-    @classmethod
-    def at(cls, folder: str, store: str | None = None, *, personal: bool = False) -> Project:
-        """The project of a folder. Raises BadInput if there is no such folder."""
-        try:
-            whole = Path(folder).absolute()  # now: a server must not look elsewhere once this folder is gone
-        except FileNotFoundError:
-            raise BadInput("the current folder was deleted", "go to a folder that exists") from None
-        if not whole.is_dir():
-            raise BadInput(f"-C {folder}: no such folder")
-        return cls(whole, store, personal=personal, stated=bool(folder))
 
     def named(self, given: str, work_tree: Path) -> str:
         """An existing file, glob or PATH:LINE as a path from the top of the tree; anything else as it is given."""
@@ -117,14 +112,12 @@ def perform(
     shape: Callable[[Answer], str] | None = None,
 ) -> Answer:
     """Call the native tool of that name, print its answer by `shape`, and return it."""
-    shape = shape or getattr(show, verb)
     if project.service:
         answer: Answer = project.service.ask(verb, _stated(options))
-        emit(answer, as_json, shape)
-        return answer
-    with project.memory() as memory:
-        answer = ask(verb, project, memory, options)
-        emit(answer, as_json, shape)
+    else:
+        with project.memory() as memory:
+            answer = ask(verb, project, memory, options)
+    emit(answer, as_json, shape or getattr(show, verb))
     return answer
 
 
@@ -133,23 +126,16 @@ def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in options.items() if one is not None and one is not False and one != ()}
 
 
-def search(
-    project: Project,
-    as_json: bool,
-    options: Mapping[str, Any],
-    *,
-    every: bool,
-    oneline: bool = False,
-    explain: bool = False,
-) -> None:
-    """Search; `every`: show weak hits too; `explain`: show how each score came about."""
-    how: dict[str, Any] = {"every": every}
-    if explain:
+def search(project: Project, as_json: bool, options: Mapping[str, Any]) -> None:
+    """Search; `explain` and `oneline`: how it is shown. With a limit weak hits are shown too."""
+    given = {"detail": True, **options}
+    oneline, explain, every = given.pop("oneline", False), given.pop("explain", False), given.get("limit") is not None
+    shape = one_line if oneline else partial(show.search, every=every)
+    if explain and not oneline:
         from filemem.cli.explain import explained
 
-        how["explain"] = partial(explained, mode=options.get("mode") or "hybrid")
-    shape = one_line if oneline else partial(show.search, **how)
-    perform("search", project, as_json, {**options, "detail": True}, shape)
+        shape = partial(show.search, every=every, explain=partial(explained, mode=given.get("mode") or "hybrid"))
+    perform("search", project, as_json, given, shape)
 
 
 _TODO = {

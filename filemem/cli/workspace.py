@@ -42,7 +42,7 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
     folders, known = [project.here / one for one in paths or (".",)], config.workspace()
     if action == "add":
         for folder in folders:
-            with Project.at(str(folder)).memory() as memory:
+            with Project(str(folder)).memory() as memory:
                 known = (*known, memory.work_tree)
         config.register(known)
     elif action == "remove":
