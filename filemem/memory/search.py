@@ -169,29 +169,21 @@ class Here:
     def place(
         self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
     ) -> tuple[Sequence[Placed], Around]:
-        return _placed(self.store, scored, known, wanted, limit)
+        """The best of a chain gives all of it its place: the chains of the first few do unless too little remains."""
+        most = 2 * limit
+        around = self.store.index.around(known[one.id] for one in scored[:most])
+        near = [one for at, one in enumerate(scored) if at < most or one.id in around.nodes]
+        nodes = {one.id: known[one.id] for one in near} | dict(around.nodes)
+        passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
+        live = {one.id for one in near if not wanted.live or _holds(around, nodes[one.id])}
+        how = {"may_bring": passing.__contains__, "may_show": live.__contains__}
+        placed = query.arrange(near, around.graph, **how, limit=limit)
+        if len(placed) < limit and most < len(scored):
+            return Here.place(self, scored, known, wanted, len(scored))
+        return placed, around._replace(nodes=nodes)
 
     def show(self, places: Sequence[Placed], known: Around, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
         return of_places(self.store, known, places, terms, detail=detail)
-
-
-def _placed(
-    store: Store, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
-) -> tuple[tuple[Placed, ...], Around]:
-    """Put what was found in known order; return `limit` places, and the chains that they are of.
-
-    The best of a chain gives all of it its place, so the chains of the first few are enough unless too little remains.
-    """
-    most = 2 * limit
-    around = store.index.around(known[one.id] for one in scored[:most])
-    near = [one for at, one in enumerate(scored) if at < most or one.id in around.nodes]
-    nodes = {one.id: known[one.id] for one in near} | dict(around.nodes)
-    passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
-    live = {one.id for one in near if not wanted.live or _holds(around, nodes[one.id])}
-    placed = query.arrange(near, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit)
-    if len(placed) < limit and most < len(scored):
-        return _placed(store, scored, known, wanted, len(scored))
-    return placed, around._replace(nodes=nodes)
 
 
 def _holds(around: Around, node: Node) -> bool:

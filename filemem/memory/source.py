@@ -1,14 +1,7 @@
 """What a place of records must be able to do to be searched: one narrow interface, and several places as one.
 
-A source is a store of this machine, an index of many stores, or an engine that an organisation runs. One question goes
-through it in four steps. `Together` adds up: it asks several sources each step, and makes one answer of theirs.
-
-1. *count*: how many documents hold the words of the question. The counts of several are added up, as one index of
-   everything would have them.
-2. *nominate*: the best by words and by meaning; by the counts of all, so that scores compare. `memory.search` scores
-   what was nominated once, whoever nominated it.
-3. *place*: what was scored is put in known order. Only the source knows its chains.
-4. *show*: the hits of the places that are on the page.
+A source is a store of this machine, an index of many stores, or an engine that an organisation runs. A question goes
+through it in four steps: count, nominate, place, show; `memory.search` scores what was nominated, whoever did that.
 
 An id names one record within its source. Ids and topics of two stores are two things, so `Together` puts the key of the
 store before an id, with a space, and takes it off again before that store sees it.
@@ -32,7 +25,10 @@ class Finder(Protocol):
     """What nominates."""
 
     def counts(self, terms: Terms, /) -> Counts:
-        """Return how many documents there are, how many hold each form of the words, and how long their fields are."""
+        """Return how many documents there are, how many hold each form of the words, and how long their fields are.
+
+        The counts of several sources are added up, so that scores compare as in one index of everything.
+        """
 
     def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None, /) -> Found:
         """Return the best `depth` records of so many by words and by meaning that satisfy a filter.
