@@ -211,23 +211,17 @@ def _drift(
         return Drift(UNKNOWN, since=base, reason=f"{', '.join(stated[:3])}: not in Git")
     if all(before == now for before, now in pairs):
         return Drift(FRESH, since=base)
-    starts = tuple(map(fixed, stated))
-    before, now = [
-        {
-            path: blob
-            for path, blob in files(commit).items()
-            if path.startswith(starts) and any(affects_match(one, path) for one in stated)
-        }
-        for commit in (base, tip)
-    ]
-    changed = sorted(path for path in before.keys() & now.keys() if before[path] != now[path])
-    gone = sorted(before.keys() - now.keys())
-    if gone:
-        new = {blob for path, blob in files(tip).items() if path not in files(base)}
-        gone = [path for path in gone if before[path] not in new]  # else it was only renamed
-    lost = any(
-        any(affects_match(one, path) for path in gone) and not any(affects_match(one, path) for path in now)
-        for one in stated
-    )
+    before, now = files(base), files(tip)
+    old, here = _governed(before, stated), _governed(now, stated)
+    changed = {path for path in old & here if before[path] != now[path]}
+    moved = {now[path] for path in now.keys() - before.keys()} if old - here else set()
+    gone = {path for path in old - here if before[path] not in moved}
+    lost = any(_governed(gone, [one]) and not _governed(here, [one]) for one in stated)
     verdict = MISSING if lost else CHANGED if changed or gone else FRESH
-    return Drift(verdict, tuple(changed), tuple(gone), len({*before, *now}), since=base)
+    return Drift(verdict, tuple(sorted(changed)), tuple(sorted(gone)), len(old | here), since=base)
+
+
+def _governed(paths: Iterable[str], stated: Sequence[str]) -> set[str]:
+    """Those of some files that a decision names, by paths or globs."""
+    starts = tuple(map(fixed, stated))  # which are quick to compare
+    return {path for path in paths if path.startswith(starts) and any(affects_match(one, path) for one in stated)}
