@@ -53,10 +53,9 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
             edits.append(Edit(mark, b"", None))
         text = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
         made = write(store, node.path, node.type, lambda: (tuple(edits), text))
-        degraded = show(store, node.path, None, made)
     kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
     undo = f"restore {short_id(node.id)}" if held else ""
-    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", degraded, undo=undo)
+    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", undo=undo)
 
 
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
@@ -83,8 +82,9 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
             store.files.remove(mark)
         text = message_of(record, f"restore {record.title}", agent)
         made = write(store, path, record.type, lambda: (tuple(edits), text)) if edits else Made()
-        degraded = show(store, path, data if here is None else here, made)
-    return answer(store, record, made, f"Restored {record.title} ({short_id(record.id)})", degraded)
+        if here is not None:
+            made = made._replace(trouble=made.trouble or show(store, path, here, made))
+    return answer(store, record, made, f"Restored {record.title} ({short_id(record.id)})")
 
 
 def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
@@ -174,9 +174,8 @@ def undo(store: Store) -> Saved:
             edits.append(Edit(mark, b"", None))  # as `forget` leaves it
         text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
         made = write(store, main.path, record.type, lambda: (tuple(edits), text))
-        troubles = {show(store, one.path, one.data, made) for one in edits if is_listed(one.path)}
     back = "" if main.data else f"filemem restore {short_id(record.id)} brings it back"
-    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}", "; ".join(sorted(troubles)), back)
+    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}", back)
 
 
 def _last(store: Store) -> list[Touch]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from filemem import secrets
 from filemem.chain import DEMOTING
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.files import is_listed
 from filemem.index import Node
 from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows_head, show
@@ -112,7 +113,6 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 
         made = write(store, record.path, kind, plan)
         record, replaced, data = rounds[-1]
-        degraded = show(store, record.path, data, made)
     demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
     instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
     return answer(
@@ -120,7 +120,6 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         record,
         made,
         f"{kind.capitalize()} saved{f' on {record.topic}' if kind == DECISION else ''}{instead}",
-        degraded,
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
         undo=f"delete {short_id(record.id)}" if replaced and demotes else "",
@@ -269,19 +268,24 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
 
 
 def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]) -> Made:
-    """Write, change or remove the files of a record as `plan` says, and commit that if its type is committed.
+    """Write, change or remove files as `plan` says, commit that if their type is committed, and show it to searches.
 
     The plan is made again if the branch moved. Raises Conflict: a file has other edits, or the repository is busy.
     """
+    last: tuple[Edit, ...] = ()
 
     def whole() -> Plan:
-        edits, message = plan()
-        return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in edits), message, store.clock())
+        nonlocal last
+        last, message = plan()
+        return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in last), message, store.clock())
 
     if left := store.left_to_user(path, kind):
         write_files(store.files, whole().edits)
-        return Made(left=left)
-    return commit.save(store.repo, store.files, whole)
+        made = Made(left=left)
+    else:
+        made = commit.save(store.repo, store.files, whole)
+    troubles = dict.fromkeys(show(store, one.path, one.data, made) for one in last if is_listed(one.path))
+    return made._replace(trouble="; ".join(filter(None, (made.trouble, *troubles))))
 
 
 def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] = ()) -> str:
@@ -291,9 +295,7 @@ def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] =
     return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
 
 
-def answer(
-    store: Store, record: Record, made: Made, message: str, degraded: str = "", note: str = "", **more: Any
-) -> Saved:
+def answer(store: Store, record: Record, made: Made, message: str, note: str = "", **more: Any) -> Saved:
     """The answer to a write of a record; `more`: further fields of the answer."""
     return Saved(
         id=record.id,
@@ -302,7 +304,7 @@ def answer(
         message=message,
         commit=made.commit,
         pending=made.pending,
-        degraded="; ".join(filter(None, (made.trouble, degraded))),
+        degraded=made.trouble,
         note="; ".join(filter(None, (made.left, note))),
         **more,
     )

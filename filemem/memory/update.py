@@ -9,7 +9,6 @@ from filemem.errors import BadInput, Conflict, FilememError, NotFound, suggest
 from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory import fields
-from filemem.memory.catch_up import show
 from filemem.memory.save import Saved, answer, ids_of, message_of, refuse_secrets, write
 from filemem.memory.store import Store
 from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
@@ -78,8 +77,7 @@ def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[byt
             return answer(store, old, Made(), f"{old.id} already says that ({told}); nothing was written")
         message = message_of(old, told, agent)
         made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))
-        degraded = show(store, node.path, data, made)
-    return answer(store, old, made, f"Updated {old.id}: {told}", degraded)
+    return answer(store, old, made, f"Updated {old.id}: {told}")
 
 
 def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
@@ -105,11 +103,7 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
         told = "state its id" if len(edits) == 1 else f"state the ids of {len(edits)} records"
         message = message_of(adopted[0], told, store.config.agent)
         made = write(store, adopted[0].path, adopted[0].type, lambda: (tuple(edits), message))
-        troubles = [show(store, edit.path, edit.data, made) for edit in edits]
-    return tuple(
-        answer(store, one, made, f"{store.shown(one.path)} states its id now: {one.id}", trouble)
-        for one, trouble in zip(adopted, troubles, strict=True)
-    )
+    return tuple(answer(store, one, made, f"{store.shown(one.path)} states its id now: {one.id}") for one in adopted)
 
 
 def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
