@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Overview
     from filemem.memory.save import Saved
     from filemem.memory.snapshot import Moment
-    from filemem.memory.source import Source
     from filemem.memory.sync import Synced
     from filemem.memory.timeline import Topics
     from filemem.memory.why import Why
@@ -162,7 +161,7 @@ class Memory:
         mode: str = "hybrid",
         recency: bool = True,
         detail: bool = True,
-        among: Source | None = None,
+        among: search.Here | None = None,
         **restrictions: Any,
     ) -> Results:
         """Find records, best first; without a query the newest first. Arguments as for `search.search`."""

@@ -1,13 +1,13 @@
 """From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown.
 
-What is asked is a source (`source.Source`): the store at hand, `Here`, or several of them.
+What is asked is the store at hand, `Here`, or another place that does the same: several of them, or an organisation's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filemem import query
 from filemem.errors import BadInput, suggest
@@ -18,9 +18,6 @@ from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, parse_moment
 from filemem.query.filter import NAMED, READ, fold
 from filemem.record import CHECKPOINT
-
-if TYPE_CHECKING:
-    from filemem.memory.source import Source
 
 RANKED = 50  # candidates asked at least
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
@@ -63,7 +60,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
 
 
 def search(
-    asked: Store | Source,
+    asked: Store | Here,
     text: str,
     given: Filter,
     *,
@@ -149,16 +146,20 @@ def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: s
 
 
 class Here:
-    """The store at hand as a source: `source.Source` says what each method promises."""
+    """The store at hand as a place that is searched: what it finds is scored by `search`, whoever nominated it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def counts(self, terms: Terms) -> Counts:
+        """How many documents there are, how many hold each form of the words, and how long their fields are."""
         return self.store.index.counts(terms)
 
     def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
-        """Where only what holds is asked for, also what leads to it: known order brings its head in."""
+        """The best `depth` records by words and by meaning; scores by words are by `counts`, or else by its own.
+
+        Where only what holds is asked for, also what leads to it: known order brings its head in.
+        """
         ask = partial(self.store.index.candidates, terms, depth=depth, mode=mode, counts=counts)
         found = ask(wanted)
         if not wanted.live:
@@ -168,8 +169,11 @@ class Here:
 
     def place(
         self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
-    ) -> tuple[Sequence[Placed], Around]:
-        """The best of a chain gives all of it its place: the chains of the first few do unless too little remains."""
+    ) -> tuple[Sequence[Placed], Any]:
+        """Put what was scored, of the `known` nodes, in known order; return `limit` places, and what `show` needs.
+
+        The best of a chain gives all of it its place, so the chains of the first few do unless too little remains.
+        """
         most = 2 * limit
         around = self.store.index.around(known[one.id] for one in scored[:most])
         near = [one for at, one in enumerate(scored) if at < most or one.id in around.nodes]
@@ -182,7 +186,8 @@ class Here:
             return Here.place(self, scored, known, wanted, len(scored))
         return placed, around._replace(nodes=nodes)
 
-    def show(self, places: Sequence[Placed], known: Around, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+    def show(self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+        """The hits of places, in order, without what is gone; `detail` adds who wrote them."""
         return of_places(self.store, known, places, terms, detail=detail)
 
 

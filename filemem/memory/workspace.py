@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from filemem import changes, config
+from filemem import changes, config, query
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 from filemem.files import is_private
-from filemem.index import Counts, Doc, Found, Index, Node, document, embedder
+from filemem.index import Counts, Doc, Found, Index, Node, added, document, embedder
 from filemem.memory.catch_up import SHORT, Keeper
 from filemem.memory.search import Here
-from filemem.memory.source import Finder, Together
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Name, Placed, Results, Scored, Terms
 from filemem.record import Record
@@ -121,6 +120,57 @@ def _private(record: Record) -> bool:
     return record.visibility == "private" or is_private(record.path)
 
 
+class Together(Here):
+    """Several stores as one. `finders` nominate under ids that begin with the key of a member, which does the rest.
+
+    Ids and topics of two stores are two things: the key stands before an id, with a space, until that store sees it.
+    """
+
+    def __init__(self, members: Mapping[str, Here], finders: Sequence[Here | Merged], store: Store) -> None:
+        super().__init__(store)
+        self._members, self._finders = members, finders
+
+    def counts(self, terms: Terms) -> Counts:
+        return added(one.counts(terms) for one in self._finders)
+
+    def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
+        """The best of the union stay, as one index of everything would have them."""
+        counts = counts or self.counts(terms)
+        found = [one.nominate(terms, wanted, depth, mode, counts) for one in self._finders]
+        every = [one for each in found for one in each.candidates if one.id.partition(" ")[0] in self._members]
+        by_words = sorted(every, key=lambda one: -one.keyword)[:depth]
+        nearest = sorted(every, key=lambda one: -(one.cosine or 0.0))[:depth]
+        first = list({one.id: one for one in (*by_words, *nearest)}.values())
+        best = query.promising([(one.keyword, one.cosine, one.title_cosine) for one in first], depth)
+        degraded = "; ".join(dict.fromkeys(one.degraded for one in found if one.degraded))
+        return Found(tuple(first[at] for at in best), degraded or None, max(one.whole for one in found))
+
+    def place(self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int) -> Any:
+        places, kept = list[Placed](), dict[str, Any]()
+        for key, own in _by_key(scored).items():
+            nodes = {one.id: known[f"{key} {one.id}"]._replace(id=one.id) for one in own}
+            found, kept[key] = self._members[key].place(own, nodes, wanted, limit)
+            places += [one._replace(id=f"{key} {one.id}") for one in found]
+        places.sort(key=lambda one: -one.worth)  # what is of one chain has one worth, and stays together
+        return places, kept
+
+    def show(self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+        hits: dict[str, Hit] = {}
+        for key, own in _by_key(places).items():
+            found = self._members[key].show(own, known[key], terms, detail=detail)
+            hits |= {f"{key} {hit.id}": hit for hit in found}
+        return tuple(hits[one.id] for one in places if one.id in hits)
+
+
+def _by_key(items: Iterable[Any]) -> dict[str, list[Any]]:
+    """Scored or placed records under their own ids, by the key before these."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for one in items:
+        key, _, name = one.id.partition(" ")
+        found[key].append(one._replace(id=name))
+    return found
+
+
 class Workspace:
     """Stands for the `Memory` at hand where those of other repositories are asked too: it only searches."""
 
@@ -162,7 +212,7 @@ class Workspace:
         there = {folder: self._member(folder) for folder in dict.fromkeys((*listed, *self._also))}
         ours = self._own.store.code.common_dir
         asked = [self._own, *(one for one in there.values() if one and one.store.code.common_dir != ours)]
-        finders: list[Finder] = [*asked]
+        finders: list[Here | Merged] = [*asked]
         if len(asked) > FEW:
             merged = [one for folder, one in there.items() if one and folder in listed]
             finders = [self._merged, *(one for one in asked if one not in merged)]

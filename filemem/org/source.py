@@ -124,13 +124,13 @@ class Organisation(Here):
         super().__init__(cast("Store", self.stand))
 
     def place(self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int) -> Any:
-        """See `source.Source`: a topic that is asked for is one in each repository."""
+        """See `Here`: a topic that is asked for is one in each repository."""
         repos = {name.partition(" ")[0] for name in known}
         topics = tuple(f"{repo} {topic}" for repo in repos for topic in wanted.topics)
         return super().place(scored, known, wanted._replace(topics=topics), limit)
 
     def show(self, places: Sequence[Placed], known: Around, terms: Terms | None, *, detail: bool) -> tuple[Hit, ...]:
-        """See `source.Source`."""
+        """See `Here`."""
         page = self.stand.page = self.reader.shown([known.nodes[one.id].path for one in places])
         said = {path: one.who for path, one in page.items()}
         hits = of_places(self.store, known, places, terms, detail=detail, said=said)

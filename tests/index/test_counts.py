@@ -11,7 +11,7 @@ from bench.stores import decisions
 from filemem import query
 from filemem.changes import ADDED, Change, Entry, blob_id
 from filemem.index import Doc, Index, document, embedder, said_instead
-from filemem.memory.source import Together
+from filemem.memory.workspace import Together
 
 NOW = 1_760_000_000_000
 STORES = 4
