@@ -20,7 +20,7 @@ from filemem.errors import BadInput
 
 Fields = Mapping[str, Any]
 Option = Callable[[Any], Any]
-COMPLETE = "_FILEMEM_COMPLETE"  # how a shell asks: cli/completion
+COMPLETE = "_FILEMEM_COMPLETE"  # how a shell asks: cli/care
 ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"}
 _CUT = "------------------------ >8 ------------------------"  # Git's own line: what stands below is no text
 _DRAFT = "filemem.draft"  # the key under which click keeps the file that was open in the editor
@@ -180,7 +180,7 @@ class Commands(click.Group):
         name = ALIASES.get(name, name)
         found: click.Command | None = getattr(import_module(self.modules[name]), name) if name in self.modules else None
         if found and COMPLETE in os.environ:
-            from filemem.cli.completion import Value
+            from filemem.cli.care import Value
 
             for each in (found, *getattr(found, "commands", {}).values()):
                 for one in each.params:

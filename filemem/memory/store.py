@@ -83,14 +83,10 @@ class Store:
 
         `store` is the folder of records, or None for the configured one; `serving` keeps helpers alive between calls.
         """
-        home = own_branch.find(folder, store)
-        self.config = home.config
-        self.repo = home.repo  # where the records are committed
-        self.code = home.code  # the project's: the same as `repo` unless the records have a work tree of their own
-        self.name = home.name  # the store folder as people see it: from the top of the code's work tree
-        self.stated = home.stated  # whether the store folder is named on the command line or in settings
-        self.files = Files(self.repo.work_tree, home.store, spool=self.repo.private / "spool")
-        self.history = History(self.repo, home.store)
+        # `repo` has the records, in the folder `place`; `code` is the project's: the same unless they have their own.
+        self.config, self.code, self.repo, place, self.name, self.stated = own_branch.find(folder, store)
+        self.files = Files(self.repo.work_tree, place, spool=self.repo.private / "spool")
+        self.history = History(self.repo, place)
         self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)
         self.serving = serving
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
