@@ -21,7 +21,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
-_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: cli/care
+_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions
 _LIMIT = ("limit", "[1-9][0-9]{0,2}|1000")
 _OPTIONS = {  # of a search: the field, and the form of its value, if it takes one
     **{f"--{name}": (name, "") for name in ("json", "live", "explain", "oneline")},

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from filemem import changes
 from filemem.changes import MODIFIED, Change, Entry, blob_id
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
+from filemem.files import is_listed
 from filemem.index import IndexDamaged, document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 from filemem.record import parse
@@ -130,6 +131,8 @@ def _records_of(store: Store, commit: str) -> str | None:
 
 def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
     """Make a written or removed (None) record visible to searches at once; return what went wrong, if anything."""
+    if not is_listed(path):
+        return ""
     try:
         if data is not None and (record := parse(data, path).record):
             doc = document(record, blob_id(data, store.repo.hash_name))

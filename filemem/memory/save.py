@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from filemem import secrets
 from filemem.chain import DEMOTING
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import is_listed
 from filemem.index import Node
 from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows_head, show
@@ -284,7 +283,7 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
         made = Made(left=left)
     else:
         made = commit.save(store.repo, store.files, whole)
-    troubles = dict.fromkeys(show(store, one.path, one.data, made) for one in last if is_listed(one.path))
+    troubles = dict.fromkeys(show(store, one.path, one.data, made) for one in last)
     return made._replace(trouble="; ".join(filter(None, (made.trouble, *troubles))))
 
 
