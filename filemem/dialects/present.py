@@ -20,10 +20,9 @@ from filemem.record.lines import hidden_characters
 if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.memory.diff import Comparison
-    from filemem.memory.history import History, Revision, Step
+    from filemem.memory.history import History, Revision, Step, Topic
     from filemem.memory.save import Saved
     from filemem.memory.snapshot import Moment
-    from filemem.memory.timeline import Topic
     from filemem.memory.why import Why
     from filemem.query import Name
 

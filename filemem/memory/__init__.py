@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from filemem.memory import brief, check, evidence, forget, hits, ingest, search, snapshot, status, update  # noqa: F401
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
-    from filemem.memory.history import History, Revision
+    from filemem.memory.history import History, Revision, Topics
     from filemem.memory.ingest import Ingested, Item
     from filemem.memory.overview import Detail, Overview
     from filemem.memory.save import Saved
     from filemem.memory.snapshot import Moment
     from filemem.memory.sync import Synced
-    from filemem.memory.timeline import Topics
     from filemem.memory.why import Why
     from filemem.memory.workspace import Workspace
 else:
@@ -203,11 +202,11 @@ class Memory:
         before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
         after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
         asked = {"anchor": fields.line("anchor", anchor), "query": fields.text("query", query)}
-        return self.keeper.read(lambda s: verbs.timeline.timeline(s, **asked, depth_before=before, depth_after=after))
+        return self.keeper.read(lambda s: verbs.history.timeline(s, **asked, depth_before=before, depth_after=after))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to resume from, with a note if it is of another branch or author."""
-        return self.keeper.read(lambda store: verbs.timeline.latest_checkpoint(store, fields.line("branch", branch)))
+        return self.keeper.read(lambda store: verbs.history.latest_checkpoint(store, fields.line("branch", branch)))
 
     def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
         """What a session should know at its start. Does not update the index. Arguments as for `brief.brief`."""
@@ -221,7 +220,7 @@ class Memory:
         """Topics that have these words in their name or title, what holds on each, and how many there are in all."""
         words, most = fields.line("prefix", prefix), fields.whole("limit", limit, 1, MOST_HITS)
         skip = fields.whole("offset", offset, 0, MOST_PASSED)
-        return self.keeper.read(lambda store: verbs.timeline.topics(store, words, limit=most, offset=skip))
+        return self.keeper.read(lambda store: verbs.history.topics(store, words, limit=most, offset=skip))
 
     def overview(self) -> Overview:
         """A row for each record that is meant for all who have the repository, oldest first."""

@@ -57,7 +57,9 @@ def of_places(
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
         who, heads = said.get(node.path, Provenance()), graph.holds_for(node.id)
-        record = as_replaced(record, graph.superseded_by(node.id))
+        superseded_by = graph.superseded_by(node.id)
+        if superseded_by and record.superseded_by and record.status == "deprecated":  # it is only marked as superseded
+            record = record._replace(status="accepted")
         about = f"{record.topic} {record.title}"
         hits.append(
             Hit(
@@ -66,7 +68,7 @@ def of_places(
                 created=record.created or node.created or who.date or 0,
                 score=place.worth,
                 scores=place.scored.scores if place.scored else None,
-                superseded_by=graph.superseded_by(node.id),
+                superseded_by=superseded_by,
                 heads=heads,
                 vacancy=vacancy(graph, around.nodes, node, heads),
                 proposed=graph.proposed_for(node.id),
@@ -80,12 +82,6 @@ def of_places(
             )
         )
     return tuple(hits)
-
-
-def as_replaced(record: Record, superseded_by: Collection[str]) -> Record:
-    """A record as it is shown: one marked as superseded whose successor exists is not called deprecated as well."""
-    told = superseded_by and record.superseded_by and record.status == "deprecated"
-    return record._replace(status="accepted") if told else record
 
 
 def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collection[str]) -> str:
