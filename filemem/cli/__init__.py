@@ -31,13 +31,12 @@ _OPTIONS = {  # of a search: the field, and the form of its value, if it takes o
 }
 _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
-    "find": "search history topics checkpoint why brief hook",
+    "find": "search history topics checkpoint why brief hook workspace",
     "gate": "diff check",
     "care": "init sync status index completion",
     "serve": "serve web site",
     "doctor": "doctor",
     "transfer": "import export",
-    "workspace": "workspace",
     "org": "org",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}

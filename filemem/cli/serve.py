@@ -58,7 +58,8 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import organisation, workspace
+    from filemem.cli import organisation
+    from filemem.cli.find import with_workspace
     from filemem.dialects.tool import profile as offered
 
     if profile == "powermem":
@@ -74,7 +75,7 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
     opener = _with_personal(project, user)
-    offer = workspace.offered(project, offered(profile, prefix))
+    offer = with_workspace(project, offered(profile, prefix))
     if not page:  # which other users of this machine may reach: they do not ask in this one's name
         offer = organisation.offered(project, offer)
     beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
@@ -166,14 +167,14 @@ def web(
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
     from filemem import VERSION, config
-    from filemem.cli import workspace
+    from filemem.cli.find import with_workspace
     from filemem.dialects.tool import profile as offered
     from filemem.repo import Repo
     from filemem.server import http
     from filemem.web.site import Site
 
     Repo.discover(project.folder).close()  # without one it does not start
-    offer, stated = workspace.offered(project, offered(profile, prefix)), config.web()
+    offer, stated = with_workspace(project, offered(profile, prefix)), config.web()
     site = Site(stated)
     if phone and (token or names):
         raise BadInput("--phone has an address and a token of its own", "leave out --token and --name", field="phone")
@@ -239,7 +240,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
     """Return the function that opens the memory and its watcher at the first call."""
 
     def opened() -> Memory:
-        from filemem.cli import workspace
+        from filemem.cli.find import join, takes_part
         from filemem.memory import Memory
         from filemem.watch import Watcher
 
@@ -252,8 +253,8 @@ def _opener(project: Project) -> Callable[[], Memory]:
             watcher.start()
             watcher.looked.wait(PATIENCE)
         memory.closing.append(watcher.stop)
-        if workspace.takes_part(project):
-            workspace.join(memory)
+        if takes_part(project):
+            join(memory)
         return memory
 
     return opened

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from filemem import config
-from filemem.cli.workspace import join
+from filemem.cli.find import join
 from filemem.dialects import native
 from filemem.dialects.public import PublicMemory
 from filemem.errors import BadInput
