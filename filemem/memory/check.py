@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -21,11 +21,12 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import SYNONYMS, Store, malformed
-from filemem.record import TYPES, Problem, adr_number, format_time, lint
+from filemem.record import TYPES, Problem, adr_number, format_time, lint, short_id
 from filemem.record.lines import hidden_characters, named
 from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
+NAMED = 5  # files that a message names
 _SAVED = tuple(f"{kind}s/2025/01/a.md" for kind in TYPES)  # the like of what is saved
 
 
@@ -213,16 +214,27 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
 
 
 def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
-    """Evidence against live decisions, and drift; with a base, only what came or changed since."""
+    """Evidence against live decisions, and drift; with a base, only what came or changed since.
+
+    Drift is reported if a path that a decision names, or half of its files, no longer exist and no outcome is newer.
+    """
     store = now.store
     if base and store.repo is not store.code:
         return  # the base is a commit of the memory, and says nothing of the code
     testimony = evidence.Testimony(store, now.resolve)
-    files: Container[str] | None = None
-    known: Container[str] = ()
-    if base:
-        since = store.code.parted(base, testimony.tip) or base
-        before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip))
-        files = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-        known = store.history.ancestors(base)
-    yield from evidence.problems(now, testimony, files, known)
+    since = (store.code.parted(base, testimony.tip) or base) if base else ""
+    before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip)) if base else ({}, {})
+    known = store.history.ancestors(base) if base else ()
+    live = [(node, now.by_id[node.id]) for node in now.nodes.values() if now.graph.is_head(node.id)]
+    drifts = evidence.drifts(store, live, testimony)
+    for node, record in live:
+        drift = drifts.get(node.id)
+        files = (*drift.missing, *drift.changed) if drift and drift.outgrown else ()
+        changed = [one for one in files if not base or before.get(one) != after.get(one)]
+        if drift and changed and not evidence.answered(store, record, drift, testimony.tip):
+            text = f"the code that it governs is {drift}: {', '.join(changed[:NAMED])}"
+            yield Problem(node.path, 1, "drift", "warning", text)
+        for found in testimony.of(node, record):
+            if found.commit not in known:
+                text = f"{found}; if so: filemem update {short_id(node.id)} --outcome {found.outcome} --reason ..."
+                yield Problem(node.path, 1, "evidence", "warning", text)

@@ -7,21 +7,16 @@ trailer, unless the record has an outcome newer than that commit. Nothing is sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 from filemem.index import Node
 from filemem.memory.store import Store
 from filemem.query import Drift, Evidence, Hit, affects_match, fixed, within
 from filemem.query.hit import CHANGED, FRESH, MISSING, UNKNOWN
-from filemem.record import DECISION, Problem, Record, parse_outcome, short_id
+from filemem.record import DECISION, Record, parse_outcome
 from filemem.repo import GitError
 
-if TYPE_CHECKING:
-    from filemem.memory.snapshot import Snapshot
-
-NAMED = 5  # files that a message names
 DAY = 86_400_000  # milliseconds
 
 
@@ -111,35 +106,12 @@ def with_code(store: Store, hits: Sequence[Hit], testimony: Testimony | None = N
     wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
     decisions = [(node, wanted[node.id]) for node in store.index.lookup("id", list(wanted))]
     told = testimony or Testimony(store)
-    drifts = _drifts(store, decisions, told)
+    stands = drifts(store, decisions, told)
     said = {node.id: told.of(node, record) for node, record in decisions}
-    return tuple(hit._replace(drift=drifts.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits)
+    return tuple(hit._replace(drift=stands.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits)
 
 
-def problems(
-    snapshot: Snapshot, testimony: Testimony, files: Container[str] | None = None, known: Container[str] = ()
-) -> Iterator[Problem]:
-    """Yield what `check` reports of live decisions: evidence against them, and drift.
-
-    Drift is reported if a path that a decision names, or half of its files, no longer exist and no outcome is newer.
-
-    `files`: report only drift in these; `known`: ids of commits that the other branch already has.
-    """
-    live = [(node, snapshot.by_id[node.id]) for node in snapshot.nodes.values() if snapshot.graph.is_head(node.id)]
-    drifts = _drifts(snapshot.store, live, testimony)
-    for node, record in live:
-        drift = drifts.get(node.id, Drift(FRESH))
-        here = [one for one in (*drift.missing, *drift.changed) if files is None or one in files]
-        if drift.outgrown and here and not _answered(snapshot.store, record, drift, testimony.tip):
-            text = f"the code that it governs is {drift}: {', '.join(here[:NAMED])}"
-            yield Problem(node.path, 1, "drift", "warning", text)
-        for found in testimony.of(node, record):
-            if found.commit not in known:
-                text = f"{found}; if so: filemem update {short_id(node.id)} --outcome {found.outcome} --reason ..."
-                yield Problem(node.path, 1, "evidence", "warning", text)
-
-
-def _drifts(store: Store, decisions: Iterable[tuple[Node, Record]], testimony: Testimony) -> dict[str, Drift]:
+def drifts(store: Store, decisions: Iterable[tuple[Node, Record]], testimony: Testimony) -> dict[str, Drift]:
     """Return the drift of the code that decisions govern, by id; decisions that name no code are left out."""
     wanted = {
         node: [one for one in record.affects if within(one) and "\n" not in one]
@@ -160,7 +132,7 @@ def _drifts(store: Store, decisions: Iterable[tuple[Node, Record]], testimony: T
         return {node.id: Drift(UNKNOWN, reason=cut) for node in wanted}  # a partial clone lacks what it takes
 
 
-def _answered(store: Store, record: Record, drift: Drift, tip: str) -> bool:
+def answered(store: Store, record: Record, drift: Drift, tip: str) -> bool:
     """Whether an outcome is newer than the last change of the files."""
     if not record.outcomes:
         return False
