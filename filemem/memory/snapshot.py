@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem import chain
+from filemem import chain, index
 from filemem.changes import Entry
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private
-from filemem.index import Doc, document
 from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
@@ -227,7 +226,7 @@ class PastStore(Store):
         sound = present.index.sound
         self.index = present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
 
-    def _layer(self, known: Mapping[str, Entry]) -> dict[str, Doc | None]:
+    def _layer(self, known: Mapping[str, Entry]) -> dict[str, index.Doc | None]:
         """Documents that differ from the present index, built from `known`, by path; None for a removed one."""
         now, files = self._present, self.listing
         differing = {path for path, blob in files.items() if path not in known or known[path].blob != blob}
@@ -238,10 +237,10 @@ class PastStore(Store):
         gone = {path for path in known if path not in files}
         return dict.fromkeys(gone) | self._documents({path: files[path] for path in differing if is_listed(path)})
 
-    def _documents(self, files: Mapping[str, str]) -> dict[str, Doc | None]:
+    def _documents(self, files: Mapping[str, str]) -> dict[str, index.Doc | None]:
         """The documents of some files by path, None for one that is not a record or was forgotten."""
         found = Snapshot(self._present, files, self.forgotten).records
-        return {path: document(found[path], blob) if path in found else None for path, blob in files.items()}
+        return {path: index.document(found[path], blob) if path in found else None for path, blob in files.items()}
 
     def from_files(self, most: int | None = None) -> Store:  # noqa: ARG002  a past is never built beside
         """Return the same store answering from the commit alone, for when the index cannot be used."""
