@@ -3,6 +3,3 @@
 from filemem.chain.compare import Consequences, consequences, eased
 from filemem.chain.graph import DEMOTING, Chain, Family, Flaw, Graph, Node
 from filemem.chain.resolve import resolve
-
-__all__ = ["DEMOTING", "Chain", "Consequences", "Family", "Flaw", "Graph", "Node", "consequences", "eased"]
-__all__ += ["resolve"]

@@ -2,5 +2,3 @@
 
 from filemem.files.scan import MAX_SIZE, NO_RECORDS, check_path, fits, is_listed, is_private, is_record
 from filemem.files.write import Files, Staged
-
-__all__ = ["MAX_SIZE", "NO_RECORDS", "Files", "Staged", "check_path", "fits", "is_listed", "is_private", "is_record"]

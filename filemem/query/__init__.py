@@ -17,9 +17,3 @@ from filemem.query.score import (
 )
 from filemem.query.snippet import beyond, prose, rejected_before, snippet
 from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
-
-__all__ = ["FEW", "FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "Candidate", "Drift", "Evidence"]
-__all__ += ["Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms"]
-__all__ += ["affects_match", "arrange", "beyond", "fixed", "fold", "likely", "likeness"]
-__all__ += ["loosened", "matches", "merge", "parse", "parse_moment", "promising", "prose", "rejected_before"]
-__all__ += ["relevance", "score", "snippet", "split_identifiers", "topical", "touches", "within"]

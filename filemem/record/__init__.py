@@ -47,12 +47,3 @@ from filemem.record.references import (
 )
 from filemem.record.render import refuse_unreadable, render
 from filemem.record.times import format_time, parse_span, parse_time
-
-__all__ = ["CHECKPOINT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
-__all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
-__all__ += ["ReferenceIndex", "adr_number", "amend", "answering", "cut", "derived_id", "edges_in", "format_time"]
-__all__ += ["hidden_characters", "made_id", "merge", "named", "names_of", "new_id", "number", "numbers_in"]
-__all__ += ["one_line", "parse"]
-__all__ += ["parse_outcome", "parse_span", "parse_time", "readings", "record_path", "reference_index"]
-__all__ += ["refuse_unreadable", "render", "resolve_reference", "short_id", "slug", "topic_key"]
-__all__ += ["topic_of_heading", "write_adr"]
