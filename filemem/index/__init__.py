@@ -242,7 +242,9 @@ class Index(Search):
             if not name.endswith(SEGMENT) or size < LARGE or name.replace(SEGMENT, GRAPH) in files or graph.exists():
                 continue
             if self.model and not self._deepening.is_alive():
-                self._deepening = Thread(None, self.model.link, "filemem-graph", (folder / name, graph), daemon=True)
+                from filemem.index.vectors import link
+
+                self._deepening = Thread(None, link, "filemem-graph", (folder / name, graph), daemon=True)
                 self._deepening.start()
 
     def rest(self) -> None:

@@ -16,7 +16,6 @@ from filemem.errors import FilememError
 
 if TYPE_CHECKING:
     from filemem.index.model import Floats, Table
-    from filemem.index.vectors import Growth, Vectors
 
 BUNDLED = "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
@@ -52,26 +51,6 @@ class Model:
                 f"the embedding model in {self._folder} cannot be read",
                 "put a model2vec model there, or remove the setting to use the one that comes with filemem",
             ) from error
-
-    def vectors(self) -> Vectors:
-        """Return what compares the documents of one index; raises `ModelUnavailable`."""
-        table = self.table
-        from filemem.index.vectors import Vectors
-
-        return Vectors(table)
-
-    def growth(self, folder: Path) -> Growth:
-        """Return what adds vectors to a folder; raises `ModelUnavailable`."""
-        table = self.table
-        from filemem.index.vectors import Growth
-
-        return Growth(folder, table)
-
-    def link(self, segment: Path, target: Path) -> None:
-        """Write the graph of a segment of vectors."""
-        from filemem.index.vectors import link
-
-        link(segment, target)
 
     @property
     def trouble(self) -> str:

@@ -236,7 +236,10 @@ class Search:
         query = self.model.table.asked(terms)
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
-        self._vectors = self._vectors or self.model.vectors()
+        if self._vectors is None:
+            from filemem.index.vectors import Vectors
+
+            self._vectors = Vectors(self.model.table)
         return self._vectors.rank(query, self.root, self._seal, self._docs.values())
 
     def _gap(self, mode: str) -> str | None:

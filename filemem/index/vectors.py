@@ -1,8 +1,8 @@
 """Meaning in numbers: vectors made and kept, and how they compare with a query.
 
 Rule: a vector belongs to content, not to a path. Segments are files that are written once, of rows filed under the blob
-they were made from, so switching branches embeds nothing again. numpy and tokenizers cost more than a keyword search:
-only `embed` imports this module, at first need.
+they were made from, so switching branches embeds nothing again. numpy costs more than a keyword search: this module is
+imported at first need, after the model.
 """
 
 from __future__ import annotations

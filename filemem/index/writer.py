@@ -150,7 +150,12 @@ def _fill(
     rows: dict[str, Row | None] = dict.fromkeys(work.gone)
     done, docs = 0, iter(work.docs)
     lacking = model is not None and bool(model.trouble)  # the answers will say so; the words are indexed all the same
-    growth = model.growth(staged / VECTORS) if model and not lacking else None
+    growth = None
+    if model and not lacking:
+        table = model.table
+        from filemem.index.vectors import Growth
+
+        growth = Growth(staged / VECTORS, table)
     while chunk := list(islice(docs, _CHUNK)):
         if growth:
             growth.add(chunk)
