@@ -26,7 +26,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from filemem.dialects.call import call, perform
 from filemem.dialects.tool import Advertised, Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, suggest
-from filemem.server.front import NAME, lists
+from filemem.server.front import lists, server
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
 if TYPE_CHECKING:
@@ -133,57 +133,6 @@ def _text(payload: Payload) -> str:
     return payload.encode("utf-8", "replace").decode("utf-8") if isinstance(payload, str) else dump(payload)
 
 
-class Reading:
-    """Answers requests for resources and prompts, from a dialect's tables and the memory behind `calls`."""
-
-    def __init__(self, dialect: Dialect, calls: Calls) -> None:
-        self._dialect, self._calls = dialect, calls
-        self._prompts = {one.name: one for one in dialect.prompts}
-
-    async def read_resource(
-        self, context: _Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        """Read the resource of an address."""
-        uri, modern = str(params.uri), context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        missing = INVALID_PARAMS if modern else _MISSING
-        one, arguments = self._named(uri, missing)
-        try:
-            text = await self._calls.read(one.tool, arguments)
-        except FilememError as error:
-            told = f"{error.message} ({error.hint})" if error.hint else error.message
-            code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
-            raise MCPError(code, told, {"uri": uri[:_SHOWN]}) from None
-        content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
-        return types.ReadResourceResult(contents=[content])
-
-    def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
-        for one in self._dialect.resources:
-            before, brace, rest = one.uri.partition("{")
-            if uri == one.uri and not brace:
-                return one, {}
-            variable, _, after = rest.partition("}")
-            value = uri.removeprefix(before).removesuffix(after)
-            if brace and value and uri == before + value + after:
-                return one, {variable: unquote(value)}
-        known = ", ".join(one.uri for one in self._dialect.resources)
-        raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
-
-    async def get_prompt(self, _: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Fill in a prompt."""
-        one = self._prompts.get(params.name)
-        if one is None:
-            raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, self._prompts)}")
-        given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
-        names = {argument.name: argument.usual for argument in one.arguments}
-        for argument in one.arguments:
-            if argument.required and argument.name not in given:
-                raise MCPError(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
-        content = types.TextContent(text=one.text.format(**names | given))
-        return types.GetPromptResult(
-            description=one.description, messages=[types.PromptMessage(role="user", content=content)]
-        )
-
-
 def _always(result: Any) -> Callable[..., Awaitable[Any]]:
     """A handler that returns a list that never changes."""
 
@@ -193,30 +142,31 @@ def _always(result: Any) -> Callable[..., Awaitable[Any]]:
     return answer
 
 
+# Method that asks for a list -> the handler's name, and the type of the list.
+_LISTS: Mapping[str, tuple[str, Any]] = {
+    "tools/list": ("on_list_tools", types.ListToolsResult),
+    "resources/list": ("on_list_resources", types.ListResourcesResult),
+    "resources/templates/list": ("on_list_resource_templates", types.ListResourceTemplatesResult),
+    "prompts/list": ("on_list_prompts", types.ListPromptsResult),
+}
+
+
 class FilememServer(Server[Any]):
-    """The SDK's server, with what it cannot derive from its handlers."""
+    """The SDK's server, with what it cannot derive from its handlers: resources and prompts of a dialect's tables."""
 
     def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
-        dialect, listed = offer.dialect, lists(offer.tools, offer.dialect)
-        self.calls, self._running = calls, False
-        reading = Reading(dialect, calls)
-        handlers: dict[str, Any] = {
-            "on_list_tools": _always(types.ListToolsResult.model_validate(listed["tools/list"])),
-            "on_call_tool": self._call_tool,
-        }
-        if dialect.resources:
-            templates = types.ListResourceTemplatesResult.model_validate(listed["resources/templates/list"])
-            handlers |= {
-                "on_list_resources": _always(types.ListResourcesResult.model_validate(listed["resources/list"])),
-                "on_list_resource_templates": _always(templates),
-                "on_read_resource": reading.read_resource,
-            }
-        if dialect.prompts:
-            prompts = types.ListPromptsResult.model_validate(listed["prompts/list"])
-            handlers |= {"on_list_prompts": _always(prompts), "on_get_prompt": reading.get_prompt}
-        title = None if dialect.server == NAME else NAME
-        more: dict[str, Any] = {"instructions": dialect.instructions or None, "lifespan": self._lifespan}
-        super().__init__(dialect.server, version=version, title=title, **more, **handlers)
+        self.dialect, self.calls, self._running = offer.dialect, calls, False
+        handlers: dict[str, Any] = {"on_call_tool": self._call_tool}
+        for method, listed in lists(offer.tools, offer.dialect).items():
+            name, kind = _LISTS[method]
+            handlers[name] = _always(kind.model_validate(listed))
+        if self.dialect.resources:
+            handlers["on_read_resource"] = self.read_resource
+        if self.dialect.prompts:
+            handlers["on_get_prompt"] = self.get_prompt
+        named: Any = server(self.dialect, version)
+        told = self.dialect.instructions or None
+        super().__init__(**named, instructions=told, lifespan=self._lifespan, **handlers)
 
     async def _call_tool(self, _: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         return await self.calls.run(params.name, params.arguments or {})
@@ -231,3 +181,47 @@ class FilememServer(Server[Any]):
             if first:
                 with anyio.CancelScope(shield=True):
                     await self.calls.close(CLOSING)
+
+    async def read_resource(
+        self, context: _Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Read the resource of an address."""
+        uri, modern = str(params.uri), context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        missing = INVALID_PARAMS if modern else _MISSING
+        one, arguments = self._named(uri, missing)
+        try:
+            text = await self.calls.read(one.tool, arguments)
+        except FilememError as error:
+            told = f"{error.message} ({error.hint})" if error.hint else error.message
+            code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
+            raise MCPError(code, told, {"uri": uri[:_SHOWN]}) from None
+        content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
+        for one in self.dialect.resources:
+            before, brace, rest = one.uri.partition("{")
+            if uri == one.uri and not brace:
+                return one, {}
+            variable, _, after = rest.partition("}")
+            value = uri.removeprefix(before).removesuffix(after)
+            if brace and value and uri == before + value + after:
+                return one, {variable: unquote(value)}
+        known = ", ".join(one.uri for one in self.dialect.resources)
+        raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
+
+    async def get_prompt(self, _: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        """Fill in a prompt."""
+        prompts = {one.name: one for one in self.dialect.prompts}
+        one = prompts.get(params.name)
+        if one is None:
+            raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, prompts)}")
+        given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
+        names = {argument.name: argument.usual for argument in one.arguments}
+        for argument in one.arguments:
+            if argument.required and argument.name not in given:
+                raise MCPError(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
+        content = types.TextContent(text=one.text.format(**names | given))
+        return types.GetPromptResult(
+            description=one.description, messages=[types.PromptMessage(role="user", content=content)]
+        )
