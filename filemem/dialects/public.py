@@ -34,7 +34,7 @@ def _absent(asked: str) -> NotFound:
 class PublicMemory:
     """A `Memory` without private records; for one, every method raises NotFound as if it did not exist.
 
-    A past state (`at`) needs no care: commits contain nothing private.
+    Its methods are those of `Memory`. A past state (`at`) needs no care: commits contain nothing private.
     """
 
     personal = workspace = None
@@ -47,7 +47,6 @@ class PublicMemory:
         return getattr(self._memory, name)
 
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
-        """Find records."""
         found = page(search(self._memory, query, public, offset + limit, **how), offset, limit)
         return found.replace(hits=self._cleared(found.hits))
 
@@ -63,17 +62,14 @@ class PublicMemory:
         return self._cleared(hits)
 
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
-        """Change a record."""
         self.get(id)
         return self._memory.update(id, **given)
 
     def delete(self, id: str, **given: Any) -> Saved:  # noqa: A002
-        """Remove a record."""
         self.get(id)
         return self._memory.delete(id, **given)
 
     def timeline(self, **asked: Any) -> Results:
-        """What was saved around a record, a time or the best hit of a query."""
         found = self._memory.timeline(**asked)
         hits = self._cleared(found.hits)
         if found.anchor and all(hit.id != found.anchor for hit in hits):
@@ -81,7 +77,6 @@ class PublicMemory:
         return found.replace(hits=hits)
 
     def history(self, topic_or_id: str) -> History:
-        """How a topic was decided."""
         told = self._memory.history(topic_or_id)
         chain = tuple(step for step in told.chain if public(step.hit.record))
         if not chain:
@@ -90,12 +85,10 @@ class PublicMemory:
         return told._replace(chain=chain, heads=tuple(head for head in told.heads if head not in hidden))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
-        """The checkpoint to go on from."""
         found = self._memory.latest_checkpoint(branch=branch)
         return found if found and public(found[0].record) else None
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
-        """Title and path of records."""
         known = self._memory.names(ids)
         return {hit.id: known[hit.id] for hit in self._memory.get(*known) if public(hit.record)} if known else {}
 

@@ -43,22 +43,13 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on
 
 
 class Site(Protocol):
-    """What is served besides MCP; the command line passes one."""
+    """What is served besides MCP, which the command line passes: see `filemem.web.site.Site`."""
 
-    def methods(self, path: str) -> tuple[str, ...]:
-        """The methods of a path; none if it is not served."""
-
-    def writes(self, method: str, path: str) -> bool:
-        """Whether a request changes or runs something, so that it always needs the token."""
-
-    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
-        """Format a refusal as callers of this path expect it."""
-
-    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
-        """Note a request that was answered."""
-
-    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:
-        """The application that answers; `ask` reaches the memory, `on_crash` gets defects."""
+    def methods(self, path: str) -> tuple[str, ...]: ...
+    def writes(self, method: str, path: str) -> bool: ...
+    def words(self, path: str, status: int, message: str) -> Mapping[str, object]: ...
+    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None: ...
+    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]: ...
 
 
 class Door:

@@ -51,7 +51,7 @@ class Site:
         return (*sorted(found), *(("HEAD",) if "GET" in found else ()))
 
     def writes(self, method: str, path: str) -> bool:
-        """Whether a request changes or runs something."""
+        """Whether a request changes or runs something, so that it always needs the token."""
         return any(route.writes and route.method == method for route in self._at(path))
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
@@ -65,7 +65,7 @@ class Site:
         self.note(f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms")
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
-        """The table as Starlette takes it."""
+        """The table as Starlette takes it; `ask` reaches the memory, `on_crash` gets defects."""
         context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES))
 
         def told(where: str, error: BaseException) -> None:
