@@ -20,7 +20,6 @@ from filemem.chain import Node
 from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked
 from filemem.index.chains import Around, Catalog, Chains
-from filemem.index.counts import Counts, added
 from filemem.index.document import (
     DATABASE,
     GRAPH,
@@ -43,7 +42,7 @@ from filemem.index.document import (
 )
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.generation import Dates, Row, links_of, rows_of
-from filemem.index.plan import said_in, said_instead
+from filemem.index.plan import Counts, added, said_in, said_instead
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.writer import Load, Progress, make, planned
 

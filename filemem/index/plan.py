@@ -6,6 +6,7 @@ phrase. BM25 is computed as Tantivy does, so that a record outside of its files 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
@@ -13,7 +14,6 @@ from math import log
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.index.counts import Counts
 from filemem.index.words import (
     EXACT,
     FIELDS,
@@ -157,6 +157,38 @@ def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Itera
 
 
 # scores
+
+
+class Counts(NamedTuple):
+    """Counts of the terms of one question, as `Words` has those of all: what a word is worth follows from them alone.
+
+    So candidates of several indexes are on one scale if each index is given the counts of all, `added`.
+    """
+
+    total: int = 0  # documents
+    held: Mapping[tuple[str, str], int] = {}  # (field, term) -> documents that hold it
+    sizes: Mapping[str, tuple[int, float]] = {}  # field -> documents and their tokens, as far as that is known
+
+    def having(self, field: str, term: str) -> int:
+        """Return how many documents hold a term in a field; 0 for one that was not counted."""
+        return self.held.get((field, term), 0)
+
+    def usual(self, field: str, _terms: Iterable[str]) -> float:
+        """Return how many tokens a document has in a field, on average; 0 if that is not known."""
+        documents, tokens = self.sizes.get(field, (0, 0.0))
+        return tokens / documents if documents else 0.0
+
+
+def added(parts: Iterable[Counts]) -> Counts:
+    """Return the counts of all parts together."""
+    total, held, sizes = 0, Counter[tuple[str, str]](), dict[str, tuple[int, float]]()
+    for part in parts:
+        total += part.total
+        held.update(part.held)
+        for field, (documents, tokens) in part.sizes.items():
+            before = sizes.get(field, (0, 0.0))
+            sizes[field] = before[0] + documents, before[1] + tokens
+    return Counts(total, held, sizes)
 
 
 def on_scale(clauses: Sequence[Clause], own: Words, known: Counts | None) -> Sequence[Clause]:

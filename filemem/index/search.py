@@ -22,7 +22,6 @@ from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
-from filemem.index.counts import Counts
 from filemem.index.document import (
     DATABASE,
     TERM_FIELDS,
@@ -39,7 +38,7 @@ from filemem.index.document import (
 )
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
-from filemem.index.plan import Plan
+from filemem.index.plan import Counts, Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
 from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, matches, promising, touches
 from filemem.record import Record
