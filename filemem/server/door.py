@@ -11,7 +11,6 @@ import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 BODY_SECONDS = 20.0  # a request body must have arrived by then
-DRAINED = 64 * 1024 * 1024  # bytes of the body of a refused request that are taken and dropped
 MCP = "/mcp"
 PAGES = ("/", "/viewer")  # what people open: there a token in the address becomes a cookie
 TRUSTED = "can_write"  # in the scope of a request: whether it showed the token
@@ -99,16 +97,16 @@ class Door:
         headers = _headers(scope)
         refusal = self._caller(scope, headers) or self._request(scope, headers) or self._admitted(scope)
         if refusal is not None:
-            return await _refuse(refusal, scope, receive, send)
+            return await refusal(scope, receive, send)
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await _body(receive, MAX_LINE)
+                body = await _body(receive)
         except ClientDisconnect:
             return None
         except TimeoutError:
             return await self._no(scope, 408, "the request body did not arrive in time")(scope, receive, send)
         if body is None:
-            return await _refuse(self._no(scope, 413, _LARGE), scope, receive, send)
+            return await self._no(scope, 413, _LARGE)(scope, receive, send)
         return await self._app(scope, replay(body, receive), send)
 
     def _caller(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
@@ -183,31 +181,16 @@ def _headers(scope: Scope) -> _Headers:
     return found
 
 
-async def _refuse(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse, and read what the client still sends: if the connection closes before that, it never reads the reason."""
-
-    async def unended(message: Message) -> None:
-        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
-
-    await refusal(scope, receive, unended)
-    with suppress(ClientDisconnect, TimeoutError):
-        async with asyncio.timeout(BODY_SECONDS):
-            await _body(receive, DRAINED, keep=False)
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _body(receive: Receive, largest: int, *, keep: bool = True) -> bytes | None:
-    """Collect a request body; None if it is too large. Without `keep` it is dropped as it comes."""
-    held, size = bytearray(), 0
+async def _body(receive: Receive) -> bytes | None:
+    """Collect a request body; None if it is too large."""
+    held = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
-        size += len(part := message.get("body", b""))
-        if size > largest:
+        held += message.get("body", b"")
+        if len(held) > MAX_LINE:
             return None
-        if keep:
-            held += part
         if not message.get("more_body", False):
             return bytes(held)
 

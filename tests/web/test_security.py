@@ -146,8 +146,6 @@ def test_large_bodies_are_refused(server: Server) -> None:
 
 
 def refuse_large(server: Server, path: str) -> None:
-    reply = server.post(path, {"title": "x" * 4_300_000})
-    assert reply.status == 413
     headers = f"Content-Type: application/json\r\nAuthorization: Bearer {server.token}\r\n"
     start = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{headers}Transfer-Encoding: chunked\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
