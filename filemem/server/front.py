@@ -1,8 +1,8 @@
 """The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
-It answers only what it can answer exactly as the SDK would, and refuses calls before the handshake. Everything else is
-handed over to the SDK, with the messages that it must see again; both use the same lists. No mcp, pydantic, asyncio or
-numpy here: most servers are started, listed, and never called.
+It answers only what it can answer exactly as the SDK would. Everything else is handed over to the SDK, with the
+messages that it must see again; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are
+started, listed, and never called.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from enum import Enum
 
 from filemem.dialects.tool import Advertised, Dialect, Prompt, Resource, Tool
-from filemem.server.wire import INVALID_PARAMS, Message, is_text
+from filemem.server.wire import Message, is_text
 
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-
-_CALLS = ("tools/call", "resources/read", "prompts/get")
 
 Entry = dict[str, object]
 NAME = "filemem"
@@ -84,7 +82,7 @@ class Front:
 
     def __init__(self, offer: Advertised, version: str) -> None:
         self.offer, self.version = offer, version
-        self._lists = dict(lists(offer.tools, offer.dialect))
+        self._lists = {**lists(offer.tools, offer.dialect), "ping": {}}
         self.kept: list[Message] = []
         """The handshake so far; whoever takes over must see it first."""
 
@@ -98,16 +96,7 @@ class Front:
         params = message.get("params") or {}
         if not isinstance(params, dict) or "_meta" in params:  # where 2026-07-28 carries its version
             return Turn.HAND_OVER
-        greeted = any(one["method"] == "initialize" for one in self.kept)
-        if not greeted and (method in self._lists or method in _CALLS):
-            # The SDK answers "Invalid request parameters", which tells nobody what to do.
-            told = {"code": INVALID_PARAMS, "message": f"{method} came before initialize: send initialize first"}
-            return {"jsonrpc": "2.0", "id": message["id"], "error": told}
-        result: Entry | None = None
-        if method in self._lists:
-            result = self._lists[str(method)]
-        elif method in ("initialize", "ping"):
-            result = self._initialize(params) if method == "initialize" else {}
+        result = self._initialize(params) if method == "initialize" else self._lists.get(str(method))
         if result is None:
             return Turn.HAND_OVER
         if method == "initialize":
