@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import signal
 import socket
 import sys
 import threading
@@ -18,13 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
-from uvicorn.server import HANDLED_SIGNALS
 
 from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
 from filemem.server.door import MCP, Ask, Door, Site
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
-from filemem.server.wire import deadly_signals
 
 NEXT = 100  # ports that are tried where one is taken
 OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory
@@ -75,9 +72,6 @@ def serve(
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
     sys.stderr.flush()
     on_start(listening.getsockname()[1], calls.ask)
-    for number in deadly_signals():
-        if number not in HANDLED_SIGNALS:  # that the terminal hung up
-            signal.signal(number, server.handle_exit)
     server.run(sockets=[listening])
 
 
