@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from filemem.record import DECISION, Record, topic_key
 
@@ -90,26 +90,14 @@ class Node(NamedTuple):
 
     @classmethod
     def of_record(cls, record: Record) -> Node:
-        """Return the node of a record, its references as they are written."""
+        """Return the node of a record, its references as they are written; what both have is copied by name."""
+        same: dict[str, Any] = {name: getattr(record, name) for name in cls._fields if name in Record._fields}
+        same |= {"created": record.created or 0, "outcome": record.outcome if record.type == DECISION else ""}
         return cls(
-            id=record.id,
-            path=record.path,
-            type=record.type,
-            title=record.title,
-            created=record.created or 0,
-            topic=record.topic,
+            **same,
             stated=record.topic_stated,
-            status=record.status,
-            outcome=record.outcome if record.type == DECISION else "",
-            supersedes=record.supersedes,
-            superseded_by=record.superseded_by,
             edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
             slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
-            affects=record.affects,
-            branch=record.branch,
-            tags=record.tags,
-            kind=record.kind,
-            agent=record.agent,
             closed=record.visibility in ("private", "department"),
         )
 

@@ -272,15 +272,7 @@ def _names_and_references(node: Node) -> tuple[tuple[str, str], ...]:
 
 def bare(node: Node) -> Record:
     """A record as far as it has names."""
-    return Record(
-        id=node.id,
-        type=node.type,
-        path=node.path,
-        title=node.title,
-        topic_stated=node.stated,
-        id_stated=not node.id.startswith("file_"),
-        extra={"slug": node.slug} if node.slug else {},
-    )
+    return Record(node.id, node.type, node.path, node.title, extra={"slug": node.slug})
 
 
 @lru_cache(maxsize=4096)  # one question meets the same records over and over
