@@ -98,7 +98,6 @@ def _made(
         ws="none",
         lifespan="on",
         limit_concurrency=1024,
-        timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
