@@ -22,7 +22,7 @@ from filemem.record.model import (
     STATUSES,
     TYPES,
     VISIBILITIES,
-    Note,
+    Problem,
 )
 from filemem.record.times import parse_time
 from filemem.record.yaml import Header, Plain, Value, flow, typed
@@ -174,7 +174,7 @@ def _is_null(value: Value) -> bool:
 # -- from a header to the fields of a Record -----------------------------------------------------------------
 
 
-def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], dict[str, object]]:
+def read_fields(header: Header, notes: list[Problem]) -> tuple[dict[str, object], dict[str, object]]:
     """Return the fields of the Record to be, and what stays under its key; problems are added to `notes`."""
     fields: dict[str, object] = {}
     extra: dict[str, object] = {}
@@ -192,7 +192,7 @@ def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], d
             # Other makers have types of their own; what states an `id` is ours.
             level = "hint" if key.name == "type" and "id" not in header.values else "warning"
             message = f"{name} must be {wrong}, not {shown(value)}"
-            notes.append(Note(header.lines.get(name, 1), f"bad-{key.name.replace('_', '-')}", level, message))
+            notes.append(Problem("", header.lines.get(name, 1), f"bad-{key.name.replace('_', '-')}", level, message))
             continue
         if key.name == "status":
             standing = read_status(str(read))

@@ -18,7 +18,7 @@ _LEVELS = ("error", "warning", "hint")
 class Problem(NamedTuple):
     """What is wrong with a file: shown by `check`, returned by reads, never raised on human text."""
 
-    path: str
+    path: str  # "" until the whole file is read
     line: int  # 1-based; 1 where the whole file is meant
     code: str  # stable, lower case with dashes: "yaml-syntax", "duplicate-key", ...
     level: str  # "error" (a value is lost), "warning" (a value is wrong), "hint" (could be better)
@@ -31,15 +31,6 @@ class Problem(NamedTuple):
     def order(self) -> tuple[int, str, int, str, str]:
         """What problems are sorted by wherever they are shown: the worst first, then by place."""
         return _LEVELS.index(self.level), self.path, self.line, self.code, self.message
-
-
-class Note(NamedTuple):
-    """A problem whose path is not yet known; fields as in Problem."""
-
-    line: int
-    code: str
-    level: str
-    message: str
 
 
 class Outcome(NamedTuple):

@@ -20,7 +20,7 @@ from filemem.record.foreign import Preamble, read_preamble, read_status
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
 from filemem.record.keys import add_links, read_fields, shown, stated_title
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
-from filemem.record.model import DECISION, Note, Parsed, Problem, Record
+from filemem.record.model import DECISION, Parsed, Problem, Record
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
@@ -39,7 +39,7 @@ _FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
 def parse(data: bytes, path: str) -> Parsed:
     """Read one file; its store-relative path decides the type where the header does not."""
-    notes: list[Note] = []
+    notes: list[Problem] = []
     if len(data) > MAX_FILE:
         return Parsed(None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),))
     text = _decoded(data, notes)
@@ -50,7 +50,8 @@ def parse(data: bytes, path: str) -> Parsed:
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
         fields["id"] = derived_id(path)
-        notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its path: `filemem adopt` writes one"))
+        message = "no `id`; the file is known by its path: `filemem adopt` writes one"
+        notes.append(Problem("", 1, "no-id", "hint", message))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
     lines = body.split("\n")
@@ -64,11 +65,11 @@ def parse(data: bytes, path: str) -> Parsed:
         _foreign(reading, read_preamble(lines, parts))
     _title_and_text(reading)
     if fields.get("created") is None and "created" not in extra:
-        notes.append(Note(1, "no-date", "hint", "no `created`; Git's first commit of the file counts"))
+        notes.append(Problem("", 1, "no-date", "hint", "no `created`; Git's first commit of the file counts"))
     if extra:
         fields["extra"] = extra
     record = Record(**fields)  # type: ignore[arg-type]
-    return Parsed(record, tuple(Problem(path, *note) for note in notes))
+    return Parsed(record, tuple(note._replace(path=path) for note in notes))
 
 
 class _Reading(NamedTuple):
@@ -80,11 +81,11 @@ class _Reading(NamedTuple):
     parts: md.Outline
     first_line: int
     header: Header
-    notes: list[Note]
+    notes: list[Problem]
 
     def note(self, number: int, code: str, level: str, message: str) -> None:
         """Add a problem at a line of the body, counted from 0."""
-        self.notes.append(Note(self.first_line + number, code, level, message))
+        self.notes.append(Problem("", self.first_line + number, code, level, message))
 
 
 def _title_and_text(reading: _Reading) -> None:
@@ -94,7 +95,7 @@ def _title_and_text(reading: _Reading) -> None:
     if not title:
         title = _heading_of(text, str(fields["path"]))
         text = "" if text == title else text
-        reading.notes.append(Note(reading.first_line, "no-heading", "hint", "no heading (`# ...`)"))
+        reading.notes.append(Problem("", reading.first_line, "no-heading", "hint", "no heading (`# ...`)"))
     fields["title"], fields["text"] = title, text
     if fields["type"] != DECISION:
         return
@@ -102,7 +103,7 @@ def _title_and_text(reading: _Reading) -> None:
     if not fields.get("topic"):
         fields["topic"] = topic_of_heading(title)
         fields["topic_stated"] = False
-        reading.notes.append(Note(1, "no-topic", "hint", "no `topic`; the heading serves"))
+        reading.notes.append(Problem("", 1, "no-topic", "hint", "no `topic`; the heading serves"))
     add_links(fields, "mentions", (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())))
 
 
@@ -135,7 +136,7 @@ def _sections(reading: _Reading) -> None:
     if stated is not None and stated != newest:
         message = f"outcome is {stated}, but the newest entry of `## Outcomes` says {newest}, which counts"
         line = reading.header.lines.get("outcome", 1)
-        reading.notes.append(Note(line, "outcome-differs", "warning", message))
+        reading.notes.append(Problem("", line, "outcome-differs", "warning", message))
     reading.fields["outcomes"], reading.fields["outcome"] = log, newest
 
 
@@ -171,7 +172,7 @@ _MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
 
-def _decoded(data: bytes, notes: list[Note]) -> str:
+def _decoded(data: bytes, notes: list[Problem]) -> str:
     """Return the text of a file, its lines ending in a line feed; what is wrong with it is added to `notes`."""
     wide = data.startswith(_WIDE_MARKS)
     try:
@@ -182,11 +183,11 @@ def _decoded(data: bytes, notes: list[Note]) -> str:
     if not sound:
         text = text.replace("\0", "\ufffd")
         line = text[: text.find("\ufffd") + 1].count("\n") + 1
-        notes.append(Note(line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)"))
+        notes.append(Problem("", line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)"))
     return _first_sides(text, notes) if "<<<<<<<" in text else text
 
 
-def _first_sides(text: str, notes: list[Note]) -> str:
+def _first_sides(text: str, notes: list[Problem]) -> str:
     """Read the first side of unresolved merges; line numbers stay what they are."""
     lines = text.split("\n")
     code = fenced(lines)
@@ -199,7 +200,7 @@ def _first_sides(text: str, notes: list[Note]) -> str:
         elif "=" in marks:
             start, middle = marks["<"], marks.get("|", marks["="])
             message = f"an unresolved merge conflict, up to line {number + 1}; the first side is read; {WAY_OUT}"
-            notes.append(Note(start + 1, CONFLICT, "error", message))
+            notes.append(Problem("", start + 1, CONFLICT, "error", message))
             lines[start] = ""
             lines[middle : number + 1] = [""] * (number + 1 - middle)
             marks = {}
@@ -216,7 +217,7 @@ class Split(NamedTuple):
     start: int = 0
     end: int = 0
     body: int = 0
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Problem, ...] = ()
 
 
 def split_header(text: str) -> Split:
@@ -234,7 +235,7 @@ def split_header(text: str) -> Split:
         if closed is None:
             # A brace alone is more likely text than a header; a `---` that nothing closes is an accident.
             message = f"the header opened by `{opened[0].strip()}` is never closed; all is read as text"
-            note = Note(line, "header-unclosed", "error", message)
+            note = Problem("", line, "header-unclosed", "error", message)
             return Split(notes=() if kind == "json" else (note,))
         body = closed.end() + (text[closed.end() : closed.end() + 1] == "\n")
         start, end = opened.end(), closed.start()
@@ -252,7 +253,7 @@ def read_header(text: str) -> Header:
     header = text[split.start : split.end]
     first_line = text.count("\n", 0, split.start) + 1
     if len(header) > MAX_HEADER:
-        note = Note(first_line, "header-size", "error", f"the header is larger than {MAX_HEADER // 1024} KiB")
+        note = Problem("", first_line, "header-size", "error", f"the header is larger than {MAX_HEADER // 1024} KiB")
         return Header(split.kind, body=split.body, sound=False, notes=(note,))
     if split.kind == "yaml":
         return read_yaml(header, first_line, split.body)
@@ -273,7 +274,7 @@ def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
         place = re.search(r"\bline (\d{1,6})", str(error))
         why = "it nests too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
         message = f"the header cannot be read as {kind.upper()}: {why}"
-        note = Note(first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message)
+        note = Problem("", first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message)
         return Header(kind, body=body, sound=False, notes=(note,))
     values = {entry.key: entry.value for entry in read if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}

@@ -15,7 +15,7 @@ from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
 from filemem.record.lines import valid
-from filemem.record.model import Note
+from filemem.record.model import Problem
 
 MAX_DEPTH = 32
 
@@ -241,15 +241,15 @@ class Header(NamedTuple):
     lines: Mapping[str, int] = {}  # key -> line in the file, 1-based
     body: int = 0  # where the body starts, in characters
     sound: bool = True  # whether the header could be read without loss, so that it may be amended
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Problem, ...] = ()
 
 
 def read_yaml(text: str, first_line: int, body: int) -> Header:
     """Read the text between two delimiters, as far as it can be read; `body` is where the text below it starts."""
-    notes: list[Note] = []
+    notes: list[Problem] = []
     if not text.replace("\n", "").isprintable() and (control := re.search(UNPRINTABLE, text)):
         at = first_line + text.count("\n", 0, control.start())
-        notes.append(Note(at, "control-character", "error", "a control character in the header"))
+        notes.append(Problem("", at, "control-character", "error", "a control character in the header"))
         text = re.sub(UNPRINTABLE, "\ufffd", text)
     elif (simple := read_simple(text.strip("\n"))) is not None:
         above = first_line + len(text) - len(text.lstrip("\n"))
@@ -271,20 +271,20 @@ def read_yaml(text: str, first_line: int, body: int) -> Header:
     for key, value, at in found:
         line, seen = line + text.count("\n", seen, at), at
         if key is None:
-            notes.append(Note(line, "odd-key", "error", "a key must be one word or line of text"))
+            notes.append(Problem("", line, "odd-key", "error", "a key must be one word or line of text"))
             continue
         if key in values:
             sound = False
             message = f"`{key}` stands twice, first on line {lines[key]}; the lower one counts"
-            notes.append(Note(line, "duplicate-key", "error", message))
+            notes.append(Problem("", line, "duplicate-key", "error", message))
         values[key] = value
         lines[key] = line
     return Header("yaml", values, lines, body, sound, tuple(notes))
 
 
-def _trouble(error: Refused, text: str, first_line: int) -> Note:
+def _trouble(error: Refused, text: str, first_line: int) -> Problem:
     line = first_line + text.count("\n", 0, error.at)
-    return Note(line, error.code, "error", f"{error.message}; correct the header")
+    return Problem("", line, error.code, "error", f"{error.message}; correct the header")
 
 
 def chunks(text: str) -> Iterator[tuple[int, str]]:
@@ -294,10 +294,10 @@ def chunks(text: str) -> Iterator[tuple[int, str]]:
         yield start, text[start:stop]
 
 
-def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Note]]:
+def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Problem]]:
     """Read each `key:` by itself, so that one bad value does not hide the others."""
     found: list[tuple[str | None, Value, int]] = []
-    lost: list[Note] = []
+    lost: list[Problem] = []
     for start, chunk in islice(chunks(text), _MOST_CHUNKS):
         try:
             entries, _ = read_entries(chunk)

@@ -41,7 +41,8 @@ def test_every_key_and_choice_is_described() -> None:
 
 def test_every_problem_is_described() -> None:
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "filemem" / "record").glob("*.py"))
-    codes = set(re.findall(r'(?:Note\([^"]*?|Refused\(|note\([^"]*?)"([a-z]+-[a-z-]+|conflict|encoding)"', source))
+    stated = r'(?:Problem\("", [^"]*?|Refused\(|note\([^"]*?)"([a-z]+-[a-z-]+|conflict|encoding)"'
+    codes = set(re.findall(stated, source))
     assert len(codes) > 15
     missing = {code for code in codes if f"`{code}`" not in PAGE and not code.startswith("bad-")}
     assert not missing
