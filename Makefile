@@ -20,7 +20,7 @@ demo: $(READY)  ## what filemem does, in two minutes, on scratch copies
 	@$(BIN)/python bench/demo.py
 
 test: lint $(READY)  ## everything: style, types, layers, tests
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	$(BIN)/python -m pytest -n 3 -m "not long"
 
 test-long: $(READY)  ## the hundreds of kills and trials
 	$(BIN)/python -m pytest -n 2 -m long

@@ -37,7 +37,7 @@ class Finder:
 
 def test_several_indexes_find_what_one_index_of_all_finds(tmp_path: Path) -> None:
     docs: dict[str, Doc] = {}
-    for at, (record, _, place) in enumerate(decisions(480)):
+    for at, (record, _, place) in enumerate(decisions(240)):
         text = record.text if place % 2 else record.text[:400]  # some write more than others
         path = f"{place % STORES}/{at}.md"
         docs[path] = document(record._replace(path=path, text=text), blob_id(path.encode()))

@@ -198,7 +198,7 @@ def acyclic(nodes: list[Node]) -> list[Node]:
     return kept
 
 
-HARD = settings(deadline=None, derandomize=True, max_examples=150)
+HARD = settings(deadline=None, derandomize=True, max_examples=60)
 
 
 @HARD
@@ -272,14 +272,14 @@ def test_a_proposal_changes_nobodys_place(nodes: list[Node]) -> None:
 
 
 @pytest.mark.parametrize("shape", ["long chain", "by hand", "one circle", "all forks"])
-def test_ten_thousand_decisions(shape: str) -> None:
-    count = 10_000
+def test_thousands_of_decisions(shape: str) -> None:
+    count = 5_000
     before = {"long chain": lambda n: (f"{n - 1}",), "one circle": lambda n: (f"{(n - 1) % count}",)}
     state = before.get(shape, lambda _: () if shape == "all forks" else None)
     nodes = [node(str(number), number + 1, state(number)) for number in range(count)]
     started = time.process_time()
     graph = resolve(nodes)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 2.5
     expected = 1 if shape in ("long chain", "by hand") else count
     assert len(graph.chain(T).heads) == expected
     assert graph.heads_of("0")

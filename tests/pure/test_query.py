@@ -22,7 +22,7 @@ from filemem.record import parse_time
 
 DAY = 86_400_000
 NOW = int(datetime(2025, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
-SOFT = settings(deadline=None, derandomize=True, max_examples=200)
+SOFT = settings(deadline=None, derandomize=True, max_examples=80)
 
 
 def at(year: int, month: int, day: int) -> int:
@@ -676,12 +676,12 @@ UNITS = ["a", "(", '"', "aA", "a-", "a_", "-", ". ", "\n", "数", "a:", "tag:", 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_any_long_text_takes_linear_time(name: str) -> None:
     rng = random.Random(1)
-    texts = [(unit * 300_000)[:300_000] for unit in UNITS]
-    texts.append("".join(rng.choice(UNITS) for _ in range(200_000)))
+    texts = [(unit * 100_000)[:100_000] for unit in UNITS]
+    texts.append("".join(rng.choice(UNITS) for _ in range(70_000)))
     for text in texts:
         started = time.process_time()
         HOSTILE[name](text)
-        assert time.process_time() - started < 3, text[:10]
+        assert time.process_time() - started < 1, text[:10]
 
 
 @pytest.mark.parametrize(

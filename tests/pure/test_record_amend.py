@@ -362,9 +362,9 @@ def odd_files(draw: st.DrawFn) -> tuple[bytes, str]:
     return (draw(st.sampled_from(("", "\ufeff"))) + text.replace("\n", end)).encode(), end
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(odd_files(), st.sampled_from(("failed", "success")), st.sampled_from((["a", "b", "c"], ["b"], ["n: w"])))
-def test_five_hundred_odd_files(odd: tuple[bytes, str], word: str, tags: list[str]) -> None:
+def test_odd_files_by_the_dozen(odd: tuple[bytes, str], word: str, tags: list[str]) -> None:
     old, end = odd
     before = parse(old, "decisions/x.md")
     outcome = Outcome(WHEN, word, "measured")

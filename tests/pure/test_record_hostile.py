@@ -151,7 +151,7 @@ anything = st.one_of(
 paths = st.sampled_from(("a.md", "decisions/a.md", "checkpoints/2025/a.md", "private/observations/a.md", ""))
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(anything, paths)
 def test_reading_never_raises(data: bytes, path: str) -> None:
     never_raises(data, path)
@@ -173,7 +173,7 @@ def never_raises(data: bytes, path: str) -> None:
     render(parsed.record)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(anything, paths, st.sampled_from(({"outcome": "failed"}, {"tags": ["a", "c"]}, {"id": None}, {})))
 def test_amending_fails_only_in_ways_a_caller_can_act_on(data: bytes, path: str, keys: dict[str, object]) -> None:
     for arguments in ({"keys": keys}, {"outcome": Outcome(0, "failed", "x")}, {"title": "N"}, {"text": "a\n\nb"}):

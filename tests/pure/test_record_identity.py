@@ -129,7 +129,7 @@ def test_slugs(text: str, expected: str) -> None:
     assert slug(text) == expected
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.text(max_size=200), st.integers(8, 80))
 def test_slugs_are_portable(text: str, limit: int) -> None:
     name = slug(text, limit)
@@ -141,7 +141,7 @@ def test_slugs_are_portable(text: str, limit: int) -> None:
     assert slug(name, limit) in (name, f"{name}_", name.removesuffix("_"))
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.text(max_size=60))
 def test_topic_identity_is_stable(topic: str) -> None:
     key = topic_key(topic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filemem.errors import Conflict
@@ -36,6 +36,7 @@ def logged(data: bytes, log: list[Outcome], path: str = PATH) -> bytes:
     return data
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(outcomes, max_size=3), st.lists(outcomes, max_size=4), st.lists(outcomes, max_size=4))
 def test_outcomes_of_both_sides_are_kept_and_the_newest_holds(
     before: list[Outcome], one: list[Outcome], other: list[Outcome]

@@ -34,7 +34,7 @@ from filemem.record.parse import read_header
 from filemem.record.yaml import flow, read_entries, read_simple, scalar, typed
 from tests.pure.test_schema import load_schema
 
-SETTINGS = settings(deadline=None, derandomize=True, max_examples=80)
+SETTINGS = settings(deadline=None, derandomize=True, max_examples=50)
 
 PIECES = (
     "---",
@@ -255,7 +255,7 @@ def test_what_is_written_satisfies_its_schema(record: Record) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@settings(deadline=None, max_examples=2000)
+@settings(deadline=None, max_examples=800)
 @given(records())
 def test_many_records_survive(record: Record) -> None:
     survives(record)
@@ -288,7 +288,7 @@ def test_a_file_is_stable(record: Record) -> None:
         assert render(read(data, f"{record.type}s/x.md")) == data
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(st.one_of(word, block))
 @example("no")
 @example("1.10")
@@ -307,7 +307,7 @@ def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
     assert read_entries(f"k: {scalar(text)}\n")[0][0].value == text
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(
     st.lists(
         st.one_of(
