@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from filemem.memory import Memory
+from tests.support import make_repo
+
 settings.register_profile("filemem", deadline=None)  # a busy machine fails no test
 settings.load_profile("filemem")
 
@@ -42,3 +45,16 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.setenv("GIT_CEILING_DIRECTORIES", str(home.parent))
     yield home
     patch.undo()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with one commit."""
+    return make_repo(tmp_path / "repo")
+
+
+@pytest.fixture
+def memory(repo: Path) -> Iterator[Memory]:
+    """The memory of `repo`."""
+    with Memory.open(repo) as opened:
+        yield opened

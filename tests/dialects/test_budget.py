@@ -42,11 +42,6 @@ def reasons(*said: str) -> list[dict[str, str]]:
     return [{"at": "2025-11-09T08:53:20.000Z", "outcome": "failed", "reason": one} for one in said]
 
 
-def test_an_answer_within_the_budget_stays_as_it_is() -> None:
-    answer = {"results": [result(1, text="short")]}
-    assert within(answer, BUDGET) is answer
-
-
 def test_facts_stay_and_every_result_says_something_of_its_text() -> None:
     results = [result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000) for n in range(10)]
     answer = within({"success": True, "results": results}, BUDGET)
@@ -58,33 +53,10 @@ def test_facts_stay_and_every_result_says_something_of_its_text() -> None:
     assert len(answer["results"][0]["snippet"]) > len(answer["results"][1]["snippet"]), "the best is told most fully"
 
 
-def test_what_is_left_goes_to_the_best_first() -> None:
-    results = [result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000, tags=["a"]) for n in range(4)]
-    shown = within({"results": results}, 4_000)["results"]
-    lengths = [sum(len(one.get(name, "")) for name in ("snippet", "decision", "text")) for one in shown]
-    assert lengths == sorted(lengths, reverse=True)
-    assert lengths[0] > lengths[-1] > 0
-
-
 def test_the_newest_reason_is_the_one_that_stays() -> None:
     results = [result(n, text="t" * 3_000, reasons=reasons("first", "second", "last " * 40)) for n in range(5)]
     shown = within({"results": results}, 5_000)["results"]
     assert all(one["reasons"][-1]["reason"].startswith("last last") for one in shown)
-
-
-def test_without_a_snippet_the_decision_or_the_text_leads() -> None:
-    results = [result(0, text="t" * 3_000), result(1, decision="d" * 500, text="t" * 3_000)]
-    first, second = within({"results": results}, 1_500)["results"]
-    assert first["text"].startswith("ttt")
-    assert second["decision"].startswith("ddd")
-
-
-def test_where_facts_alone_are_too_many_what_a_reader_follows_stays() -> None:
-    results = [result(n, text="t" * 3_000, note="n" * 900) for n in range(10)]
-    answer = within({"results": results}, BUDGET)
-    assert len(answer["results"]) == 10
-    assert size(answer) <= BUDGET
-    assert all(one["outcome"] == "failed" and one["topic"] == "gateway timeouts" for one in answer["results"])
 
 
 def test_a_snippet_is_cut_around_what_was_found() -> None:

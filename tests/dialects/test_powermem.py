@@ -109,43 +109,43 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
+FILTERS: list[tuple[dict[str, Any], str]] = [
+    ({"category": "a"}, "plain"),
+    ({"metadata.category": "a"}, "plain"),
+    ({"nested.deep.er": "v"}, "plain"),
+    ({"metadata.nested.deep.er": "v"}, "plain"),
+    ({"score": 5}, "other"),
+    ({"score": "5"}, ""),
+    ({"score": {"gt": 1}}, "other"),
+    ({"score": {"$gte": 1}}, "plain other"),
+    ({"score": {"gte": 1, "lt": 5}}, "plain"),
+    ({"category": {"gt": "a"}}, "other"),
+    ({"category": {"gt": 3}}, ""),
+    ({"done": True}, "other"),
+    ({"done": 1}, ""),
+    ({"label": "3"}, "other"),
+    ({"label": 3}, ""),
+    ({"tags": "x"}, "plain"),
+    ({"category": {"ne": "a"}}, "other bare"),
+    ({"category": {"in": ["a", "b"]}}, "plain other"),
+    ({"category": {"nin": ["a"]}}, "other bare"),
+    ({"category": "a", "score": 5}, ""),
+    ({"memory_type": "kind-bare"}, "bare"),
+    ({"run_id": "r-plain"}, "plain"),
+    ({"created_at": {"gt": "2020-01-01"}}, "plain other bare"),
+    ({"absent": "x"}, ""),
+]
+
+
 @pytest.mark.requirement("pm-filters-equality", "pm-filters-dotted", "pm-filters-compare", "pm-add-metadata")
-@pytest.mark.parametrize(
-    ("filters", "found"),
-    [
-        ({"category": "a"}, "plain"),
-        ({"metadata.category": "a"}, "plain"),
-        ({"nested.deep.er": "v"}, "plain"),
-        ({"metadata.nested.deep.er": "v"}, "plain"),
-        ({"score": 5}, "other"),
-        ({"score": "5"}, ""),
-        ({"score": {"gt": 1}}, "other"),
-        ({"score": {"$gte": 1}}, "plain other"),
-        ({"score": {"gte": 1, "lt": 5}}, "plain"),
-        ({"category": {"gt": "a"}}, "other"),
-        ({"category": {"gt": 3}}, ""),
-        ({"done": True}, "other"),
-        ({"done": 1}, ""),
-        ({"label": "3"}, "other"),
-        ({"label": 3}, ""),
-        ({"tags": "x"}, "plain"),
-        ({"category": {"ne": "a"}}, "other bare"),
-        ({"category": {"in": ["a", "b"]}}, "plain other"),
-        ({"category": {"nin": ["a"]}}, "other bare"),
-        ({"category": "a", "score": 5}, ""),
-        ({"memory_type": "kind-bare"}, "bare"),
-        ({"run_id": "r-plain"}, "plain"),
-        ({"created_at": {"gt": "2020-01-01"}}, "plain other bare"),
-        ({"absent": "x"}, ""),
-    ],
-)
-def test_filters(memory: Memory, filters: dict[str, Any], found: str) -> None:
+def test_filters(memory: Memory) -> None:
     for name, metadata in ROWS.items():
         add(memory, f"memory {name}", metadata=metadata, memory_type=f"kind-{name}", run_id=f"r-{name}")
-    wanted = [f"memory {name}" for name in reversed(ROWS) if name in found.split()]
-    assert texts(good(memory, "powermem", "list_memories", filters=filters)) == wanted
-    searched = good(memory, "powermem", "search_memories", query="memory", filters=filters)
-    assert sorted(texts(searched)) == sorted(wanted)
+    for filters, found in FILTERS:
+        wanted = [f"memory {name}" for name in reversed(ROWS) if name in found.split()]
+        assert texts(good(memory, "powermem", "list_memories", filters=filters)) == wanted, filters
+        searched = good(memory, "powermem", "search_memories", query="memory", filters=filters)
+        assert sorted(texts(searched)) == sorted(wanted), filters
 
 
 @pytest.mark.requirement("pm-filters-compare")

@@ -22,6 +22,7 @@ from filemem.server import sdk
 from filemem.server.front import Front
 from filemem.server.sdk import Calls
 from tests.surface.server_tools import open_notebook
+from tests.system.tools import cli
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -133,11 +134,10 @@ def test_a_file_that_cannot_be_read_is_said_at_the_start(repo: Path, option: str
     file = repo.parent / "named"
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    line = [sys.executable, "-m", "filemem", "-C", str(repo), "serve", option, str(file)]
-    done = subprocess.run(line, check=False, input="", capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    done = cli(repo, "serve", option, str(file))
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.requirement("pm-client-config")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,14 +26,21 @@ START = {"hook_event_name": "SessionStart", "session_id": "1", "transcript_path"
 TOLD = "Keep lookups in an LRU cache"
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose branch has changed a file that a decision governs."""
-    path = make_repo(tmp_path / "repo")
+    path = make_repo(tmp_path_factory.mktemp("hooks") / "repo")
     with Memory.open(path) as memory:
         memory.save(topic="cache", decision=TOLD, reasoning="How we cache lookups.", affects=["src/cache.py"])
     git(path, "switch", "-q", "-c", "feature")
     write(path / "src/cache.py", "x = 1\n")
+    return path
+
+
+@pytest.fixture
+def repo(template: Path, tmp_path: Path) -> Path:
+    """A copy of it, whose file is changed after all else."""
+    path = Path(shutil.copytree(template, tmp_path / "repo", symlinks=True))
     os.utime(path / "src/cache.py", (later := (path / "src/cache.py").stat().st_mtime + 60, later))
     return path
 
@@ -76,24 +84,17 @@ def test_each_client_is_answered_in_its_own_spelling(repo: Path, one: dict[str, 
     assert keys or not value
 
 
+def test_what_is_no_event_is_passed_over(repo: Path) -> None:
+    for more in ({"hook_event_name": "Notification"}, {"session_id": 7}, {"source": "resume"}, {"source": "fork"}):
+        assert not said(repo, START | more), more
+    for data in (b"", b"\xff\xfe", b"[1]", b"{}"):
+        assert not hooks.read(data, "", "", repo), data
+
+
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"not JSON",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b"[1]",
-        b"{}",
-        json.dumps({**START, "hook_event_name": "Notification"}).encode(),
-        json.dumps({**START, "session_id": 7}).encode(),
-        json.dumps({**START, "source": "resume"}).encode(),
-        json.dumps({**START, "source": "fork"}).encode(),
-        json.dumps(START | {"pad": "x" * 5_000_000}).encode(),
-    ],
-    ids=["empty", "text", "bytes", "deep", "list", "object", "unknown event", "no session", "resume", "fork", "5 MB"],
+    "data", [b"", b"[" * 100_000, json.dumps(START | {"pad": "x" * 5_000_000}).encode()], ids=["empty", "deep", "5 MB"]
 )
-def test_what_is_no_event_is_passed_over(repo: Path, data: bytes) -> None:
+def test_the_command_passes_over_what_is_no_event(repo: Path, data: bytes) -> None:
     assert len(data) < 2_000_000 or len(data) > hooks.LARGEST
     line = [sys.executable, "-m", "filemem", "hook"]
     done = subprocess.run(line, cwd=repo, input=data, capture_output=True, check=False, timeout=60)

@@ -59,11 +59,3 @@ def test_a_question_finds_its_answer_among_the_others(model: Model) -> None:
     cosines = model.encode(list(QUESTIONS)) @ model.encode(answers).T
     found = dict(zip(QUESTIONS, (answers[at] for at in cosines.argmax(axis=1)), strict=True))
     assert found == QUESTIONS
-
-
-def test_the_loader_equals_model2vec_on_all_our_prose(model: Model) -> None:
-    from model2vec import StaticModel
-
-    texts = [part for path in sorted((ROOT / "docs").glob("*.md")) for part in path.read_text("utf-8").split("\n\n")]
-    reference = StaticModel.from_pretrained(SHIPPED, force_download=False)
-    np.testing.assert_allclose(model.encode(texts), reference.encode(texts), atol=5e-4)

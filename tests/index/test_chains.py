@@ -58,14 +58,8 @@ def test_without_the_key_the_one_before_on_its_topic_is_replaced(index: Index) -
 
 
 REFERENCES = (
-    "decision_cache_1_k3f9w2ma",
-    "k3f9w2ma",
-    "decisions/0007-use-redis.md",
-    "[ADR 7](../decisions/0007-use-redis.md)",
-    "0007-use-redis.md",
-    "ADR-7",
-    "#7",
-    "[[0007-use-redis]]",
+    *("decision_cache_1_k3f9w2ma", "k3f9w2ma", "decisions/0007-use-redis.md"),
+    *("[ADR 7](../decisions/0007-use-redis.md)", "0007-use-redis.md", "ADR-7", "#7", "[[0007-use-redis]]"),
 )
 
 

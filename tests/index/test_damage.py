@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import tantivy
 
-from filemem.index import Index, IndexDamaged, words
+from filemem.index import Index, IndexDamaged
 from filemem.query import parse
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, doc, make
@@ -153,25 +152,6 @@ def test_damage_is_an_error_and_not_an_empty_answer(words_only: Index) -> None:
     words_only.close()
     tree.apply(again, anew=True)
     assert again.count() == 1
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda folder: tantivy.Index.open(str(folder / "nothing")),
-        lambda folder: tantivy.Index.open(str(folder)),
-        lambda folder: tantivy.Index(words.schema(), path=str(folder)),
-        lambda folder: tantivy.Query.term_query(words.schema(), "no such field", "x"),
-    ],
-)
-def test_what_tantivy_says_is_said_in_our_words(ask: Callable[[Path], object], tmp_path: Path) -> None:
-    (tmp_path / "meta.json").write_bytes(b"{")
-    with pytest.raises(IndexDamaged) as damaged, words.border():
-        ask(tmp_path)
-    assert damaged.value.told == (
-        "the search index is damaged: its words cannot be read or written; "
-        "run `filemem index --rebuild`; the records are not affected"
-    )
 
 
 def test_a_foreign_folder_is_not_opened(tmp_path: Path) -> None:

@@ -121,12 +121,6 @@ def test_a_common_word_alone_is_no_full_match(index: Index) -> None:
     assert max(one.scores.keyword for one in rated) < 0.4
 
 
-def test_words_without_a_vector_are_told(index: Index) -> None:
-    Tree([doc("a.md", "東京タワー")]).apply(index)
-    answer = index.candidates(parse("☃東京")[0])
-    assert [one.path for one in answer.candidates] == ["a.md"]
-
-
 LIGHT = """
 import sys
 from pathlib import Path

@@ -113,10 +113,10 @@ def test_a_commit_under_way_is_never_damage(root: Path) -> None:
     tree = Tree(make(number, words=20) for number in range(50))
     tree.apply(index)
     assert index.writable
-    with process(LOOKER, root, 3) as child:
+    with process(LOOKER, root, 1.5) as child:
         assert child.stdout
         assert child.stdout.readline() == "ready\n"
-        end, number = time.monotonic() + 3, 100
+        end, number = time.monotonic() + 1.5, 100
         while time.monotonic() < end:
             for _ in range(3):
                 index.push(make(number, words=20))
@@ -156,7 +156,7 @@ def trial(root: Path, seed: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["words", "vectors"])
 def test_kills_lose_nothing(root: Path, kind: str) -> None:
-    for seed in range(6):
+    for seed in range(3):
         trial(root, seed, kind)
 
 

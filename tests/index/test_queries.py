@@ -8,41 +8,33 @@ import time
 import pytest
 
 from filemem.index import Index
-from filemem.index.plan import plan
-from filemem.query import Terms, parse
+from filemem.query import parse
 from tests.index.samples import Tree, doc, make
 
 BOMBS = {
     "parentheses": "(" * 20_000,
-    "open and close": "(" * 10_000 + ")" * 10_000,
     "long word": "a" * 100_000,
     "many words": " ".join(f"w{n}" for n in range(20_000)),
     "NUL": "redis\0cache",
     "fields": "title:redis AND body:[* TO *] OR path:/.*/ ^5 ~2 +x -y \\",
-    "boost": "redis^99999999999999999999",
     "quotes": '"' * 5000,
-    "wildcards": "*" * 5000 + "?" * 5000,
     "regex": "/(a+)+$/" * 100,
     "minus": "-redis " * 500,
     "surrogate": "redis \ud800 cache",
-    "emoji": "🦓" * 500,
     "unspaced": "東" * 50_000,
     "marks": "e" + "\u0301" * 5000,
-    "wide": "\ufdfa" * 2000,
     "phrases": '"a b" ' * 500,
-    "spaces": " " * 10_000,
 }
 
 
-@pytest.mark.parametrize("name", BOMBS)
-def test_no_query_hurts(index: Index, name: str) -> None:
+def test_no_query_hurts(index: Index) -> None:
     Tree([*(make(number) for number in range(30)), doc("z.md", "東東東東 redis")]).apply(index)
     index.push(doc("p.md", "redis cache 東東東"))
     index.candidates(parse("warm up")[0])
-    raw = BOMBS[name]
-    began = time.process_time()
-    index.candidates(parse(raw)[0])
-    assert time.process_time() - began < 2  # of work that has bounds, also where other tests keep the machine busy
+    for name, raw in BOMBS.items():
+        began = time.process_time()
+        index.candidates(parse(raw)[0])
+        assert time.process_time() - began < 2, name  # of work that has bounds, also where the machine is busy
 
 
 def test_random_bytes_never_fail(words_only: Index) -> None:
@@ -153,10 +145,6 @@ def test_phrases_are_required_and_minus_excludes_in_every_mode(index: Index, mod
     assert paths("session cookie -plain") == {"a.md", "b.md", "late-a.md", "late-b.md"}
     assert paths('session -"session cookie"') == {"b.md", "late-b.md"}
     assert paths('"no such words"') == set()
-
-
-def test_a_plan_is_capped() -> None:
-    assert len(plan(Terms(words=("東" * 9999,))).scored) < 50
 
 
 def test_a_word_of_removed_records_is_worth_no_less_than_nothing(index: Index) -> None:

@@ -7,7 +7,7 @@ import pytest
 from filemem.index import Index, said_in, said_instead
 from filemem.query import parse
 from filemem.query.terms import groups
-from tests.index.samples import Tree, doc, fold
+from tests.index.samples import Tree, doc
 
 OWN = "database > postgres, mysql, relational store\nwalrus | seal"
 TEXTS = {
@@ -57,20 +57,6 @@ def test_a_word_counts_most_and_of_what_is_said_instead_the_best(words_only: Ind
     assert found["apart.md"] > plain["apart.md"]  # all words of a phrase, wherever they stand
     assert scores(words_only, "database orders -postgres").keys() == {"word.md", "apart.md", "none.md"}
     assert scores(words_only, '"database" orders').keys() == {"word.md"}
-
-
-def test_what_waits_is_scored_as_if_it_were_folded_in(index: Index) -> None:
-    Tree([doc(f"{n}.md", f"Something else for orders {n}", "MySQL here, Postgres there") for n in range(9)]).apply(
-        index
-    )
-    for path, text in TEXTS.items():
-        index.push(doc(path, text))
-    waiting = scores(index, "database orders", mode="hybrid")
-    fold(index)
-    folded = scores(index, "database orders", mode="hybrid")
-    assert sorted(TEXTS, key=waiting.__getitem__) == sorted(TEXTS, key=folded.__getitem__)
-    assert waiting["kind.md"] > waiting["none.md"]
-    assert folded["kind.md"] > folded["none.md"]
 
 
 def test_only_short_queries_are_widened(words_only: Index) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import filemem.index
 from filemem.index import Doc, Index, Model, vectors
-from filemem.index.document import key
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashing
 from tests.index.samples import DAY, START, Tree, doc, make
@@ -102,8 +101,3 @@ def test_vectors_of_another_branch_stay_and_are_not_found(root: Path) -> None:
     assert {one.path for one in found} == tree.docs.keys()
     segments = list((index.root / "g0000000002" / "vectors").iterdir())
     assert sum(len(vectors.read(path).keys) for path in segments) == 40
-
-
-def test_keys_are_numbers_of_63_bits() -> None:
-    assert key("f" * 40) == 2**63 - 1
-    assert key("0" * 64) == 0

@@ -57,16 +57,6 @@ def test_waiting_and_folded_scores_nearly_agree(tmp_path: Path) -> None:
         assert scores(split, query) == pytest.approx(scores(whole, query), rel=1e-4)
 
 
-def test_pending_vectors_agree_with_folded_ones(index: Index) -> None:
-    Tree(make(number) for number in range(10)).apply(index)
-    index.push(doc("new.md", "Use Redis as a cache", "It is fast. " * 60))
-    terms = parse("caching with redis")[0]
-    before = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
-    fold(index)
-    after = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
-    assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in after.items()}
-
-
 def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_ones(index: Index) -> None:
     Tree(make(number) for number in range(10)).apply(index)
     terms = parse("caching with redis")[0]

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filemem.index import Doc, Index, Model
+from filemem.index import Doc, Model
 from filemem.index.model import Table
 from filemem.index.vectors import Growth, Rows, embed, met, read
-from filemem.query import parse
-from tests.index.samples import Tree, doc, fold
+from tests.index.samples import doc
 
 TEXTS = {
     1: ("Cache", ("we keep answers in a cache", "nothing else")),
@@ -57,14 +56,3 @@ def test_tokens_survive_writing_and_merging(table: Table, tmp_path: Path) -> Non
         growth.write(())
     (path,) = tmp_path.iterdir()
     assert worded(read(path), table, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
-
-
-def test_pending_and_folded_records_are_met_alike(index: Index) -> None:
-    Tree([doc("a.md", "Use Redis as a cache", "Requests were slow."), doc("b.md", "Paint the shed")]).apply(index)
-    index.push(doc("c.md", "Keep answers in memory", "A cache of one process. " * 40))
-    terms = parse("caching for slow requests")[0]
-    before = {one.path: one.wording for one in index.candidates(terms).candidates}
-    assert all(value is not None for value in before.values())
-    fold(index)
-    after = {one.path: one.wording for one in index.candidates(terms).candidates}
-    assert after == {path: pytest.approx(value, abs=0.02) for path, value in before.items()}  # rarity is per generation

@@ -105,13 +105,6 @@ def test_the_answers_about_one_decision() -> None:
     assert graph.heads_of("nobody") == graph.superseded_by("nobody") == graph.predecessors("nobody") == ()
 
 
-def test_edges_follow_ids_across_topics() -> None:
-    graph = resolve([node("a", 1), node("b", 2, ("a",), topic="sessions"), node("c", 3, ("b",), topic="sessions")])
-    assert graph.heads_of("a") == ("c",)
-    assert graph.chain(T).heads == ()
-    assert graph.chain("sessions").heads == ("c",)
-
-
 def test_what_the_next_save_supersedes() -> None:
     a, b = node("a", 1), node("b", 2, ("a",))
     assert resolve([]).next_supersedes(T) == ()
@@ -235,19 +228,6 @@ def test_where_anything_is_accepted_something_holds(nodes: list[Node]) -> None:
     accepted = [each.id for each in nodes if each.status == "accepted"]
     assert all(graph.heads_of(name) for name in accepted)
     assert not [flaw for flaw in graph.problems if flaw.code == "supersedes-cycle"]
-
-
-@HARD
-@given(stores())
-def test_members_of_a_circle_do_not_demote_each_other(nodes: list[Node]) -> None:
-    graph = resolve(nodes)
-    circles = {flaw.node for flaw in graph.problems if flaw.code == "supersedes-cycle"}
-    stated = {each.id: set(each.supersedes or ()) for each in nodes}
-    for name in circles:
-        for other in circles & stated[name]:
-            if name in stated[other]:
-                assert other not in graph.superseded_by(name)
-                assert name not in graph.superseded_by(other)
 
 
 @HARD

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tools.model import extract
-from tools.model.recipe import RECIPE, read_lines
+from tools.model.recipe import read_lines
 
 PROSE = "The cache keeps {0} entries of the {0} table in memory and evicts the oldest of {0} first when it is full."
 
@@ -29,11 +29,6 @@ def pairs(tmp_path: Path, rows: Iterable[dict[str, Any]], held: str = "") -> lis
         file.write(json.dumps({"id": "1", "text": held}) + "\n")
     extract.run(work, text, sets.parent)
     return list(read_lines(work / extract.OUTPUT))
-
-
-def test_a_heading_goes_with_what_stands_under_it(tmp_path: Path) -> None:
-    found = pairs(tmp_path, [document("a/b", "alpha", PROSE.format("alpha"))])
-    assert {"repo": "a/b", "kind": "heading", "q": "Why", "p": PROSE.format("alpha")} in found
 
 
 @pytest.mark.parametrize("repo", sorted(extract.NEVER | extract.SHARE_ALIKE))
@@ -55,24 +50,3 @@ def test_a_held_out_paragraph_never_gets_in(tmp_path: Path) -> None:
     rows = [document("a/b", "alpha", PROSE.format("alpha"), secret), {"repo": "a/b", "s": "Explain omega", "b": secret}]
     assert any("omega" in pair["p"] for pair in pairs(tmp_path, rows))
     assert not any("omega" in pair["p"] for pair in pairs(tmp_path, rows, held=f"{secret.upper()} And more."))
-
-
-def test_what_many_documents_share_is_left_out(tmp_path: Path) -> None:
-    shared = "Please read the contributing guide before you open a request, and sign off every commit that you make."
-    names = ["alpha", "beta", "gamma", "delta", "epsilon"][: RECIPE.boilerplate]
-    found = pairs(tmp_path, [document(f"{one}/x", one, shared, PROSE.format(one)) for one in names])
-    assert found
-    assert not any("contributing" in pair["p"] for pair in found)
-
-
-def test_leaving_one_document_out_moves_no_other(tmp_path: Path) -> None:
-    rows = [document(f"{one}/x", one, PROSE.format(one)) for one in ("alpha", "beta", "gamma")]
-    every, fewer = pairs(tmp_path, rows), pairs(tmp_path, rows[:2])
-    assert fewer == [pair for pair in every if pair["repo"] != "gamma/x"]
-
-
-def test_passages_are_cut_after_a_word() -> None:
-    words = " ".join(["alphabet"] * 200)
-    found = extract.passages([words])
-    assert all(len(one) <= RECIPE.passage and set(one.split()) == {"alphabet"} for one in found)
-    assert sum(len(one.split()) for one in found) > 190

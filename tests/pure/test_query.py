@@ -171,23 +171,9 @@ def test_words_for_days() -> None:
     assert query.parse_moment("now", None) is None
 
 
-@pytest.mark.parametrize("text", ["2026-13-01", "2026-13", "2025-02-30", "0000-01", "v1.2"])
-def test_a_day_or_month_that_does_not_exist_is_no_moment(text: str) -> None:
-    assert query.parse_moment(text, 0) is None
-
-
 def test_a_long_run_without_spaces_is_a_sentence_and_not_one_word() -> None:
     told = {text: query.parse(text)[0].is_word for text in ("缓存", "캐시", "キャッシュ", "部署服务器的自动化计划")}
     assert list(told.values()) == [True, True, False, False]
-
-
-def test_caps() -> None:
-    terms, _ = query.parse(" ".join(f"w{number}" for number in range(500)))
-    assert len(terms.words) == 64
-    terms, _ = query.parse('"' + "a " * 900 + '" tail')
-    assert len(terms.phrases[0].split()) == 64
-    assert terms.words == ()
-    assert len(query.parse("é" * 5000)[0].words[0]) == 1024
 
 
 @SOFT
@@ -501,20 +487,6 @@ def test_chains_are_followed_across_topics() -> None:
     assert placed(graph, a=0.9, x=0.8, b=0.1) == "b a x"
 
 
-def test_a_head_that_stands_on_a_forked_topic_is_brought_in_once() -> None:
-    graph = resolve([decision("a", 1, topic=""), decision("g", 2), decision("j", 2, ("a",))])
-    assert placed(graph, a=0.9, g=0.8) == "g +j a"
-
-
-def test_what_a_place_is_worth_does_not_hang_on_how_many_are_shown() -> None:
-    graph = resolve(CHAIN)
-    for limit in (1, 2, 3, 4, None):
-        places = query.arrange(scored(a=0.9, b=0.2, c=0.1, d=0.25, other=0.5), graph, limit=limit)
-        assert [place.worth for place in places] == [0.9, 0.9, 0.9, 0.5][:limit], "d b a other"
-    few = query.arrange(scored(a=0.9, d=0.25, other=0.5), graph)
-    assert [(place.id, place.worth) for place in few] == [("d", 0.9), ("a", 0.9), ("other", 0.5)]
-
-
 @st.composite
 def histories(draw: st.DrawFn) -> list[Node]:
     names = "abcdefghij"
@@ -545,16 +517,6 @@ def test_no_superseded_decision_stands_above_what_holds_instead(nodes: list[Node
         if graph.superseded_by(name):
             assert not set(graph.heads_of(name)) & set(ids[place:])
             assert set(graph.heads_of(name)) & set(ids[:place]) or not graph.heads_of(name)
-
-
-def test_arranging_a_long_chain_is_quick() -> None:
-    count = 5000
-    nodes = [decision(str(number), number, (str(number - 1),) if number else ()) for number in range(count)]
-    graph = resolve(nodes)
-    finals = {str(number): number / count for number in range(count)}
-    started = time.process_time()
-    assert placed(graph, **finals).split()[0] == str(count - 1)
-    assert time.process_time() - started < 2
 
 
 # --- excerpts
@@ -622,19 +584,6 @@ def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
     assert all(piece.startswith("The title\n") for piece in cut)
     assert all(len(piece) <= len("The title\n") + 450 and piece.endswith(".") for piece in cut)
     assert " ".join(piece.removeprefix("The title\n") for piece in cut) == " ".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("title", "text", "expected"),
-    [
-        ("", "", ()),
-        ("Only a title", "", ("Only a title",)),
-        ("", "Only a text", ("Only a text",)),
-        ("T", "short. text", ("T\nshort. text",)),
-    ],
-)
-def test_small_passages(title: str, text: str, expected: tuple[str, ...]) -> None:
-    assert passages(title, text) == expected
 
 
 def test_passages_are_capped_and_cut_what_has_no_gaps() -> None:

@@ -108,14 +108,9 @@ def test_the_old_side_names_its_successor(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Supersedes ADR 32",
-        "Supersedes: 32",
-        "- Supersedes: [ADR-32](/adr/32)",
-        "**Supersedes** [[0032-use-y]]",
-        "This decision supersedes [ADR-0032](0032-use-y.md) as a whole",
-        "| Supersedes | ADR-0032 |",
-        "## Supersedes\n\n- [32. Use Y](0032-use-y.md)",
-        "## Status\n\nAccepted, replaces ADR 32",
+        *("Supersedes ADR 32", "Supersedes: 32", "- Supersedes: [ADR-32](/adr/32)", "**Supersedes** [[0032-use-y]]"),
+        *("This decision supersedes [ADR-0032](0032-use-y.md) as a whole", "| Supersedes | ADR-0032 |"),
+        *("## Supersedes\n\n- [32. Use Y](0032-use-y.md)", "## Status\n\nAccepted, replaces ADR 32"),
     ],
 )
 def test_the_new_side_names_what_it_replaces(said: str) -> None:

@@ -309,15 +309,8 @@ def test_an_empty_title_is_refused() -> None:
 
 
 SCALARS = (
-    "pending",
-    "'pending'",
-    '"pending"',
-    "  pending",
-    "pending # why",
-    "",
-    "# nothing",
-    ">-\n  pending",
-    "!!str pending",
+    *("pending", "'pending'", '"pending"', "  pending", "pending # why", "", "# nothing"),
+    *(">-\n  pending", "!!str pending"),
 )
 LISTS = ("[a, b]", "[ a,b ]", "\n- a\n- b", "\n  - a # one\n  # two\n  - b", "a", "[]", "[\n  a,\n  b\n]", "")
 FILLERS = ("# comment", "", "x-custom: {a: [1, 2]}", "note: |\n  text\n\n  more", "date: 2025-11-20", "agent: bo # who")
@@ -343,15 +336,8 @@ def odd_files(draw: st.DrawFn) -> tuple[bytes, str]:
         st.lists(
             st.sampled_from(
                 (
-                    "# Title",
-                    "Text.",
-                    "",
-                    "## Rejected",
-                    "- x",
-                    "## Notes",
-                    "```\n# code\n```",
-                    "## Outcomes",
-                    "- 2025-01-01 partial: so so",
+                    *("# Title", "Text.", "", "## Rejected", "- x", "## Notes", "```\n# code\n```"),
+                    *("## Outcomes", "- 2025-01-01 partial: so so"),
                 )
             ),
             max_size=8,

@@ -8,13 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.repo.saver import Saver
-from tests.support import make_repo
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    """A repository with one commit."""
-    return make_repo(tmp_path / "repo")
 
 
 @pytest.fixture

@@ -17,88 +17,11 @@ from tests.support import git, head_file, make_repo, write
 PATH = "decisions/x.md"
 TEXT = b"---\ntype: decision\ntopic: t\n---\n# Text\n\nBody.\r\n"
 MORE = TEXT + b"more\r\n"
-PROGRAMS = (
-    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.gitProxy"),
-    *("core.alternateRefsCommand", "diff.external", "gpg.program", "gpg.ssh.program", "gpg.x509.program"),
-    *("gpg.ssh.defaultKeyCommand", "credential.helper", "pager.log", "pager.show", "pager.config", "sequence.editor"),
-    *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv", "diff.evil.command"),
-    *("merge.evil.driver", "alias.log", "alias.cat-file", "uploadpack.packObjectsHook", "trailer.agent.command"),
-    *("trailer.agent.cmd", "interactive.diffFilter", "remote.origin.uploadpack", "browser.x.cmd", "man.x.cmd"),
-)
-HOOKS = (
-    *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-index-change", "reference-transaction"),
-    *("post-checkout", "post-merge", "pre-auto-gc", "post-rewrite", "fsmonitor-watchman", "pre-rebase", "update"),
-)
 
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
     return tmp_path / "canary"
-
-
-@pytest.fixture
-def hostile(repo: Path, canary: Path) -> Path:
-    """A repository whose configuration, hooks and attributes all name a program that leaves a mark."""
-    saver = Saver(repo)
-    saver.put("decisions/before.md", TEXT)
-    saver.close()
-    program = write(canary.parent / "evil.sh", f"#!/bin/sh\necho $0 $* >> {canary}\ncat\n")
-    program.chmod(0o755)
-    for key in PROGRAMS:
-        git(repo, "config", key, str(program))
-    for key, value in {
-        "commit.gpgSign": "true",
-        "log.showSignature": "true",
-        "core.hooksPath": str(repo / ".git/evil-hooks"),
-        "core.untrackedCache": "true",
-        "gc.auto": "1",
-        "core.worktree": str(canary.parent),
-    }.items():
-        git(repo, "config", key, value)
-    for folder in ("evil-hooks", "hooks"):
-        for hook in HOOKS:
-            write(repo / ".git" / folder / hook, f"#!/bin/sh\necho {hook} >> {canary}\n").chmod(0o755)
-    write(repo / ".gitattributes", "*.txt filter=evil\n* diff=evil merge=evil\n")
-    write(repo / ".git/info/attributes", "* diff=evil\n")
-    evil_git = write(repo / "git", f"#!/bin/sh\necho git >> {canary}\n")
-    evil_git.chmod(0o755)
-    return repo
-
-
-def test_nothing_of_a_hostile_repository_runs(hostile: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saver = Saver(hostile)
-    assert saver.put(PATH, TEXT).commit, "a repository cannot ask for a signature"
-    saver.close()
-    monkeypatch.chdir(hostile)
-    monkeypatch.setenv("PATH", f".:{hostile}:relative:{os.environ['PATH']}")
-    saver = Saver(hostile)
-    repo = saver.repo
-    saver.finish()
-    assert saver.put("decisions/y.md", TEXT).commit
-    assert saver.change(PATH, MORE).commit
-    assert saver.change(PATH, None).commit
-    marker = write(hostile / ".git/MERGE_HEAD", f"{repo.head()}\n")
-    assert saver.put("decisions/z.md", TEXT).pending
-    marker.unlink()
-    assert saver.finish()[0].commit
-    assert repo.listing(repo.head() or "", "memory")
-    assert repo.busy() == ""
-    assert repo.staged(["memory/decisions/y.md"])
-    assert repo.edited("memory/decisions/y.md", b"other")
-    assert repo.resolve("HEAD~1")
-    assert saver.files.scan({})[0]
-    saver.close()
-    assert not canary.exists(), canary.read_text()
-
-
-def test_an_external_filter_on_records_is_not_run(hostile: Path, canary: Path) -> None:
-    write(hostile / ".gitattributes", "*.md filter=evil\n")
-    saver = Saver(hostile)
-    assert "filter" in (saver.put(PATH, TEXT).left)
-    assert "filter" in (saver.change("decisions/before.md", MORE).left)
-    saver.finish()
-    saver.close()
-    assert not canary.exists(), canary.read_text()
 
 
 @pytest.mark.parametrize("name", ["evil", "e=vil", ""])
@@ -244,14 +167,3 @@ def test_a_link_in_the_work_tree_or_in_head_is_not_followed(repo: Path, tmp_path
     assert (outside / "decisions/x.md").read_text() == "outside\n"
     assert git(repo, "rev-parse", "HEAD") == head
     assert git(repo, "status", "--porcelain") == ""
-
-
-def test_a_replaced_object_does_not_deceive(repo: Path, saver: Saver) -> None:
-    saver.put(PATH, TEXT)
-    fake = git(repo, "hash-object", "-w", "--stdin", input=b"fake\n")
-    git(repo, "replace", git(repo, "rev-parse", f"HEAD:memory/{PATH}"), fake)
-    item = saver.repo.item(f"memory/{PATH}")
-    assert item
-    assert saver.repo.blob(item.oid) == TEXT
-    saver.change(PATH, MORE)
-    assert "Body" in (head_file(repo, f"memory/{PATH}") or "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -295,14 +294,3 @@ def test_reading_what_commits_hold(repo: Path, saver: Saver) -> None:
     assert saver.repo.resolve("main~1") == git(repo, "rev-parse", "HEAD~1")
     assert [saver.repo.resolve(rev) for rev in ("nope", "-x", "--output=x", "", "a\nb", f"HEAD:{PATH}")] == [None] * 6
     assert saver.repo.incomplete() == ""
-
-
-def test_locks_are_held_shortly(repo: Path, saver: Saver) -> None:
-    times: dict[str, float] = {}
-    saver.step = lambda name: times.__setitem__(name, time.monotonic())
-    saver.put(X, b"# x\n")
-    assert list(times) == [
-        *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
-        *("released", "done"),
-    ]
-    assert os.listdir(repo / ".git/filemem/journal") == []

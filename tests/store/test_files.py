@@ -66,18 +66,8 @@ def test_odd_but_honest_names_are_written_and_read(store: Files) -> None:
 def test_which_files_are_records() -> None:
     yes = ["x.md", "X.MD", "readme-first.md", "-rf.md"]
     no = [
-        "README.md",
-        "readme.md",
-        "Readme.MD",
-        "AGENTS.md",
-        "agents.md",
-        ".x.md",
-        ".filemem-12-ab",
-        "x.txt",
-        "md",
-        "x.md~",
-        ".x.md.swp",
-        "x.md.tmp",
+        *("README.md", "readme.md", "Readme.MD", "AGENTS.md", "agents.md", ".x.md", ".filemem-12-ab", "x.txt", "md"),
+        *("x.md~", ".x.md.swp", "x.md.tmp"),
     ]
     assert [is_record(name) for name in yes + no] == [True] * len(yes) + [False] * len(no)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from filemem.dialects.call import MAX_DEPTH, call
-from filemem.dialects.tool import Advertised, Dialect, envelope, profile
+from filemem.dialects.tool import Advertised, envelope, profile
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from tests.surface.server_tools import DIALECT, Notebook
 
@@ -25,42 +25,6 @@ def refused(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     assert is_error
     assert payload["success"] is False
     return cast("dict[str, Any]", payload["error"])
-
-
-def test_a_good_call_answers_with_the_payload() -> None:
-    assert ask("echo", {"text": "hi"}) == ({"success": True, "said": "hi", "none": None, "times": 1}, False)
-
-
-def test_an_unknown_tool_names_the_likely_one() -> None:
-    error = refused("ecko", {})
-    assert error["kind"] == "not_found"
-    assert "'ecko'" in error["message"]
-    assert "'echo'" in error["hint"]
-    assert "choose one of" in refused("x" * 5000, {})["hint"]
-    assert len(refused("x" * 5000, {})["message"]) < 200
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({}, "text"),
-        ({"text": 5}, "text"),
-        ({"text": None}, "text"),
-        ({"text": "hi", "times": "often"}, "times"),
-        ({"txet": "hi", "text": "hi"}, "txet"),
-    ],
-)
-def test_bad_arguments_are_named_in_our_words(arguments: dict[str, Any], field: str) -> None:
-    error = refused("echo", arguments)
-    assert error["kind"] == "bad_input"
-    assert field in error["message"]
-    assert error["hint"]
-    for raw in ("pydantic", "jsonschema", "http", "Traceback", "ValidationError", "instance"):
-        assert raw not in error["message"]
-
-
-def test_an_unknown_argument_names_the_likely_one() -> None:
-    assert "'text'" in refused("echo", {"texd": "hi", "text": "hi"})["hint"]
 
 
 @pytest.mark.parametrize(
@@ -142,22 +106,3 @@ def test_a_prefix_that_hosts_refuse_is_bad_input(prefix: str) -> None:
     with pytest.raises(BadInput) as caught:
         profile("native", prefix)
     assert caught.value.field == "prefix"
-
-
-def test_the_native_dialect_keeps_the_contract() -> None:
-    dialect: Dialect = profile("native").dialect
-    for tool in dialect.tools:
-        assert tool.description
-        assert tool.input_schema["type"] == "object"
-        assert tool.annotations is not None
-        assert "readOnlyHint" in tool.annotations
-    assert len({tool.name for tool in dialect.tools}) == len(dialect.tools)
-
-
-def test_the_native_dialect_is_light() -> None:
-    probe = (
-        "import sys; from filemem.dialects.tool import profile; profile('native'); "
-        "print(sorted({'mcp', 'numpy', 'pydantic', 'git'} & sys.modules.keys()))"
-    )
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from filemem.dialects.tool import profile
-from filemem.server import front as entries
 from filemem.server import sdk
 from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
 from filemem.server.sdk import Calls
@@ -110,16 +108,6 @@ def test_the_handshake_is_kept_in_order() -> None:
     for message in (request("ping"), initialize(), INITIALIZED, request("tools/list")):
         front.answer(message)
     assert front.kept == [initialize(), INITIALIZED]
-
-
-def test_the_native_listing_is_small_and_equal() -> None:
-    pytest.importorskip("filemem.dialects.native")
-    offer = profile("native")
-    listing = dump({"tools": [entries.tool(tool) for tool in offer.tools]})
-    assert len(listing.encode()) <= 8192
-    parsed = types.ListToolsResult.model_validate_json(listing)
-    again = json.loads(parsed.model_dump_json(by_alias=True, exclude_none=True, exclude_unset=True))
-    assert again == json.loads(listing)
 
 
 NO_MESSAGES = [

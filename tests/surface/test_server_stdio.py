@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -18,9 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
-
-from tests.surface.server_tools import TOOLS
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -225,15 +221,9 @@ def test_a_store_that_cannot_be_opened_is_the_answer_to_every_call() -> None:
 
 
 GARBAGE = [
-    b"garbage",
     b"\x00\xff\xfe binary \x80",
-    b"[" * 20_000,
     b"[]",
-    b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
-    b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
     b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}',
-    b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
-    b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
     b"x" * (FOUR_MIB + 1),
 ]
 
@@ -292,10 +282,9 @@ def test_a_line_of_almost_four_mib_is_served(loaded: Process) -> None:
     assert len(loaded.reply()["result"]["structuredContent"]["said"]) == FOUR_MIB - 1000
 
 
-@pytest.mark.parametrize("half", [b"", b'{"jsonrpc":"2.0","id":1,'])
-def test_an_input_that_ends_early_ends_the_server(half: bytes) -> None:
+def test_an_input_that_ends_early_ends_the_server() -> None:
     with served() as server:
-        server.raw(half)
+        server.raw(b'{"jsonrpc":"2.0","id":1,')
         assert server.end(5) == 0
 
 
@@ -327,8 +316,6 @@ def test_a_call_that_does_not_end_holds_up_no_end() -> None:
 @pytest.mark.parametrize(
     ("number", "code", "state"),
     [
-        (signal.SIGTERM, 143, "front"),
-        (signal.SIGTERM, 143, "idle"),
         (signal.SIGTERM, 143, "busy"),
         (signal.SIGHUP, 129, "idle"),
         (signal.SIGINT, 130, "front"),
@@ -345,10 +332,7 @@ def test_signals_end_the_server(number: signal.Signals, code: int, state: str, t
         assert (tmp_path / "closed").exists() == (state == "idle")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143)])
-def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(
-    number: signal.Signals, code: int, tmp_path: Path
-) -> None:
+def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     with served(BEGUN_FILE=str(begun)) as server:
         server.load()
@@ -359,14 +343,14 @@ def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(
         assert server.reply()["id"] == "ping"
         while not begun.exists():
             time.sleep(0.01)
-        server.process.send_signal(number)
+        server.process.send_signal(signal.SIGTERM)
         first, *others = (server.reply() for _ in range(3))
         assert (first["id"], payload(first)) == (1, {"success": True})
         assert [other["id"] for other in others] == [2, 3]
         for other in others:
             assert other["result"]["isError"]
             assert "is stopping, so this call was not started" in other["result"]["content"][0]["text"]
-        assert server.wait() == code
+        assert server.wait() == 143
         assert server.process.stderr is not None
         assert server.process.stderr.read() == b"a stray print\n"  # of the tools of these tests
 
@@ -403,31 +387,3 @@ def test_a_client_that_reads_no_more_ends_the_server() -> None:
         server.stdout.close()
         server.call("echo", 1, text="x" * 100_000)
         assert server.wait(5) == 0
-
-
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_official_client_over_stdio(mode: str) -> None:
-    async def talk() -> None:
-        where = StdioServerParameters(command=sys.executable, args=[SCRIPT], env=dict(os.environ))
-        async with Client(where, mode=mode) as client:
-            await converse(client, mode)
-
-    asyncio.run(talk())
-
-
-async def converse(client: Client, mode: str) -> None:
-    """List, call, fail, and 26 calls at once, as the official client does."""
-    assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
-    assert client.instructions == "Say — hello."
-    listed = (await client.list_tools()).tools
-    assert [tool.name for tool in listed] == [tool.name for tool in TOOLS]
-    assert listed[0].annotations is not None
-    assert listed[0].annotations.read_only_hint is True
-    said = await client.call_tool("echo", {"text": "hi"})
-    assert said.structured_content == {"success": True, "said": "hi", "none": None, "times": 1}
-    failed = await client.call_tool("fail", {})
-    assert failed.is_error
-    wrong = await client.call_tool("echo", {"text": 5})
-    assert wrong.is_error
-    replies = await asyncio.gather(*(client.call_tool("echo", {"text": str(n)}) for n in range(26)))
-    assert [(reply.structured_content or {})["said"] for reply in replies] == [str(n) for n in range(26)]

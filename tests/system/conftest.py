@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-from filemem.memory import Memory
-from tests.support import make_repo
 
 
 @pytest.fixture(autouse=True)
@@ -20,16 +16,3 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    """A repository with one commit."""
-    return make_repo(tmp_path / "repo")
-
-
-@pytest.fixture
-def memory(repo: Path) -> Iterator[Memory]:
-    """The memory of `repo`."""
-    with Memory.open(repo) as opened:
-        yield opened

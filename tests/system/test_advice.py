@@ -208,11 +208,6 @@ def test_an_empty_answer_says_why(repo: Path, asked: dict[str, Any], told: str) 
         assert (found.hits, told in found.note) == ((), True), found.note
 
 
-@pytest.mark.parametrize("query", ["zzzqqq", '"zzz qqq"'])
-def test_an_empty_answer_claims_no_more_than_was_looked_for(memory: Memory, query: str) -> None:
-    assert memory.search(query, mode="keyword").note == "no record is similar to the query"
-
-
 def test_a_memory_whose_files_are_gone_is_not_said_to_be_empty(memory: Memory) -> None:
     repo = memory.work_tree
     (repo / "memory").rename(repo / "aside")

@@ -74,16 +74,6 @@ def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None
     assert not path.exists()
 
 
-def test_settings_of_git_s_output_change_nothing(repo: Path) -> None:
-    save(repo)
-    for setting in ("i18n.logOutputEncoding=UTF-16", "diff.orderFile=/nonexistent", "log.showRoot=false"):
-        git(repo, "config", *setting.split("="))
-    shutil.rmtree(repo / ".git/filemem")
-    with Memory.open(repo) as memory:
-        hit = memory.search("redis").hits[0]
-    assert hit.provenance.author == "Ada"
-
-
 def test_settings_of_git_s_log_change_nothing_that_history_says(repo: Path) -> None:
     """A record that a merge brought, one that both sides edited, two that were renamed and changed, an agent."""
     paths = [save(repo, topic, f"Use {topic}") for topic in ("alpha", "beta")]

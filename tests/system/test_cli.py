@@ -9,18 +9,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pytest
 
-from filemem.cli import COMMANDS, EXIT_CODES, HELP, project
+from filemem.cli import COMMANDS, EXIT_CODES, HELP
 from filemem.cli.options import Commands
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
-from tests.system.tools import FILEMEM, cli, ok, process, snapshot
+from tests.system.tools import FILEMEM, cli, ok, process
 
 DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
 
@@ -51,31 +49,31 @@ def test_every_help_has_an_example_that_can_be_parsed(repo: Path) -> None:
 
 
 def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
-    init = process(repo, "init")
+    init = cli(repo, "init")
     assert (init.code, init.err) == (0, "")
     assert "create memory/README.md" in init.out
-    saved = process(repo, *DECISION, "--rejected", "Redis: one more service to run", "--affects", "src/cache/**")
+    saved = cli(repo, *DECISION, "--rejected", "Redis: one more service to run", "--affects", "src/cache/**")
     assert saved.code == 0
     assert "Decision saved on caching" in saved.out
-    asked = process(repo, "search", "how do we cache?")
+    asked = cli(repo, "search", "how do we cache?")
     assert "Use an LRU cache" in asked.out
     short = re.search(r"decision_caching_\d+_(\w{8})", saved.out)
     assert short is not None
-    assert process(repo, "update", short[1], "--outcome", "failed", "--reason", "evicts too early").code == 0
-    again = process(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Load")
+    assert cli(repo, "update", short[1], "--outcome", "failed", "--reason", "evicts too early").code == 0
+    again = cli(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Load")
     new = re.search(r"decision_caching_\d+_(\w{8})", again.out)
     assert new is not None
     assert f"replacing Use an LRU cache ({short[1]})" in again.out
     assert f"  undo: filemem forget {new[1]}\n" in again.out
-    told = process(repo, "history", "caching")
+    told = cli(repo, "history", "caching")
     assert re.search(r"○ .*Use an LRU cache  failed\n(.*\n)*● .*Use Redis", told.out)
     assert "evicts too early" in told.out
-    governing = process(repo, "search", "--path", "src/cache/lru.py", "--live").out
+    governing = cli(repo, "search", "--path", "src/cache/lru.py", "--live").out
     assert "Use Redis" in governing, "what it governs is carried over from what it replaces"
-    assert "caching  Use Redis  (2 decisions)" in process(repo, "topics").out
-    checked = process(repo, "check")
+    assert "caching  Use Redis  (2 decisions)" in cli(repo, "topics").out
+    checked = cli(repo, "check")
     assert (checked.code, checked.out + checked.err) == (0, "2 records checked: clean\n")
-    assert "2 decisions, 0 checkpoints, 0 observations" in process(repo, "status").out
+    assert "2 decisions, 0 checkpoints, 0 observations" in cli(repo, "status").out
     assert "\x1b[" not in asked.out + told.out, "colours are for terminals"
     log = git(repo, "log", "--format=%s%n%(trailers:key=Filemem-Id)", "-1")
     assert re.match(r"decision\(caching\): Use Redis\nFilemem-Id: decision_caching_", log)
@@ -84,8 +82,8 @@ def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
 def test_a_plain_search_asks_what_click_would_ask(repo: Path) -> None:
     ok(repo, *DECISION)
     for words in (["cache"], ["lru", "cache", "--json"]):
-        plain = process(repo, "search", *words)
-        assert plain.out == process(repo, "search", "--type", "decision", *words).out != ""
+        plain = cli(repo, "search", *words)
+        assert plain.out == cli(repo, "search", "--type", "decision", *words).out != ""
         assert "degraded" not in plain.out, "the first save is in the index"
 
 
@@ -172,36 +170,6 @@ def test_check_names_file_line_and_code(repo: Path) -> None:
     answer = cli(repo, "check", "--json").json
     assert {"path", "line", "code", "level", "message"} <= answer["problems"][0].keys()
     assert {hit["title"] for hit in ok(repo, "search")["results"]} >= {"Bad", "Good", "Broken"}
-
-
-def test_init_merges_and_may_be_run_again(repo: Path) -> None:
-    others = {"mcpServers": {"other": {"command": "x", "args": []}}, "more": [1, {"deep": "é"}]}
-    write(repo / ".mcp.json", json.dumps(others, indent=4, ensure_ascii=False))
-    write(repo / "AGENTS.md", "# Rules\n\nBe kind.\n")
-    before = snapshot(repo)
-    planned = cli(repo, "init", "--dry-run")
-    assert planned.code == 0
-    assert "would create memory/README.md" in planned.out
-    assert snapshot(repo) == before
-    assert cli(repo, "init").code == 0
-    merged = json.loads((repo / ".mcp.json").read_text())
-    assert merged.pop("more") == others["more"]
-    assert merged["mcpServers"]["other"] == {"command": "x", "args": []}
-    assert merged["mcpServers"]["filemem"] == {"command": "filemem", "args": ["serve"]}
-    assert '\n    "mcpServers"' in (repo / ".mcp.json").read_text(), "the indentation stays"
-    agents = (repo / "AGENTS.md").read_text()
-    assert agents.startswith("# Rules\n\nBe kind.\n")
-    after = snapshot(repo)
-    assert cli(repo, "init").code == 0
-    assert snapshot(repo) == after
-    (repo / "AGENTS.md").write_text(agents.replace("Never save secrets.", "Old words.") + "\nTail.\n")
-    assert cli(repo, "init").code == 0
-    assert (repo / "AGENTS.md").read_text() == agents + "\nTail.\n"
-    assert git(repo, "diff", "--cached", "--name-only") == ""
-    write(repo / ".mcp.json", "{ // no comments in JSON\n}")
-    before = snapshot(repo)
-    assert cli(repo, "init").code == 2
-    assert snapshot(repo) == before, "where one file cannot be merged, none is written"
 
 
 def test_init_makes_a_repository_where_there_is_none(tmp_path: Path) -> None:
@@ -305,17 +273,3 @@ def test_the_demo_shows_what_it_promises() -> None:
         assert re.search(promise, done.stdout), promise
     assert len(done.stdout.splitlines()) < 130
     assert "\x1b[" not in done.stdout, "colours are for terminals"
-
-
-def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((0.0, 2.0, 4.0))
-    terminal = StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr(project, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    monkeypatch.setattr(sys, "stderr", terminal)
-    show = project.bar("indexing")
-    show(1_000, 4_000)
-    show(4_000, 4_000)
-    first, last = (row.strip().removesuffix("\x1b[K") for row in terminal.getvalue().split("\r")[-2:])
-    assert first == "indexing 1,000 of 4,000 records, 500 a second, 6 s left"
-    assert last == "indexing 4,000 of 4,000 records, 1,000 a second, 0 s left"

@@ -101,7 +101,6 @@ def test_a_real_shell_offers_them(repo: Path, shell: str) -> None:
     environment = {**os.environ, **IDENTITY, "PATH": f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}"}
     name = ["fish", "--no-config"] if shell == "fish" else [shell]
     for line, expected in (
-        ("hist", "history"),
         ("search --li", "--live"),
         ("history o", "order-storage"),
         ("get ", short),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory.diff import compare
 from tests.support import git, write
 from tests.system.handmade import commit, decision, opened, reword
@@ -215,15 +215,6 @@ def test_on_the_default_branch_it_is_compared_with_the_remotes(feature: Path, tm
         found = compare(store, "")
     assert (found.base.name, found.head.name) == ("origin/main", "main")
     assert [one.kind for one in found.effects] == ["new", "superseded"]
-
-
-def test_a_version_that_the_repository_lost_is_an_error_and_no_removal(feature: Path) -> None:
-    reword(feature / "memory/decisions/nats.md", "Line 3", "Another line")
-    commit(feature)
-    blob = git(feature, "rev-parse", "main:memory/decisions/nats.md")
-    (feature / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with opened(feature) as store, pytest.raises(BrokenStore, match=f"{blob[:10]} is missing"):
-        compare(store, "")
 
 
 def test_a_comment_is_one_block_of_code_that_no_title_can_end(feature: Path) -> None:

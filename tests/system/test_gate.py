@@ -71,17 +71,6 @@ def test_lint_imports_no_more_than_the_record_format(repo: Path) -> None:
     assert subprocess.run(line, cwd=repo, capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "[]"
 
 
-def test_formats_for_other_programs(repo: Path) -> None:
-    write(repo / "memory/decisions/bad.md", SECRET)
-    done = cli(repo, "check", "--format", "github")
-    assert done.code == 1
-    assert any(row.startswith("::error file=memory/decisions/bad.md,line=3,") for row in done.out.splitlines())
-    assert "1 record checked: 1 error" in done.err
-    git(repo, "rm", "-q", "-f", "--ignore-unmatch", "memory/decisions/bad.md")
-    (repo / "memory/decisions/bad.md").unlink(missing_ok=True)
-    assert cli(repo, "check", "--format", "github").out == ""
-
-
 def test_the_worst_comes_first_in_every_form(repo: Path) -> None:
     for name, text in (("a", GOOD), ("b", GOOD.replace("caching", "caching\nconfidence: much")), ("c", SECRET)):
         write(repo / f"memory/decisions/{name}.md", text)

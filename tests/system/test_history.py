@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput, Conflict
+from filemem.errors import Conflict
 from filemem.memory import Memory
 from filemem.memory.save import Saved
 from tests.support import TIME, git, sound, write
@@ -211,12 +211,6 @@ def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     assert told.heads == (saved[2].id,)
     assert {step.hit.provenance.commit for step in told.chain} == {squashed}
     assert sound(repo)
-
-
-def test_only_decisions_have_a_history(memory: Memory) -> None:
-    note = memory.save(text="Just a note")
-    with pytest.raises(BadInput, match="only decisions"):
-        memory.history(note.id)
 
 
 def test_the_timeline_shows_what_was_saved_around_a_record(memory: Memory) -> None:

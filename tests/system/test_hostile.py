@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support import git, make_repo, write
-from tests.system.tools import cli, process, snapshot, talking
+from tests.system.tools import cli, process, snapshot
 
 HOOKS = (
     *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"),
     *("pre-auto-gc", "post-checkout", "post-merge", "post-rewrite", "fsmonitor-watchman", "proc-receive", "update"),
+)
+PROGRAMS = (
+    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.gitProxy"),
+    *("core.alternateRefsCommand", "diff.external", "gpg.program", "gpg.ssh.program", "gpg.x509.program"),
+    *("gpg.ssh.defaultKeyCommand", "credential.helper", "pager.log", "pager.show", "pager.config", "sequence.editor"),
+    *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv", "diff.evil.command"),
+    *("merge.evil.driver", "alias.log", "alias.config", "alias.commit", "uploadpack.packObjectsHook"),
+    *("trailer.agent.command", "trailer.agent.cmd", "interactive.diffFilter", "remote.origin.uploadpack"),
 )
 
 
@@ -33,35 +40,8 @@ def trap(tmp_path: Path) -> Path:
             write(folder / hook, bite.read_text()).chmod(0o755)
     write(repo / ".gitattributes", "*.md filter=evil diff=evil merge=evil\n* filter=evil diff=evil\n")
     write(repo / ".git/info/attributes", "*.md diff=evil merge=evil\n")
-    settings = {
-        "core.fsmonitor": f"{bite} fsmonitor",
-        "core.hooksPath": str(repo / "hooks"),
-        "core.pager": f"{bite} pager",
-        "pager.log": f"{bite} pager-log",
-        "core.sshCommand": f"{bite} ssh",
-        "core.editor": f"{bite} editor",
-        "core.askPass": f"{bite}",
-        "core.alternateRefsCommand": f"{bite} alternates",
-        "core.gitProxy": f"{bite}",
-        "filter.evil.clean": f"{bite} clean",
-        "filter.evil.smudge": f"{bite} smudge",
-        "filter.evil.process": f"{bite} process",
-        "diff.evil.textconv": f"{bite} textconv",
-        "diff.evil.command": f"{bite} diff",
-        "diff.external": f"{bite} external",
-        "merge.evil.driver": f"{bite} merge",
-        "interactive.diffFilter": f"{bite} interactive",
-        "sequence.editor": f"{bite} sequence",
-        "commit.gpgSign": "true",
-        "gpg.program": f"{bite}",
-        "gpg.ssh.defaultKeyCommand": f"{bite} key",
-        "log.showSignature": "true",
-        "credential.helper": f"!{bite} credential",
-        "uploadpack.packObjectsHook": f"{bite} pack",
-        **{
-            f"alias.{name}": f"!{bite} alias-{name}" for name in ("log", "config", "rev-parse", "commit", "hash-object")
-        },
-    }
+    settings = {key: f"{bite} {key}" for key in PROGRAMS} | {"core.hooksPath": str(repo / "hooks")}
+    settings |= {"commit.gpgSign": "true", "log.showSignature": "true", "core.untrackedCache": "true"}
     for key, value in settings.items():
         git(repo, "config", key, value)
     write(repo / "git", bite.read_text()).chmod(0o755)
@@ -105,28 +85,6 @@ def test_no_command_runs_what_a_repository_names(trap: Path) -> None:
     inside = process(trap, "search", "outside", PATH=f".:{os.environ['PATH']}")
     assert "Seen from outside" in inside.out
     cli(trap, "delete", "memory/decisions/one.md")
-    assert fired(trap) == []
-
-
-def test_no_tool_runs_what_a_repository_names(trap: Path) -> None:
-    with talking(trap) as client:
-        for name, arguments in (
-            ("save", {"topic": "t", "decision": "d", "reasoning": "r"}),
-            ("save", {"summary": "s"}),
-            ("search", {"query": "outside"}),
-            ("get", {"id": "memory/decisions/one.md"}),
-            ("timeline", {}),
-            ("timeline", {"topic": "t"}),
-            ("update", {"id": "memory/decisions/one.md", "outcome": "failed", "reason": "r"}),
-            ("load_checkpoint", {}),
-            ("delete", {"id": "memory/decisions/one.md"}),
-        ):
-            client.ask(name, arguments)
-            assert fired(trap) == [], name
-        write(trap / "memory/decisions/two.md", "# Watched\n")
-        deadline = time.monotonic() + 10
-        while not client.call("search", query="watched", mode="keyword")["count"]:
-            assert time.monotonic() < deadline
     assert fired(trap) == []
 
 

@@ -187,16 +187,6 @@ def test_columns_that_a_version_lacks_are_empty(repo: Path, tmp_path: Path) -> N
     assert (told.code, "cannot be read: file is not a database" in told.err) == (2, True)
 
 
-def test_a_bad_time_counts_as_none_and_a_table_without_ids_is_refused(repo: Path, tmp_path: Path) -> None:
-    times = [observed(number, created_at_epoch=bad) for number, bad in enumerate((9e999, "1" * 400, -9e999, "nan"))]
-    source = database(tmp_path / "c.db", sources.CLAUDE_MEM, times)
-    ok(repo, "import", "claude-mem", str(source), "--yes")
-    assert [one.created for one in records(repo).values()] == [None] * 4
-    source = database(tmp_path / "d.db", "CREATE TABLE observations(title TEXT);", [("observations", {"title": "x"})])
-    told = cli(repo, "import", "claude-mem", str(source), "--yes")
-    assert (told.code, "a table has no column 'id'" in told.err) == (2, True)
-
-
 def test_what_a_model_wrote_is_proposed_and_prompts_stay_away(repo: Path, tmp_path: Path) -> None:
     ok(repo, "import", "claude-mem", str(claude_mem(tmp_path)), "--yes")
     found = records(repo)
@@ -427,15 +417,6 @@ def test_nothing_is_written_without_a_word(repo: Path, tmp_path: Path) -> None:
         assert len(records(repo)) == new
 
 
-def test_a_variable_that_is_not_set_names_no_source(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sources.entities(repo / "$MEMORY_FILE_PATH", {"type": "entity", "name": "Trap"})
-    call = ("import", "server-memory", "--dry-run")
-    assert "filemem import server-memory SOURCE" in cli(repo, *call).err
-    monkeypatch.setenv("MEMORY_FILE_PATH", "")
-    assert "filemem import server-memory SOURCE" in cli(repo, *call).err
-    assert "name its folder" in cli(repo, "import", "adr").err
-
-
 def test_a_busy_repository_and_a_folder_of_adrs_are_refused(repo: Path, tmp_path: Path) -> None:
     call = ("import", "mama", str(mama(tmp_path)), "--all-projects", "--yes")
     write(repo / "docs/adr/0001-use-x.md", "# 1. Use X\n\nBecause.\n")
@@ -454,7 +435,7 @@ whole, left = write.Staged.publish, [int(sys.argv.pop(1))]
 def publish(*given, **more):
     left[0] -= 1
     if left[0] < 0:
-        {how}
+        os._exit(9)
     whole(*given, **more)
 write.Staged.publish = publish
 from filemem.cli import main
@@ -462,13 +443,12 @@ main()
 """
 
 
-@pytest.mark.parametrize(("how", "least"), [("os._exit(9)", 0), ("raise KeyboardInterrupt", 0)])
-def test_stopped_in_the_middle_all_or_nothing_is_there(repo: Path, tmp_path: Path, how: str, least: int) -> None:
+def test_stopped_in_the_middle_all_or_nothing_is_there(repo: Path, tmp_path: Path) -> None:
     source = database(tmp_path / "m.db", sources.MAMA, [decided(number) for number in range(40)])
     tip = git(repo, "rev-parse", "HEAD")
-    call = [sys.executable, "-c", KILL.format(how=how), "17", "import", "mama", str(source), "--all-projects", "--yes"]
+    call = [sys.executable, "-c", KILL, "17", "import", "mama", str(source), "--all-projects", "--yes"]
     done = subprocess.run(call, cwd=repo, capture_output=True, env=environment(), check=False)
-    assert done.returncode in (9, 130), done.stderr
+    assert done.returncode == 9, done.stderr
     process(repo, "status")
     there = len(records(repo))
     assert there in (0, 40)

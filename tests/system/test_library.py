@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import filemem
 from filemem.memory import Memory
 from tests.support import git, write
-from tests.system.tools import FILEMEM
 
 
 @pytest.fixture
@@ -112,34 +108,6 @@ def test_a_value_of_the_wrong_kind_is_bad_input(memory: Memory) -> None:
             assert " object at 0x" not in refused.value.message
 
 
-@pytest.mark.parametrize(
-    ("restrictions", "values"),
-    [
-        (
-            ("type", "topic", "tag", "outcome", "status", "agent", "branch", "user", "run", "session", "project"),
-            (True, 3, float("nan"), b"x", {}, [None], object()),
-        ),
-        (("since", "until", "path", "metadata", "live"), (3, float("nan"), b"x", [], [None], object())),
-    ],
-    ids=["words", "others"],
-)
-def test_a_restriction_of_the_wrong_kind_is_bad_input(
-    memory: Memory, restrictions: tuple[str, ...], values: tuple[Any, ...]
-) -> None:
-    for restriction in restrictions:
-        for value in values:
-            with pytest.raises(filemem.BadInput) as refused:
-                memory.search(**{restriction: value})
-            assert refused.value.field.startswith(restriction)
-
-
-@pytest.mark.parametrize("path", [3, b"x", None, True])
-def test_what_is_opened_is_a_folder(path: Any) -> None:
-    with pytest.raises(filemem.BadInput) as refused:
-        filemem.open(path)
-    assert refused.value.field == "path"
-
-
 def test_an_unknown_name_is_told_with_the_one_that_was_meant(memory: Memory) -> None:
     saved = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
     for call, hint in (
@@ -177,11 +145,3 @@ def test_an_update_to_what_a_record_says_already_changes_nothing(repo: Path, mem
     path.write_bytes(before.replace(b"type: decision\n", b"type: decision\nstatus: deprecated\n"))
     with pytest.raises(filemem.Conflict, match="edits that are not committed"):
         memory.update(saved.id, status="deprecated")
-
-
-def test_bytes_that_are_no_utf_8_are_called_so(repo: Path) -> None:
-    line = [os.fsencode(FILEMEM), b"save", b"checkpoint", b"--summary", b"caf\xe9"]
-    done = subprocess.run(line, cwd=repo, capture_output=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert b"summary is not UTF-8: it holds the byte 0xe9" in done.stderr
-    assert b"send it as UTF-8" in done.stderr

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import git, make_repo
-from tests.system.tools import Answer, Talk, raw_tools_list, talking, until
+from tests.support import make_repo
+from tests.system.tools import Answer, Talk, raw_tools_list, talking
 
 NAMES = {"save", "search", "get", "timeline", "update", "load_checkpoint", "delete"}
 
@@ -64,74 +64,6 @@ def test_the_fields_tell_what_is_saved(talk: Talk, place: Path, fields: Answer, 
     assert saved["path"].startswith(f"memory/{folder}")
     assert (place / saved["path"]).is_file()
     assert ids(talk.call("get", id=saved["id"])) == [saved["id"]]
-
-
-def test_a_second_decision_supersedes_the_first(talk: Talk) -> None:
-    first = decide(talk, "broker", "Use Redis as message broker")
-    assert first["superseded"] == []
-    second = decide(talk, "Broker", "Use NATS as message broker", rejected=["Keep Redis: no persistence of streams"])
-    assert second["superseded"] == [first["id"]]
-    hits = talk.call("search", query="message broker", topic="broker")["results"]
-    assert [hit["id"] for hit in hits] == [second["id"], first["id"]]
-    assert hits[1]["superseded_by"] == [{"id": second["id"], "title": "Use NATS as message broker"}]
-    assert talk.call("get", id=first["id"])["results"][0]["superseded_by"] == [second["id"]]
-    assert ids(talk.call("get", id="broker")) == [second["id"]], "a topic stands for what holds on it"
-    assert ids(talk.call("search", query="message broker", topic="broker", live=True)) == [second["id"]]
-    told = talk.call("timeline", topic="broker")
-    assert [step["id"] for step in told["chain"]] == [first["id"], second["id"]]
-    assert told["heads"] == [second["id"]]
-
-
-def test_a_forked_topic_conflicts_until_somebody_chooses(talk: Talk) -> None:
-    first = decide(talk, "fork", "Use tabs for indentation")
-    second = decide(talk, "fork", "Use spaces for indentation", supersedes=[])
-    error = talk.refused("save", topic="fork", decision="Use neither", reasoning="Minify")
-    assert error["kind"] == "conflict"
-    assert sorted(error["heads"]) == sorted([first["id"], second["id"]])
-    assert "supersedes" in error["hint"]
-    for hit in talk.call("search", query="indentation", topic="fork")["results"]:
-        assert sorted(hit["heads"]) == sorted([first["id"], second["id"]])
-        assert "contested" in hit["note"]
-    third = decide(talk, "fork", "Use what the editor config says", supersedes=[first["id"], second["id"]])
-    assert sorted(third["superseded"]) == sorted([first["id"], second["id"]])
-    assert talk.call("timeline", topic="fork")["heads"] == [third["id"]]
-
-
-def test_outcomes_in_any_case_and_every_reason_is_kept(talk: Talk, place: Path) -> None:
-    saved = decide(talk, "outcomes", "Cache for an hour")
-    talk.call("update", id=saved["id"], outcome="SUCCESS", reason="Latency halved")
-    talk.call("update", id=saved["id"], outcome="Failure", reason="Stale prices were shown")
-    hit = talk.call("get", id=saved["id"])["results"][0]
-    assert hit["outcome"] == "failed"
-    assert [entry["reason"] for entry in hit["reasons"]] == ["Latency halved", "Stale prices were shown"]
-    assert ids(talk.call("search", query="stale prices", topic="outcomes")) == [saved["id"]]
-    short = saved["id"].rpartition("_")[2]
-    assert talk.call("update", id=short[:6], status="deprecated")["id"] == saved["id"]
-    assert git(place, "status", "--porcelain", "--", saved["path"]) == ""
-
-
-def test_a_deleted_record_is_gone_from_answers_and_kept_by_git(talk: Talk, place: Path) -> None:
-    saved = decide(talk, "ephemeral", "Ephemeral zymurgy note")
-    answer = talk.call("delete", id=saved["id"], reason="saved twice")
-    assert saved["id"] not in ids(talk.call("search", query="zymurgy"))
-    assert not (place / saved["path"]).exists()
-    assert "zymurgy" in git(place, "show", f"{answer['commit']}~1:{saved['path']}")
-    assert "saved twice" in git(place, "log", "-1", "--format=%s", answer["commit"])
-    assert talk.refused("get", id=saved["id"])["kind"] == "not_found"
-
-
-def test_the_checkpoint_of_this_branch_comes_first(talk: Talk, place: Path) -> None:
-    mine = talk.call("save", summary="On main: parser done")
-    git(place, "switch", "-q", "-c", "feature")
-    other = talk.call("save", summary="On feature: lexer half done", open_files=["src/lexer.py"])
-    assert talk.call("load_checkpoint")["checkpoint"]["id"] == other["id"]
-    git(place, "switch", "-q", "main")
-    assert talk.call("load_checkpoint")["checkpoint"]["id"] == mine["id"]
-    git(place, "merge", "-q", "--no-edit", "feature")
-    assert talk.call("load_checkpoint")["checkpoint"]["id"] == mine["id"], "the other is newer, but of another branch"
-    # What another program brings into the work tree is found when the server has looked, two seconds late at worst.
-    until(lambda: talk.call("load_checkpoint", branch="feature")["checkpoint"].get("open_files") == ["src/lexer.py"])
-    assert "feature" not in talk.call("load_checkpoint", branch="elsewhere")["note"].split(":")[1]
 
 
 def test_every_restriction_restricts(talk: Talk) -> None:

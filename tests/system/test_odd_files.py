@@ -104,22 +104,6 @@ def test_odd_files_are_skipped_with_a_reason_and_hide_nothing(repo: Path) -> Non
     assert not any("Outside" in str(hit) or "secret of another" in str(hit) for hit in found)
 
 
-def test_no_save_goes_through_a_link(repo: Path) -> None:
-    outside = repo.parent / "outside"
-    outside.mkdir()
-    (repo / "memory").mkdir()
-    (repo / "memory/decisions").symlink_to(outside)
-    done = cli(repo, "save", "decision", "--topic", "t", "--decision", "d", "--reasoning", "r")
-    assert done.code in (2, 7), done
-    assert list(outside.iterdir()) == []
-    (repo / "memory/decisions").unlink()
-    (repo / "memory").rmdir()
-    (repo / "memory").symlink_to(outside)
-    done = cli(repo, "save", "decision", "--topic", "t", "--decision", "d", "--reasoning", "r")
-    assert done.code in (2, 7), done
-    assert list(outside.iterdir()) == []
-
-
 SECRETS = {
     "AWS": "AKIA" + "IOSFODNN7EXAMPL3",
     "GitHub": "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5",
@@ -188,27 +172,6 @@ def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:
 
 
 LONG, LONGER = "x" * 300, "x" * 5_000
-
-
-def test_committed_names_that_no_record_may_have_stop_no_command(repo: Path) -> None:
-    for name in (".gitignore", ".gitkeep", "decisions/caching/.gitkeep", ".github/x.md", "decisions/caching/a\\b.md"):
-        write(repo / "memory" / name, "# Use Redis\n")
-    for name in ("bell\a-k3f9w2ma.md", "x\\20250101-use-redis-k3f9w2mb.md", "git~1.md"):
-        write(repo / "memory/decisions" / name, "# Use Redis\n")
-    (repo / "memory/decisions/link.md").symlink_to("nowhere")
-    lru = ok(repo, *DECISION)
-    write(repo / "memory/decisions/c\\d.md", "---\nid: was-elsewhere\ntopic: queues\n---\n# Use NATS\n")
-    git(repo, "add", "-A", ".")
-    git(repo, "commit", "-q", "-m", "All sorts of files")
-    git(repo, "mv", "memory/decisions/c\\d.md", "memory/decisions/renamed.md")
-    git(repo, "commit", "-q", "-m", "A better name")
-    for command in (("forget", lru["id"]), ("restore", lru["id"]), DECISION, ("forget", "was-elsewhere")):
-        ok(repo, *command)
-    git(repo, "rm", "-q", "memory/decisions/bell\a-k3f9w2ma.md")
-    git(repo, "commit", "-q", "-m", "One less")
-    for wanted in ("k3f9w2ma", "k3f9w2mb", "k3f9w2mc", ".gitattributes", "nothing"):
-        assert [cli(repo, command, wanted).code for command in ("restore", "get")] == [4, 4], wanted
-    assert [cli(repo, command, "decisions/caching/a\\b.md").code for command in ("restore", "get")] == [4, 4]
 
 
 def test_what_belongs_to_another_repository_in_the_store_is_left_to_it(repo: Path) -> None:

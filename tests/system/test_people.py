@@ -147,29 +147,6 @@ def test_a_fork_names_its_ends_and_the_command_that_joins_them(repo: Path) -> No
     assert "forked" not in cli(repo, "check").out
 
 
-def test_history_tells_each_thing_once(repo: Path) -> None:
-    saved = ok(repo, *DECISION, "--rejected", "Redis: one more service to run")
-    path = repo / saved["path"]
-    ok(repo, "update", "Use an LRU cache", "--outcome", "failed", "--reason", "evicts too early")
-    path.write_text(path.read_text().replace("## Rejected", "It is small.\n\n## Rejected"))
-    git(repo, "commit", "-q", "-a", "-m", "Say how large it is")
-    out = cli(repo, "history", "caching").out
-    assert re.search(r"failed \d{4}-\d\d-\d\d: evicts too early", out)
-    assert re.search(r"Ada \w{10}: reasoning changed  \(Say how large it is\)", out)
-    assert "rejected: Redis: one more service to run" in out
-    for once in ("evicts too early", "Redis: one more service to run", "Use an LRU cache"):
-        assert out.count(once) == 1, out
-
-
-def test_what_says_nothing_is_left_out_of_json(repo: Path) -> None:
-    first, second = ok(repo, *DECISION), ok(repo, *DECISION, "--tag", "speed")
-    found = {hit["id"]: hit for hit in ok(repo, "search", "LRU")["results"]}
-    assert (found[first["id"]]["holds"], found[second["id"]]["holds"]) == (False, True)
-    old, new = ok(repo, "get", first["id"], second["id"])["results"]
-    assert old["superseded_by"] == [second["id"]]
-    assert not {"score", "superseded_by"} & new.keys()
-
-
 def test_words_between_commas_are_several_on_every_way_in(repo: Path) -> None:
     with talking(repo) as client:
         note = client.call("save", title="n", text="x", tags="perf, infra", concepts="caching, limits,")["id"]

@@ -148,7 +148,7 @@ def test_the_readme_of_the_package_has_no_link_into_a_folder() -> None:
     assert "io.github.ada/filemem" in text
 
 
-@pytest.mark.parametrize("set_as", ["the folder", "", "${user_config.folder}"])
+@pytest.mark.parametrize("set_as", ["the folder", "${user_config.folder}"])
 def test_the_bundle_serves_the_folder_or_the_personal_memory(repo: Path, tmp_path: Path, set_as: str) -> None:
     files = release.bundle()
     manifest = json.loads(files["manifest.json"])

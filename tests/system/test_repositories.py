@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support import git, make_repo, sound, write
 from tests.system.test_sync import hub
 from tests.system.tools import cli, ok
@@ -22,8 +20,7 @@ def test_a_bare_repository_has_no_files(hub: Path) -> None:
         assert (refused.code, "without a work tree" in refused.err, "git clone it" in refused.err) == (7, True, True)
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_sha256(tmp_path: Path, own: bool) -> None:
+def test_sha256(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "-b", "main", "--object-format=sha256", "hub.git")
     repos = []
     for name in ("ada", "bob"):
@@ -34,27 +31,20 @@ def test_sha256(tmp_path: Path, own: bool) -> None:
     write(ada / "code.py", "x\n")
     git(ada, "add", ".")
     git(ada, "commit", "-q", "-m", "Begin")
-    if own:
-        ok(ada, "init", "--own-branch")
-        git(ada, "add", ".")
-        git(ada, "commit", "-q", "-m", "init")
     git(ada, "push", "-q", "-u", "origin", "main")
     git(bob, "pull", "-q", "-u", "origin", "main", ok=False)
     git(bob, "fetch", "-q")
     git(bob, "checkout", "-q", "-B", "main", "--track", "origin/main")
     saved = ok(ada, *DECISION, "Use Redis")
     assert ok(ada, "sync")["sent"] >= 1
-    if own:
-        ok(bob, "init")
-    else:
-        ok(bob, "save", "checkpoint", "--summary", "x")
-        assert ok(bob, "sync")["sent"] == 2, "the save, and the merge"
+    ok(bob, "save", "checkpoint", "--summary", "x")
+    assert ok(bob, "sync")["sent"] == 2, "the save, and the merge"
     assert ok(bob, "get", saved["id"])["count"] == 1
     assert ok(bob, "history", saved["id"])["chain"][0]["commit"] == saved["commit"]
     ok(bob, "forget", saved["id"])
     ok(bob, "restore", saved["id"])
     assert ok(bob, "sync")["sent"] == 2
-    assert len(git(tmp_path / "hub.git", "rev-parse", "filemem" if own else "main")) == 64
+    assert len(git(tmp_path / "hub.git", "rev-parse", "main")) == 64
     assert sound(tmp_path / "hub.git")
 
 

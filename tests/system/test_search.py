@@ -105,13 +105,6 @@ def test_a_phrase_that_nothing_holds_gives_the_nearest_to_its_words_and_says_so(
     assert "no record holds that phrase" in loose.note
 
 
-def test_every_part_of_a_score_is_told(memory: Memory) -> None:
-    scores = memory.search("how do we sign tokens").hits[0].scores
-    assert scores is not None
-    assert scores.keyword == 1.0
-    assert all(0 < part <= 1 for part in scores)
-
-
 @pytest.fixture
 def chains(repo: Path) -> Path:
     """Five decisions on one topic, each replacing the one before, and others around them."""
@@ -165,16 +158,6 @@ def test_what_does_not_hold_says_so(chains: Path) -> None:
         ]
         failed = found["decision_failed"].record
         assert (failed.outcome, failed.outcomes[-1].reason) == ("failed", "hot spots")
-
-
-def test_a_forked_topic_shows_both_heads(repo: Path) -> None:
-    for name in ("one", "two"):
-        header = f"id: decision_{name}\ntopic: queue\nsupersedes: []"
-        write(repo / f"memory/decisions/{name}.md", f"---\n{header}\n---\n# Use queue {name}\n")
-    with Memory.open(repo) as memory:
-        hits = memory.search("queue one").hits
-        assert {hit.id for hit in hits} == {"decision_one", "decision_two"}
-        assert all(set(hit.heads) == {"decision_one", "decision_two"} for hit in hits)
 
 
 def test_scores_and_doubts_do_not_hang_on_how_many_are_asked_for(repo: Path) -> None:

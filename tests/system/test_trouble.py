@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,51 +13,21 @@ from tests.support import git, head_file, sound, write
 from tests.system.tools import following, until
 
 
-def begin_rebase(repo: Path) -> None:
-    _conflict(repo)
-    git(repo, "rebase", "-q", "other", ok=False)
-
-
-def begin_cherry_pick(repo: Path) -> None:
-    _conflict(repo)
-    git(repo, "cherry-pick", "other", ok=False)
-
-
 def begin_merge(repo: Path) -> None:
-    _conflict(repo)
-    git(repo, "merge", "-q", "other", ok=False)
-
-
-def begin_bisect(repo: Path) -> None:
-    _conflict(repo)
-    git(repo, "bisect", "start", "-q")
-
-
-def _conflict(repo: Path) -> None:
-    """Two branches that changed one line of the code."""
+    """Of two branches that changed one line of the code."""
     git(repo, "branch", "other")
     for branch in ("main", "other"):
         git(repo, "switch", "-q", branch)
         write(repo / "code.py", f"print('{branch}')\n")
         git(repo, "commit", "-q", "-a", "-m", branch)
     git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "other", ok=False)
 
 
-BUSY: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
-    (begin_rebase, ("rebase", "--abort")),
-    (begin_cherry_pick, ("cherry-pick", "--abort")),
-    (begin_merge, ("merge", "--abort")),
-    (begin_bisect, ("bisect", "reset")),
-]
-
-
-@pytest.mark.parametrize(("begin", "end"), BUSY, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_new_record_waits_until_the_repository_is_back(
-    repo: Path, begin: Callable[[Path], None], end: tuple[str, ...]
-) -> None:
+def test_a_new_record_waits_until_the_repository_is_back(repo: Path) -> None:
     with Memory.open(repo) as memory:
         old = memory.save(topic="storage", decision="Use SQLite", reasoning="One file")
-        begin(repo)
+        begin_merge(repo)
         memory.refresh()
         head = git(repo, "rev-parse", "HEAD")
         new = memory.save(topic="storage", decision="Use Postgres", reasoning="Many writers")
@@ -69,7 +38,7 @@ def test_a_new_record_waits_until_the_repository_is_back(
         found = memory.search("what storage to use", topic="storage").hits
         assert [hit.record.id for hit in found] == [new.id, old.id], "what waits is found already"
         assert [one["path"] for one in memory.status()["pending"]] == [new.path]
-    git(repo, *end)
+    git(repo, "merge", "--abort")
     with Memory.open(repo) as memory:
         assert memory.status()["pending"] == []
         assert memory.history("storage").heads == (new.id,)
@@ -77,17 +46,6 @@ def test_a_new_record_waits_until_the_repository_is_back(
     assert head_file(repo, new.path) == (repo / new.path).read_text()
     assert git(repo, "status", "--porcelain") == ""
     assert sound(repo)
-
-
-def test_on_a_detached_head_records_are_written_and_left_to_the_user(repo: Path) -> None:
-    git(repo, "checkout", "-q", "--detach")
-    with Memory.open(repo) as memory:
-        saved = memory.save(topic="storage", decision="Use SQLite", reasoning="One file")
-        assert (saved.commit, saved.pending, "detached" in saved.note) == ("", "", True)
-        memory.update(saved.id, outcome="failed", reason="slow")
-        assert memory.search("sqlite").hits[0].record.outcome == "failed"
-        assert len(memory.status()["new"]) == 1
-    assert git(repo, "status", "--porcelain", "-uall") == f"?? {saved.path}"
 
 
 def test_what_the_settings_leave_to_the_user_is_written_and_changed_in_place(repo: Path) -> None:

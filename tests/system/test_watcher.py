@@ -86,9 +86,9 @@ def test_files_that_editors_leave_beside_are_no_records(watched: Memory, repo: P
 
 def test_new_nested_folders_with_files_at_once(watched: Memory, repo: Path) -> None:
     """Of such files the operating system's events miss some, always."""
-    for number in range(500):
+    for number in range(150):
         decision(repo, f"deep/{number % 10}/{number % 50}/of/topic{number}", f"Nested {number}")
-    until(lambda: count(watched) == 501, 30)
+    until(lambda: count(watched) == 151, 30)
 
 
 def test_a_store_that_is_not_there_yet(repo: Path) -> None:

@@ -174,14 +174,14 @@ def test_a_name_that_promises_secrets_is_enough(server: Server) -> None:
 
 
 BOMBS = [
-    ("an endless loop", "while (true) {}", "ended after 1000 ms"),
-    ("a regex bomb", "/^(a+)+$/.test('a'.repeat(40) + '!')", "ended after 1000 ms"),
-    ("endless promises", "while (true) await 0", "ended after 1000 ms"),
+    ("an endless loop", "while (true) {}", "ended after 300 ms"),
+    ("a regex bomb", "/^(a+)+$/.test('a'.repeat(40) + '!')", "ended after 300 ms"),
+    ("endless promises", "while (true) await 0", "ended after 300 ms"),
     ("a chain of promises", "const f = () => Promise.resolve().then(f); await f()", ""),
     ("a memory bomb", "const a = []; while (true) a.push(new Array(100000).fill(1))", "memory"),
     ("a text bomb", "let s = 'x'; while (true) s += s", ""),
     ("a callback flood", "while (true) { try { load_checkpoint() } catch {} }", "more than 100 calls"),
-    ("a log flood", "while (true) console.log('x'.repeat(10000))", "ended after 1000 ms"),
+    ("a log flood", "while (true) console.log('x'.repeat(10000))", "ended after 300 ms"),
 ]
 
 
@@ -189,10 +189,10 @@ BOMBS = [
 @pytest.mark.parametrize(("code", "told"), [bomb[1:] for bomb in BOMBS], ids=[bomb[0] for bomb in BOMBS])
 def test_bombs_are_ended(server: Server, code: str, told: str) -> None:
     began = time.monotonic()
-    body = run(server, code, timeout=1000)
+    body = run(server, code, timeout=300)
     assert time.monotonic() - began < 30  # left alone they go on
     assert not body["success"]
-    assert any(one in body["error"] for one in (told, "ended after 1000 ms")), "whichever comes first"
+    assert any(one in body["error"] for one in (told, "ended after 300 ms")), "whichever comes first"
     assert len(body["logs"]) <= 200
     assert run(server, "return 1")["result"] == 1
 
