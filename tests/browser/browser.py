@@ -6,7 +6,6 @@ The browser is one on the PATH, else the one that npm carries, unpacked into `.t
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -212,10 +211,6 @@ class Page:
         x, y = self.js(f"{_MIDDLE}(document.querySelector({json.dumps(selector)}))")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def shot(self, path: Path) -> None:
-        """Save what is seen as a picture."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
 if __name__ == "__main__":

@@ -448,14 +448,6 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
     assert placed(graph, x=0.9, d=0.3, checkpoint=0.8) == "x checkpoint d"
 
 
-def test_a_proposal_stands_above_the_decision_that_was_given_up_for_it() -> None:
-    """Records of other makers say `superseded by` on the old side, also while the new one is under review."""
-    old = decision("old", 1, topic="")._replace(status="deprecated", superseded_by=("new.md",))
-    graph = resolve([old, decision("new", 2, topic="")._replace(status="proposed")])
-    assert placed(graph, old=0.9, x=0.8, new=0.3) == "new old x"
-    assert placed(graph, old=0.9, x=0.8) == "old x"  # it holds for nobody, so it is not brought in
-
-
 def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     places = query.arrange(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
     assert [place.id for place in places] == ["d", "b", "a", "other"]
@@ -473,12 +465,6 @@ def test_a_forked_topic_shows_all_that_hold() -> None:
 def test_a_filter_keeps_heads_out() -> None:
     places = query.arrange(scored(a=0.9), resolve(CHAIN), may_bring=lambda node: node != "d")
     assert [place.id for place in places] == ["a"]
-
-
-def test_proposed_and_rejected_do_not_bring_anything_in() -> None:
-    graph = resolve([decision("a", 1), decision("p", 2, ("a",), status="proposed")])
-    assert placed(graph, p=0.9) == "p"
-    assert placed(graph, p=0.9, x=0.5, a=0.1) == "a p x"
 
 
 def test_chains_are_followed_across_topics() -> None:

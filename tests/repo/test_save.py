@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput, Conflict, Locked
+from filemem.errors import Conflict, Locked
 from filemem.repo.commit import Edit, message
 from tests.repo.saver import Saver
 from tests.support import environment, git, head_file, make_repo, sound, write
@@ -256,16 +256,6 @@ def test_commits_are_signed_where_the_user_asks_for_it(repo: Path, saver: Saver,
         config.unlink()
         program.unlink()
     assert status(repo) == []
-
-
-def test_who_commits_must_be_known(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "one")
-    git(path, "config", "--unset", "user.email")
-    saver = Saver(path)
-    with pytest.raises(BadInput, match="who you are"):
-        saver.put(X, b"# x\n")
-    saver.close()
-    assert not (path / "memory").exists()
 
 
 def test_what_stands_in_heads_way_is_refused(repo: Path, saver: Saver) -> None:

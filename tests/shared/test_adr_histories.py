@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from filemem.memory import Memory
-from filemem.memory.diff import Comparison
 from filemem.record import format_time
 from tests.support import git
 
@@ -65,34 +64,6 @@ def test_the_memory_as_of_every_year_is_the_tree_of_then(cloned: tuple[str, Path
         assert {hit.path for hit in found} == markdown(listed(folder, name, commit))
         assert all(hit.provenance.date is not None and hit.provenance.date <= past.moment.at for hit in found)
         assert not any(format_time(edit.at)[:4] >= str(year + 1) for hit in found for edit in hit.provenance.edits)
-
-
-def test_what_a_year_did_is_what_git_says_it_did(cloned: tuple[str, Path, Memory]) -> None:
-    name, folder, memory = cloned
-    middle = git(folder, "log", "--format=%H").splitlines()
-    base = middle[len(middle) // 2]
-    told = memory.diff(f"{base}..main")
-    before, after = (markdown(listed(folder, name, rev)) for rev in (base, "main"))
-    changed = set(git(folder, "diff", "--name-only", "--diff-filter=M", base, "main", "--", STORES[name]).splitlines())
-    assert _paths(told, "new") == after - before, "without an id a file is known by its path"
-    assert _paths(told, "revised") <= changed
-    for effect in (one for one in told.effects if one.kind == "superseded"):
-        (hit,) = memory.get(effect.path)
-        assert set(hit.superseded_by) == {other.id for other in effect.others}
-
-
-def _paths(told: Comparison, kind: str) -> set[str]:
-    return {effect.path for effect in told.effects if effect.kind == kind}
-
-
-def test_records_that_state_no_date_have_that_of_their_first_commit(cloned: tuple[str, Path, Memory]) -> None:
-    """The earliest commit that brought the file, followed through renames."""
-    name, folder, memory = cloned
-    for path in sorted(markdown(listed(folder, name, "HEAD"))):
-        (hit,) = memory.get(path)
-        if hit.record.created is None:
-            dates = git(folder, "log", "--follow", "-M", "--format=%ct", "--", path).split()
-            assert hit.created // 1000 in {int(one) for one in dates}, path
 
 
 def test_a_record_of_then_is_read_as_its_checkout_is(cloned: tuple[str, Path, Memory], tmp_path: Path) -> None:

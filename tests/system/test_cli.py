@@ -48,37 +48,6 @@ def test_every_help_has_an_example_that_can_be_parsed(repo: Path) -> None:
                 assert "Usage:" not in cli(repo, *words).err, example
 
 
-def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
-    init = cli(repo, "init")
-    assert (init.code, init.err) == (0, "")
-    assert "create memory/README.md" in init.out
-    saved = cli(repo, *DECISION, "--rejected", "Redis: one more service to run", "--affects", "src/cache/**")
-    assert saved.code == 0
-    assert "Decision saved on caching" in saved.out
-    asked = cli(repo, "search", "how do we cache?")
-    assert "Use an LRU cache" in asked.out
-    short = re.search(r"decision_caching_\d+_(\w{8})", saved.out)
-    assert short is not None
-    assert cli(repo, "update", short[1], "--outcome", "failed", "--reason", "evicts too early").code == 0
-    again = cli(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Load")
-    new = re.search(r"decision_caching_\d+_(\w{8})", again.out)
-    assert new is not None
-    assert f"replacing Use an LRU cache ({short[1]})" in again.out
-    assert f"  undo: filemem forget {new[1]}\n" in again.out
-    told = cli(repo, "history", "caching")
-    assert re.search(r"○ .*Use an LRU cache  failed\n(.*\n)*● .*Use Redis", told.out)
-    assert "evicts too early" in told.out
-    governing = cli(repo, "search", "--path", "src/cache/lru.py", "--live").out
-    assert "Use Redis" in governing, "what it governs is carried over from what it replaces"
-    assert "caching  Use Redis  (2 decisions)" in cli(repo, "topics").out
-    checked = cli(repo, "check")
-    assert (checked.code, checked.out + checked.err) == (0, "2 records checked: clean\n")
-    assert "2 decisions, 0 checkpoints, 0 observations" in cli(repo, "status").out
-    assert "\x1b[" not in asked.out + told.out, "colours are for terminals"
-    log = git(repo, "log", "--format=%s%n%(trailers:key=Filemem-Id)", "-1")
-    assert re.match(r"decision\(caching\): Use Redis\nFilemem-Id: decision_caching_", log)
-
-
 def test_a_plain_search_asks_what_click_would_ask(repo: Path) -> None:
     ok(repo, *DECISION)
     for words in (["cache"], ["lru", "cache", "--json"]):

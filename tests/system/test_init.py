@@ -13,7 +13,7 @@ import pytest
 from filemem.cli import EXIT_CODES
 from filemem.errors import BrokenStore
 from tests.support import git, write
-from tests.system.tools import FILEMEM, cli, ok, process, snapshot
+from tests.system.tools import FILEMEM, cli, ok, snapshot
 
 SERVER = {"command": "filemem", "args": ["serve"]}
 
@@ -105,7 +105,7 @@ def test_private_records_are_ignored_before_there_are_any(repo: Path) -> None:
 def test_what_is_no_file_is_refused_and_not_waited_for(repo: Path, path: str, options: tuple[str, ...]) -> None:
     (repo / path).parent.mkdir(exist_ok=True)
     os.mkfifo(repo / path)
-    done = process(repo, "init", *options)
+    done = cli(repo, "init", *options)
     assert (done.code, path in done.err) == (5 if path == "memory" and options else 2, True), done
     assert git(repo, "branch", "--list", "filemem") == "", "before anything was done"
     assert git(repo, "status", "--porcelain") == ""

@@ -151,18 +151,20 @@ def test_nothing_that_is_saved_breaks_out_of_a_commit(repo: Path, memory: Memory
     assert sound(repo)
 
 
-@pytest.mark.parametrize("topic", TOPICS, ids=range(len(TOPICS)))
-def test_no_topic_leads_out_of_its_folder(repo: Path, topic: str) -> None:
+def test_no_topic_leads_out_of_its_folder(repo: Path) -> None:
     before = snapshot(repo.parent, skip=("memory", ".git"))
-    done = cli(repo, "save", "decision", "--topic", topic, "--decision", topic, "--reasoning", "r", "--json")
+    paths = set()
+    for topic in TOPICS:
+        done = cli(repo, "save", "decision", "--topic", topic, "--decision", topic, "--reasoning", "r", "--json")
+        if done.code == 2:
+            continue
+        path = done.json["path"]
+        assert re.fullmatch(r"memory/decisions/\d{4}/\d\d/[^/.\s-][^/]*--\d{8}-[^/]*[0-9a-z]{8}\.md", path), path
+        assert all(len(part.encode()) <= 130 for part in path.split("/"))
+        assert cli(repo, "history", "--", topic).code == 0, topic
+        paths.add(path)
     assert snapshot(repo.parent, skip=("memory", ".git")) == before
-    if done.code == 2:
-        return
-    path = done.json["path"]
-    assert re.fullmatch(r"memory/decisions/\d{4}/\d\d/[^/.\s-][^/]*--\d{8}-[^/]*[0-9a-z]{8}\.md", path), path
-    assert all(len(part.encode()) <= 130 for part in path.split("/"))
-    assert git(repo, "ls-tree", "-r", "--name-only", "HEAD", "memory", "-z").rstrip("\0") == path
-    assert cli(repo, "history", "--", topic).code == 0
+    assert set(git(repo, "ls-tree", "-r", "--name-only", "HEAD", "memory", "-z").rstrip("\0").split("\0")) == paths
 
 
 def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:

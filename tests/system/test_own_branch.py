@@ -137,11 +137,11 @@ def test_a_folder_that_a_commit_of_the_code_has_files_in_is_refused(repo: Path) 
     assert plan(repo, "records") == "a work tree of the branch filemem"
 
 
-@pytest.mark.parametrize("text", ["", 'store = "notes"\n', 'branch = "other"\n', "no TOML ["])
-def test_all_of_the_branch_is_the_memory_whatever_its_own_settings_say(ada: Path, text: str) -> None:
-    write(ada / "memory/.filemem.toml", text)
-    git(ada / "memory", "commit", "-q", "-a", "-m", "x")
-    assert titles(ada) == {"Use Redis"}
+def test_all_of_the_branch_is_the_memory_whatever_its_own_settings_say(ada: Path) -> None:
+    for text in ("", 'store = "notes"\n', 'branch = "other"\n', "no TOML ["):
+        write(ada / "memory/.filemem.toml", text)
+        git(ada / "memory", "commit", "-q", "-a", "-m", "x")
+        assert titles(ada) == {"Use Redis"}, text
 
 
 def test_a_store_inside_another_repository_is_refused(repo: Path) -> None:

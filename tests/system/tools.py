@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import io
@@ -131,16 +130,6 @@ class Talk:
         answer: Answer = result.structured_content
         assert all(one["id"] in text and one["title"] in text for one in answer.get("results", ()))
         return False, answer
-
-    def many(self, name: str, calls: list[Answer]) -> list[Answer]:
-        """Make calls at the same time; all must succeed."""
-
-        async def together() -> list[Any]:
-            return await asyncio.gather(*(self._client.call_tool(name, arguments) for arguments in calls))
-
-        results = self._portal.call(together)
-        assert not any(result.is_error for result in results), results
-        return [result.structured_content for result in results]
 
     def tools(self) -> Any:
         return self._portal.call(self._client.list_tools).tools

@@ -10,6 +10,7 @@ import pytest
 from filemem import config as others
 from filemem.errors import BadInput
 from tests.support import make_repo
+from tests.system.tools import cli
 from tests.web.support import serving
 
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
@@ -77,3 +78,8 @@ def test_every_route_is_documented() -> None:
     text = DOCS.read_text(encoding="utf-8")
     for entry in ROUTES:
         assert f"| `{entry.method} {entry.path}`" in text or f", also `{entry.path}`" in text
+
+
+def test_without_a_repository_it_says_so_at_once_and_does_not_start(tmp_path: Path) -> None:
+    done = cli(tmp_path, "web", "--port", "0")
+    assert (done.code, "filemem init" in done.err) == (4, True), done

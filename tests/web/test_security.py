@@ -196,3 +196,18 @@ def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: di
         )
         assert (running.get("/health").status == 401) == strict
         assert running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status == 200
+
+
+def test_the_front_door_takes_the_token_too(server: Server) -> None:
+    assert server.get("/", token=server.token).headers["location"] == "/"
+    assert server.get("/").headers["location"] == "/viewer"
+
+
+def test_a_wrong_token_is_called_wrong(server: Server) -> None:
+    headers = {"Content-Type": "application/json"}
+    told = server.ask("POST", "/api/save", {}, headers).text
+    assert "required" in told
+    assert "FILEMEM_TOKEN" in told
+    wrong = server.ask("POST", "/api/save", {}, {**headers, "Authorization": "Bearer nonsense"})
+    assert (wrong.status, "not the one" in wrong.text) == (401, True)
+    assert "not the one" in server.ask("POST", "/api/save?token=nonsense", {}, headers).text
