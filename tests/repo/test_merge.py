@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from filemem.errors import BrokenStore, Conflict
+from filemem.errors import Conflict
 from filemem.repo import Repo
 from filemem.repo.remote import Clash, commit_files, merged_tree
-from filemem.repo.run import locate
 from tests.support import git, make_repo, write
 
 
@@ -158,13 +156,3 @@ def test_two_that_have_nothing_in_common_are_merged_only_where_that_is_meant(tmp
     with pytest.raises(Conflict, match="no history in common"):
         merged(repo, "main", "other")
     assert merged(repo, "main", "other", unrelated=True)[1] == ()
-
-
-def test_a_git_that_cannot_do_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo = two(tmp_path / "repo")
-    real = locate(os.environ, repo)
-    words = 'case "$*" in *version*) echo "git version 2.34.1"; exit 0;; esac'
-    write(tmp_path / "bin/git", f'#!/bin/sh\n{words}\nexec {real} "$@"\n').chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(BrokenStore, match="too old"):
-        merged(repo, "main", "br")

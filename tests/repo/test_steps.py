@@ -132,7 +132,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "worktree add": ("worktree", "add", "-q", "../linked"),
 }
 _FAILS = ("failing merge",)
-_BETWEEN = [step for step in STEPS[1:-1] if step != "checked"]  # nothing happens between these and the next
+_BETWEEN = [step for step in STEPS if step != "checked"]  # nothing happens between these and the next
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Beside real commands in loops, and killed at random moments, saves lose nothing and leave nothing in the way.
 
-One row of each is short; `python -m tests.repo.race_table` and `python -m tests.repo.kill_table` print the whole tables.
+One row of each is short; `python -m tests.repo.race_table` and `tests.repo.kill_table` print the whole tables.
 """
 
 from __future__ import annotations

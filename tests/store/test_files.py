@@ -13,7 +13,7 @@ import pytest
 
 from filemem.changes import blob_id
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.files import MAX_SIZE, Files, check_path, is_record
+from filemem.files import MAX_SIZE, Files, is_record
 from tests.support import git, make_repo, write
 
 ESCAPES = [
@@ -53,14 +53,6 @@ def test_a_path_that_leaves_the_store_is_refused_for_reading_and_writing(store: 
             act(path)
         assert caught.value.field == "path", path
     assert everything(store.work_tree.parent) == before
-
-
-def test_odd_but_honest_names_are_written_and_read(store: Files) -> None:
-    names = ["-rf.md", "a/--output=x.md", "a/日本語.md", "a/نمی\u200cدانم.md"]
-    for path in names:
-        put(store, path, b"# x\n")
-        assert store.read(path) == b"# x\n"
-    assert sorted(store.scan({})[0]) == sorted(names)
 
 
 def test_which_files_are_records() -> None:
@@ -247,15 +239,6 @@ def test_a_file_is_put_only_where_the_place_is_as_it_was(
         assert store.read("x.md") == b"mine"
 
 
-def test_temporary_files_elsewhere_are_no_records(work: Path) -> None:
-    files = Files(work, "memory", None)
-    staged = files.stage("decisions/x.md", b"# x\n")
-    assert files.scan({})[0] == {}
-    staged.publish(None)
-    staged.discard()
-    assert [p.name for p in (work / "memory/decisions").iterdir()] == ["x.md"]
-
-
 def test_more_than_a_mebibyte_is_refused(store: Files) -> None:
     put(store, "a.md", b"x" * MAX_SIZE)
     with pytest.raises(BadInput):
@@ -273,7 +256,3 @@ def test_a_private_folder_is_hidden_from_git_before_anything_stands_in_it(tmp_pa
     (repo / "memory/private/.gitignore").write_text("!*\n")
     with pytest.raises(Conflict):
         files.hide("private")
-
-
-def test_paths_are_split_at_slashes() -> None:
-    assert check_path("decisions/auth/x.md") == ("decisions", "auth", "x.md")

@@ -100,14 +100,6 @@ def test_every_restriction_restricts(talk: Talk) -> None:
     assert set(ids(talk.call("search", query="quokka", mode="vector", type="checkpoint"))) >= {stop["id"]}
 
 
-def test_without_a_query_the_newest_come_first(talk: Talk) -> None:
-    saved = [talk.call("save", title=f"Ordered {n}", text="x", tags=["ordered"])["id"] for n in range(3)]
-    assert ids(talk.call("search", tag="ordered")) == saved[::-1]
-    assert ids(talk.call("search", tag="ordered", limit=1, offset=1)) == [saved[1]]
-    around = ids(talk.call("timeline", anchor=saved[1], depth_before=1, depth_after=1))
-    assert around == saved
-
-
 def test_long_answers_are_cut_and_no_hit_is_lost(talk: Talk) -> None:
     reasons = " ".join(f"walrus reason {n} 象" for n in range(600))
     for n in range(10):

@@ -26,8 +26,6 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [  # tool, arguments, field,
     ("save", {"topic": "t", "decision": "d"}, "reasoning", "needs reasoning"),
     ("save", {**DECISION, "reasoning": " \n "}, "reasoning", "needs reasoning"),
     ("save", {**DECISION, "topic": "-_ /."}, "topic", "no letters or digits"),
-    ("save", {**DECISION, "topic": 7}, "topic", "topic"),
-    ("save", {**DECISION, "decision": ["a"]}, "decision", "decision"),
     ("save", {**DECISION, "decision": "a\0b"}, "decision", "NUL"),
     ("save", {**DECISION, "reasoning": "\x1b[31m"}, "reasoning", "control character"),
     ("save", {**DECISION, "reasoning": "x" * 100_001}, "reasoning", "100,001 characters"),
@@ -44,33 +42,22 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [  # tool, arguments, field,
     ("save", {"text": "t", "concepts": ["y" * 490] * 199}, "concepts", "larger than 64 KiB"),
     ("save", {"text": "t", "metadata": {f"k{n}": "v" * 900 for n in range(90)}}, "metadata", "larger than 64 KiB"),
     ("save", {"text": "t", "metadata": {f"k{n}": "v" for n in range(6000)}}, "metadata", "5,000"),
-    ("save", {**DECISION, "confidence": 1.5}, "confidence", "confidence"),
-    ("save", {**DECISION, "confidence": "high"}, "confidence", "confidence"),
     ("save", {**DECISION, "confidence": 10**30}, "confidence", "too large"),
     ("save", {**DECISION, "status": "maybe"}, "status", "proposed"),
     ("save", {**DECISION, "outcome": "great"}, "outcome", "success"),
     ("save", {**DECISION, "type": "decison"}, "type", "decision, checkpoint, observation"),
     ("save", {**DECISION, "open_files": ["a"]}, "open_files", "a decision has no field 'open_files'"),
     ("save", {"summary": "s", "supersedes": ["x"]}, "supersedes", "a checkpoint has no field"),
-    ("save", {"text": "t", "metadata": [1]}, "metadata", "metadata"),
     ("save", {"text": "t", "kind": "gossip"}, "kind", "discovery"),
-    ("search", {"query": 3}, "query", "query"),
     ("search", {"quary": "x"}, "quary", "did you mean 'query'"),
-    ("search", {"limit": 0}, "limit", "limit"),
-    ("search", {"limit": 1e9}, "limit", "limit"),
-    ("search", {"limit": "10"}, "limit", "limit"),
-    ("search", {"offset": -1}, "offset", "offset"),
     ("search", {"type": "decisions"}, "type", "decision, checkpoint, observation"),
     ("search", {"outcome": ["good"]}, "outcome", "success"),
     ("search", {"status": "done"}, "status", "accepted"),
     ("search", {"since": "lately"}, "since", "2025-11-20"),
-    ("search", {"live": "yes"}, "live", "live"),
     ("search", {"mode": "fuzzy"}, "mode", "hybrid"),
     ("get", {}, "ids", "no id given"),
     ("get", {"ids": []}, "ids", "no id given"),
     ("get", {"ids": "x", "verbose": True}, "verbose", "has no argument"),
-    ("update", {"outcome": "success"}, "id", "id"),
-    ("timeline", {"depth_before": 1000}, "depth_before", "depth_before"),
     ("timeline", {"anchor": "2025-11-20", "query": "x"}, "anchor", "not both"),
 ]
 
@@ -130,26 +117,6 @@ def test_what_does_not_exist_is_said_so(memory: Memory, place: Path) -> None:
         assert error["kind"] == "not_found"
         assert error["hint"]
     assert snapshot(place) == before
-
-
-def test_no_query_is_too_odd(memory: Memory) -> None:
-    for query in (
-        "(" * 20_000,
-        "a AND " * 20_000,
-        '"' * 5_001,
-        "title:(x OR [a TO b]) ~3 ^2 *",
-        "word " * 50_000,
-        "-",
-        '-"',
-        "\ufeff\u202e\u0301",
-        "[[[[{{{{((((" * 2_000,
-        "C++ std::vector<int> https://x.y/?z=1#q",
-        "topic: type: since: is:",
-        ".*" * 30_000 + "b",
-    ):
-        for tool in ("search", "timeline"):
-            failed, answer = ask(memory, tool, {"query": query})
-            assert not failed or answer["error"]["field"] == "query", answer
 
 
 def test_answers_to_nothing_are_empty_not_errors(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import stat
 import time
@@ -15,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from filemem.memory import Memory
-from tests.support import git, head_file, make_repo, sound, write
-from tests.system.tools import cli, ok, snapshot
+from tests.support import git, head_file, sound, write
+from tests.system.tools import cli, snapshot
 
 DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
 
@@ -174,22 +173,3 @@ def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:
 
 
 LONG, LONGER = "x" * 300, "x" * 5_000
-
-
-def test_what_belongs_to_another_repository_in_the_store_is_left_to_it(repo: Path) -> None:
-    write(repo / "memory/decisions/redis.md", "# Use Redis\n")
-    git(repo, "add", ".")
-    other, year = make_repo(repo.parent / "other"), f"memory/decisions/{time.gmtime().tm_year}"
-    write(other / "decisions/z.md", "# Use ZooKeeper\n")
-    git(other, "add", ".")
-    git(other, "commit", "-q", "-m", "Z")
-    allowed = ("-c", "protocol.file.allow=always")
-    git(repo, *allowed, "submodule", "add", "-q", str(other), year)
-    git(repo, "commit", "-q", "-m", "Share")
-    assert [hit["title"] for hit in ok(repo, "search")["results"]] == ["Use Redis"]
-    assert "is a repository of its own" in cli(repo, "check").out
-    refused = cli(repo, "save", "decision", "--topic", "shared", "--decision", "ZZ", "--reasoning", "r")
-    assert refused.code in (2, 5)
-    shutil.rmtree(repo / year)
-    assert cli(repo, "save", "decision", "--topic", "shared", "--decision", "ZZ", "--reasoning", "r").code == 5
-    assert git(repo, "diff", "--cached", "--name-only") == "", "the submodule is still in the index"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.errors import BrokenStore, Conflict, NotFound
 from filemem.memory import Memory, own_branch
 from filemem.repo import Repo
-from tests.support import git, make_repo, write
+from tests.support import git, write
 from tests.system.test_sync import clone, hub, opened, save, synced
 
 __all__ = ["hub"]
@@ -142,12 +142,6 @@ def test_all_of_the_branch_is_the_memory_whatever_its_own_settings_say(ada: Path
         write(ada / "memory/.filemem.toml", text)
         git(ada / "memory", "commit", "-q", "-a", "-m", "x")
         assert titles(ada) == {"Use Redis"}, text
-
-
-def test_a_store_inside_another_repository_is_refused(repo: Path) -> None:
-    make_repo(repo / "inner")
-    with pytest.raises(BadInput, match="lies inside another repository, inner"):
-        Memory.open(repo, store="inner/memory")
 
 
 def test_its_git_index_is_split_and_a_large_one_of_the_users_is_only_spoken_of(ada: Path, repo: Path) -> None:
