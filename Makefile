@@ -19,7 +19,8 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## what filemem does, in two minutes, on scratch copies
 	@$(BIN)/python bench/demo.py
 
-test: lint $(READY)  ## everything: style, types, layers, tests
+test: export PYTHONDONTWRITEBYTECODE =
+test: lint $(READY)  ## everything: style, types, layers, tests; three workers, for some of them always wait
 	$(BIN)/python -m pytest -n 3 -m "not long"
 
 test-long: $(READY)  ## the hundreds of kills and trials

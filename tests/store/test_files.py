@@ -156,7 +156,7 @@ def test_what_is_no_plain_file_is_skipped_with_the_reason(
         server.bind("socket.md")
     start = time.perf_counter()
     found, _, problems = store.scan({})
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 5  # nothing is waited for, or read whole
     assert list(found) == ["good.md"]
     assert {(p.path, p.code) for p in problems} == {
         ("decisions/link.md", "unreadable"),
@@ -181,7 +181,7 @@ def test_reading_what_is_no_plain_file_is_refused_at_once(store: Files, work: Pa
     start = time.perf_counter()
     with pytest.raises(BadInput):
         store.read(name)
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("link", ["memory", "memory/decisions", "memory/decisions/a"])
