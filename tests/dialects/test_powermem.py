@@ -272,27 +272,3 @@ def test_a_similarity_says_how_likely_a_memory_is_meant(memory: Memory) -> None:
     assert len(scores("user preferences", threshold=0.7)) == 1
     assert max(scores("how do penguins swim"), default=0.0) < 0.2
     assert scores("how do penguins swim", threshold=0.5) == []
-
-
-@pytest.mark.requirement("pm-add-list")
-@pytest.mark.parametrize(
-    ("messages", "kept"),
-    [
-        (
-            [
-                {"role": "system", "content": ""},
-                {"role": "user", "content": "Which dog?"},
-                {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
-                {"role": "tool", "content": "A beagle"},
-            ],
-            "user: Which dog?\ntool: A beagle",
-        ),
-        (["", "A beagle"], "A beagle"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}, {"role": "user", "content": "This"}], "This"),
-    ],
-)
-def test_messages_without_text_are_passed_over(memory: Memory, messages: Any, kept: str) -> None:
-    [added] = good(memory, "powermem", "add_memory", messages=messages)["results"]
-    assert added["memory"] == kept
-    told = refused(memory, "powermem", "add_memory", messages=[{"role": "system", "content": " "}])
-    assert "no content" in told["error"]

@@ -163,17 +163,3 @@ def test_a_foreign_folder_is_not_opened(tmp_path: Path) -> None:
     (root / "index.db").write_text("no database")
     with pytest.raises(IndexDamaged, match=r"index\.db cannot be read"):
         Index(tmp_path / "index").count()
-
-
-def test_the_times_of_folders_are_whole_or_none(tmp_path: Path) -> None:
-    index = Index(tmp_path / "index")
-    times = {"": 1_763_650_000_123_456_789, "decisions/2025/11": -1, "obs/\udcff": 7}
-    index.note(folders=times, head="h")
-    assert (index.folders, index.notes.head) == (times, "h")
-    index.note(head="h2")
-    assert index.folders == times, "what is not given stays"
-    file = index.root / "folders"
-    data = file.read_bytes()
-    for torn in (b"", data[:3], data[:8], data[:20], data[:-30], b"\xff" * 40):
-        file.write_bytes(torn)
-        assert index.folders == {}, torn

@@ -37,15 +37,6 @@ def test_no_query_hurts(index: Index) -> None:
         assert time.process_time() - began < 2, name  # of work that has bounds, also where the machine is busy
 
 
-def test_random_bytes_never_fail(words_only: Index) -> None:
-    Tree([doc("a.md", "Use Redis")]).apply(words_only)
-    words_only.push(doc("b.md", "Use Redis"))
-    rng = random.Random(4)
-    for _ in range(200):
-        text = "".join(chr(rng.choice((rng.randrange(32, 127), rng.randrange(0xD7FF)))) for _ in range(40))
-        words_only.candidates(parse(text)[0])
-
-
 TEXTS = {
     "zh.md": "我们决定使用本地缓存因为远程缓存增加了运维负担",
     "ja.md": "リモートキャッシュは運用が大変なのでローカルLRUキャッシュに切り替える",

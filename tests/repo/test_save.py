@@ -258,16 +258,6 @@ def test_commits_are_signed_where_the_user_asks_for_it(repo: Path, saver: Saver,
     assert status(repo) == []
 
 
-def test_what_stands_in_heads_way_is_refused(repo: Path, saver: Saver) -> None:
-    write(repo / "memory", "a file\n")
-    git(repo, "add", ".")
-    git(repo, "commit", "-q", "-m", "file")
-    (repo / "memory").unlink()
-    with pytest.raises(Conflict, match="not a folder"):
-        saver.put(X, b"# x\n")
-    assert not saver.repo.unfinished
-
-
 def test_reading_what_commits_hold(repo: Path, saver: Saver) -> None:
     saver.put(X, b"# x\n")
     head = saver.put(Y, b"# y\n").commit

@@ -63,17 +63,6 @@ def test_what_the_user_removes_from_git_stays_removed(repo: Path) -> None:
     assert path.exists()
 
 
-def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None:
-    path = save(repo)
-    with Memory.open(repo, store="docs/notes") as memory:
-        memory.save(topic="auth", decision="Use tokens", reasoning="no sessions")
-    path.unlink()
-    with Memory.open(repo, store="docs/notes", serving=True) as memory:
-        memory.refresh(full=True)
-        assert memory.keeper.trouble is None
-    assert not path.exists()
-
-
 def test_settings_of_git_s_log_change_nothing_that_history_says(repo: Path) -> None:
     """A record that a merge brought, one that both sides edited, two that were renamed and changed, an agent."""
     paths = [save(repo, topic, f"Use {topic}") for topic in ("alpha", "beta")]

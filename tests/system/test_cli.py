@@ -122,25 +122,6 @@ def test_json_answers(repo: Path) -> None:
     assert ok(repo, "init", "--dry-run")["dry_run"] is True
 
 
-def test_check_names_file_line_and_code(repo: Path) -> None:
-    write(repo / "memory/decisions/bad.md", "---\ntopic: x\nconfidence: high\nstatus: maybe\n---\n# Bad\n")
-    write(repo / "memory/decisions/conflict.md", "# T\n\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n")
-    write(repo / "memory/decisions/broken.md", "---\ntopic: [unclosed\n---\n# Broken\n")
-    write(repo / "memory/decisions/good.md", "# Good\n\nA heading is enough.\n")
-    done = cli(repo, "check")
-    assert done.code == 1
-    for line in done.out.splitlines():
-        assert re.match(r"memory/decisions/\w+\.md:\d+: [a-z][a-z-]+ \S", line), line
-    assert re.search(r"bad\.md:3: \S+ .*confidence", done.out)
-    assert re.search(r"bad\.md:4: \S+ .*status", done.out)
-    assert re.search(r"conflict\.md:3: .*conflict", done.out)
-    assert "broken.md:" in done.out
-    assert cli(repo, "check", "memory/decisions/good.md").code == 0
-    answer = cli(repo, "check", "--json").json
-    assert {"path", "line", "code", "level", "message"} <= answer["problems"][0].keys()
-    assert {hit["title"] for hit in ok(repo, "search")["results"]} >= {"Bad", "Good", "Broken"}
-
-
 def test_init_makes_a_repository_where_there_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()

@@ -41,14 +41,6 @@ def clone(origin: Path, *options: str) -> Path:
     return target
 
 
-def test_a_revert_in_a_shallow_clone_accuses_no_decision_that_was_there_before(origin: Path) -> None:
-    git(origin, "revert", "--no-edit", "HEAD~")
-    shallow = clone(origin, "--depth", "3")  # it begins with the commit that is reverted
-    out = cli(shallow, "get", "decision_redis").out
-    assert "failed" not in out
-    assert "not committed yet" not in out
-
-
 def test_a_shallow_clone_says_so_once_and_names_nobody_for_what_came_before(origin: Path) -> None:
     shallow = clone(origin, "--depth", "2")
     told = ok(shallow, "history", "caching")

@@ -70,14 +70,6 @@ def test_the_commit_table_learns_of_a_save_from_the_save(
     assert history.touches([path]) == quick  # as git log prints it
 
 
-def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) -> None:
-    saved = memory.save(title="A note", text="about redis")
-    path = repo / saved.path
-    path.write_text(path.read_text().replace("redis", "memcached"))
-    assert memory.refresh(hints=[str(path)]).changed == 1
-    assert titles(memory, "memcached") >= {"A note"}
-
-
 def test_a_commit_that_touches_no_record_needs_no_look(repo: Path, memory: Memory) -> None:
     write(repo / "code.py", "print(2)\n")
     git(repo, "commit", "-q", "-a", "-m", "Code")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -87,28 +86,6 @@ def test_private_records_are_ignored_before_there_are_any(repo: Path) -> None:
     assert "private" not in git(repo, "status", "--porcelain", "-uall")
     git(repo, "add", "-A")
     assert "private" not in git(repo, "diff", "--cached", "--name-only")
-
-
-@pytest.mark.parametrize(
-    ("path", "options"),
-    [
-        ("AGENTS.md", ()),
-        (".mcp.json", ()),
-        ("memory/README.md", ()),
-        ("memory/private", ()),
-        ("memory", ()),
-        ("AGENTS.md", ("--own-branch",)),
-        (".filemem.toml", ("--own-branch",)),
-        ("memory", ("--own-branch",)),
-    ],
-)
-def test_what_is_no_file_is_refused_and_not_waited_for(repo: Path, path: str, options: tuple[str, ...]) -> None:
-    (repo / path).parent.mkdir(exist_ok=True)
-    os.mkfifo(repo / path)
-    done = cli(repo, "init", *options)
-    assert (done.code, path in done.err) == (5 if path == "memory" and options else 2, True), done
-    assert git(repo, "branch", "--list", "filemem") == "", "before anything was done"
-    assert git(repo, "status", "--porcelain") == ""
 
 
 def test_beside_decision_records_init_asks_which_of_the_two_is_wanted(repo: Path) -> None:
