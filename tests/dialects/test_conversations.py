@@ -58,7 +58,7 @@ def _over_stdio(stack: ExitStack, folder: Path, profile: str) -> Ask:
 
 
 def _over_http(stack: ExitStack, folder: Path, profile: str) -> Ask:
-    return _by_client(stack, stack.enter_context(serving_http(folder, "127.0.0.1", "--profile", profile)))
+    return _by_client(stack, stack.enter_context(serving_http(folder, "--profile", profile)))
 
 
 def _by_client(stack: ExitStack, server: Any) -> Ask:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 from filemem.cli import main
 from filemem.memory import Memory
 from filemem.watch import Watcher
+from tests.web.support import serving
 
 FILEMEM = str(Path(sys.executable).with_name("filemem"))
 SEED = 20251120
@@ -167,19 +167,10 @@ def talking(where: Path | str, mode: str = "auto", *, named: bool = True, token:
 
 
 @contextmanager
-def serving_http(folder: Path, host: str = "127.0.0.1", *options: str) -> Iterator[str]:
+def serving_http(folder: Path, *options: str) -> Iterator[str]:
     """Serve a folder over HTTP; the address of its MCP endpoint."""
-    command = [FILEMEM, "-C", str(folder), "web", "--host", host, "--port", "0", *options]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(os.environ))
-    assert server.stderr is not None
-    try:
-        told = server.stderr.readline().decode()
-        port = int(told.rpartition(":")[2].partition("/")[0])
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(20)
-        server.stderr.close()
+    with serving(folder, command=("web", "--port", "0", *options)) as server:
+        yield f"http://127.0.0.1:{server.port}/mcp"
 
 
 def raw_tools_list(folder: Path) -> bytes:
