@@ -305,6 +305,12 @@ def _run(examples: int, steps: int, *phases: Phase) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No save waits for a look of the other memory, which has no watcher."""
+    monkeypatch.setattr(catch_up, "LONG", 0.1)
+
+
 def test_the_index_is_what_a_rebuild_would_make_it() -> None:
     _run(6, 12, Phase.generate)  # shrinking a failure takes minutes; the long run does it
 
