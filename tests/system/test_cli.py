@@ -9,12 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
-from filemem.cli import COMMANDS, EXIT_CODES, HELP
+from filemem.cli import COMMANDS, EXIT_CODES, HELP, project
 from filemem.cli.options import Commands
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
@@ -223,3 +225,17 @@ def test_the_demo_shows_what_it_promises() -> None:
         assert re.search(promise, done.stdout), promise
     assert len(done.stdout.splitlines()) < 130
     assert "\x1b[" not in done.stdout, "colours are for terminals"
+
+
+def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((0.0, 2.0, 4.0))
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(project, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(sys, "stderr", terminal)
+    show = project.bar("indexing")
+    show(1_000, 4_000)
+    show(4_000, 4_000)
+    first, last = (row.strip().removesuffix("\x1b[K") for row in terminal.getvalue().split("\r")[-2:])
+    assert first == "indexing 1,000 of 4,000 records, 500 a second, 6 s left"
+    assert last == "indexing 4,000 of 4,000 records, 1,000 a second, 0 s left"

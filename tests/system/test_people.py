@@ -240,3 +240,12 @@ def test_a_hit_is_three_lines_and_the_far_tail_is_counted(repo: Path) -> None:
     assert done.returncode == 0
     assert b"\x1b[1mUse Redis\x1b[0m" in shown
     assert all(len(re.sub(r"\x1b\[\d+m", "", row)) <= 80 for row in shown.decode().splitlines() if "…" in row), shown
+
+
+def test_what_says_nothing_is_left_out_of_json(repo: Path) -> None:
+    first, second = ok(repo, *DECISION), ok(repo, *DECISION, "--tag", "speed")
+    found = {hit["id"]: hit for hit in ok(repo, "search", "LRU")["results"]}
+    assert (found[first["id"]]["holds"], found[second["id"]]["holds"]) == (False, True)
+    old, new = ok(repo, "get", first["id"], second["id"])["results"]
+    assert old["superseded_by"] == [second["id"]]
+    assert not {"score", "superseded_by"} & new.keys()
