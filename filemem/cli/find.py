@@ -19,7 +19,7 @@ from filemem.errors import BadInput, FilememError, NotFound
 from filemem.repo.run import find
 
 if TYPE_CHECKING:
-    from filemem.dialects.tool import Advertised, Tool
+    from filemem.dialects.tool import Dialect
     from filemem.memory import Memory
 
 _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50).")
@@ -245,17 +245,7 @@ def takes_part(project: Project) -> bool:
     return bool(own) and own[0] in own[1:]
 
 
-def with_workspace(project: Project, offer: Advertised) -> Advertised:
+def with_workspace(project: Project, offer: Dialect) -> Dialect:
     """What a server offers: in a repository that is registered, `search` takes the scope `workspace` too."""
-    if not takes_part(project):
-        return offer
-    dialect = offer.dialect._replace(tools=tuple(map(_scoped, offer.dialect.tools)))
-    return offer._replace(dialect=dialect, tools=tuple(map(_scoped, offer.tools)))
-
-
-def _scoped(tool: Tool) -> Tool:
-    properties = tool.input_schema["properties"]
-    if properties.get("scope", {}).get("enum") != ["project", "personal"] or "scope" in tool.unlisted:
-        return tool
-    scope = {"enum": ["project", "workspace", "personal"], "description": "workspace: other repositories too"}
-    return tool._replace(input_schema={**tool.input_schema, "properties": {**properties, "scope": scope}})
+    told = "workspace: other repositories too"
+    return offer.scoped("workspace", told, {"search": None}) if takes_part(project) else offer

@@ -119,13 +119,27 @@ class Dialect(NamedTuple):
     others: tuple[str, ...] = ()  # profiles whose tools can be called too, if none of this dialect has the name
     readable: bool = False  # whether the text beside a structured answer is for reading; else it is the same JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
+    listed: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
 
+    def scoped(self, name: str, told: str, calls: Mapping[str, Call | None]) -> Dialect:
+        """Let some native tools take one more `scope`; `calls`: what runs then, by verb, None for the same."""
 
-class Advertised(NamedTuple):
-    """What a server offers: `dialect.tools` can be called, `tools` are listed."""
+        def wider(tool: Tool) -> Tool:
+            usual, properties = tool.call, tool.input_schema["properties"]
+            if usual.__module__ != DIALECTS["native"] or usual.__name__ not in calls:
+                return tool
+            first, *others = properties["scope"]["enum"]
+            about = f"{told}; {properties['scope']['description']}" if len(others) > 1 else told
+            shapes = {**properties, "scope": {"enum": [first, name, *others], "description": about}}
+            special = calls[usual.__name__] or usual
 
-    dialect: Dialect
-    tools: tuple[Tool, ...]
+            def call(memory: Memory, arguments: Mapping[str, Any]) -> Payload:
+                return (special if arguments.get("scope") == name else usual)(memory, arguments)
+
+            kept, schema = tool.unlisted - {"scope"}, {**tool.input_schema, "properties": shapes}
+            return tool._replace(input_schema=schema, call=usual if special is usual else call, unlisted=kept)
+
+        return self._replace(tools=tuple(map(wider, self.tools)), listed=tuple(map(wider, self.listed)))
 
 
 # A prompt becomes the user's own words to the model: nothing that is stored stands in one, and it names no tool.
@@ -201,30 +215,30 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
     return tuple(found)
 
 
-def profile(name: str, prefix: str = "") -> Advertised:
+def profile(name: str, prefix: str = "") -> Dialect:
     """Look up what a profile offers. The tools of all other profiles stay callable, and the prompts are the same."""
     if name not in DIALECTS:
         raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
     others = tuple(other for other in DIALECTS if other not in (name, _ALL))
-    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others, prompts=_PROMPTS)
-    listed = dialect.tools
+    every = dialect.tools + dialect.hidden
+    known = dialect._replace(tools=every, listed=dialect.tools, others=others, prompts=_PROMPTS)
     if name == _ALL:
-        every = [profile(other) for other in DIALECTS if other != _ALL]
+        profiles = [profile(other) for other in DIALECTS if other != _ALL]
         first: dict[str, Tool] = {}
-        for tool in (tool for one in every for tool in one.tools):
+        for tool in (tool for one in profiles for tool in one.listed):
             first.setdefault(tool.name, tool)
-        listed = tuple(first.values())
-        known = known._replace(resources=tuple(one for other in every for one in other.dialect.resources))
+        resources = tuple(one for other in profiles for one in other.resources)
+        known = known._replace(resources=resources, listed=tuple(first.values()))
     prefix += _PREFIXES.get(name, "")
     if not prefix:
-        return Advertised(known, listed)
+        return known
     told = dialect.instructions
     for tool in dialect.tools:
         told = told.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
     own = tuple(_prefixed(tool, prefix) for tool in dialect.tools)
-    known = known._replace(tools=own + known.tools, hidden=dialect.tools + dialect.hidden, instructions=told)
-    return Advertised(known, tuple(_prefixed(tool, prefix) for tool in listed))
+    listed = tuple(_prefixed(tool, prefix) for tool in known.listed)
+    return known._replace(tools=own + every, hidden=every, instructions=told, listed=listed)
 
 
 def _prefixed(tool: Tool, prefix: str) -> Tool:
@@ -239,12 +253,11 @@ def _prefixed(tool: Tool, prefix: str) -> Tool:
 
 def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
     """Find a tool, in another profile if needed, and its dialect."""
-    for owner in (dialect, *(profile(other).dialect for other in dialect.others)):
+    for owner in (dialect, *map(profile, dialect.others)):
         for tool in owner.tools:
             if tool.name == name:
                 return owner, tool
-    listed = [tool.name for tool in dialect.tools if tool not in dialect.hidden]
-    raise NotFound(f"no tool named {name[:64]!r}", suggest(name, listed))
+    raise NotFound(f"no tool named {name[:64]!r}", suggest(name, [tool.name for tool in dialect.listed]))
 
 
 def envelope(error: FilememError) -> dict[str, object]:

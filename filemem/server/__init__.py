@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from filemem.dialects.tool import Advertised
+from filemem.dialects.tool import Dialect
 from filemem.server.front import Front, Turn
 from filemem.server.wire import Message, Refusal, Wire, claim_stdio, deadly_signals
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def serve_stdio(
-    offer: Advertised,
+    offer: Dialect,
     open_memory: OpenMemory,
     *,
     version: str,
@@ -43,7 +43,7 @@ def serve_stdio(
     def prepare() -> None:
         from filemem.server import sdk
 
-        made.append(sdk.Calls(offer.dialect, open_memory, on_crash or sdk.log_crash))
+        made.append(sdk.Calls(offer, open_memory, on_crash or sdk.log_crash))
         if beside:
             beside(made[0])
         made[0].prepare()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from filemem.dialects.tool import Advertised, Dialect, Prompt, Resource, Tool
+from filemem.dialects.tool import Dialect, Prompt, Resource, Tool
 from filemem.server.wire import Message, is_text
 
 # As in mcp_types.version; a test compares them.
@@ -58,9 +58,9 @@ def _prompt(one: Prompt) -> Entry:
     return {"name": one.name, "title": one.title, "description": one.description, "arguments": arguments}
 
 
-def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
+def lists(dialect: Dialect) -> Mapping[str, Entry]:
     """The lists, which never change, by the method that asks for them."""
-    found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in tools]}}
+    found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in dialect.listed]}}
     if dialect.resources:
         found["resources/list"] = {"resources": [_resource(one) for one in dialect.resources if "{" not in one.uri]}
         templates = [_resource(one, "uriTemplate") for one in dialect.resources if "{" in one.uri]
@@ -80,9 +80,9 @@ class Turn(Enum):
 class Front:
     """The state of one connection until it is handed over."""
 
-    def __init__(self, offer: Advertised, version: str) -> None:
+    def __init__(self, offer: Dialect, version: str) -> None:
         self.offer, self.version = offer, version
-        self._lists = {**lists(offer.tools, offer.dialect), "ping": {}}
+        self._lists = {**lists(offer), "ping": {}}
         self.kept: list[Message] = []
         """The handshake so far; whoever takes over must see it first."""
 
@@ -109,11 +109,11 @@ class Front:
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-            "capabilities": capabilities(self.offer.dialect),
-            "serverInfo": server(self.offer.dialect, self.version),
+            "capabilities": capabilities(self.offer),
+            "serverInfo": server(self.offer, self.version),
         }
-        if self.offer.dialect.instructions:
-            result["instructions"] = self.offer.dialect.instructions
+        if self.offer.instructions:
+            result["instructions"] = self.offer.instructions
         return result
 
 

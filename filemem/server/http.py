@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from filemem.dialects.tool import Advertised
+from filemem.dialects.tool import Dialect
 from filemem.errors import BadInput, Locked
 from filemem.server.door import MCP, Ask, Door, Site
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
@@ -57,7 +57,7 @@ class Address:
 
 
 def serve(
-    offer: Advertised,
+    offer: Dialect,
     open_memory: OpenMemory,
     version: str,
     address: Address,
@@ -67,7 +67,7 @@ def serve(
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
     listening = listen(address)
-    calls = Calls(offer.dialect, open_memory, on_crash, MANY if address.guard else 1)
+    calls = Calls(offer, open_memory, on_crash, MANY if address.guard else 1)
     server = _made(offer, calls, version, address, listening, site)
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
     sys.stderr.flush()
@@ -75,9 +75,7 @@ def serve(
     server.run(sockets=[listening])
 
 
-def serve_beside(
-    offer: Advertised, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
-) -> None:
+def serve_beside(offer: Dialect, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart) -> None:
     """Serve the same, and the same memory, in a thread beside another transport: on this port or the next free one."""
     listening = listen(address, NEXT)
     server = _made(offer, calls, version, address, listening, site)
@@ -86,7 +84,7 @@ def serve_beside(
 
 
 def _made(
-    offer: Advertised, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site
+    offer: Dialect, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site
 ) -> uvicorn.Server:
     config = uvicorn.Config(
         application(offer, calls, version, address, listening.getsockname()[1], site),
@@ -103,7 +101,7 @@ def _made(
     return uvicorn.Server(config)
 
 
-def application(offer: Advertised, calls: Calls, version: str, address: Address, port: int, site: Site) -> ASGIApp:
+def application(offer: Dialect, calls: Calls, version: str, address: Address, port: int, site: Site) -> ASGIApp:
     """Make the guarded application: /mcp, /health, and what the site serves."""
 
     async def health(_: Request) -> JSONResponse:

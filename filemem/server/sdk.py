@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.call import call, perform
-from filemem.dialects.tool import Advertised, Dialect, Payload, Resource
+from filemem.dialects.tool import Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, suggest
 from filemem.server.front import lists, server
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
@@ -154,10 +154,10 @@ _LISTS: Mapping[str, tuple[str, Any]] = {
 class FilememServer(Server[Any]):
     """The SDK's server, with what it cannot derive from its handlers: resources and prompts of a dialect's tables."""
 
-    def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
-        self.dialect, self.calls, self._running = offer.dialect, calls, False
+    def __init__(self, dialect: Dialect, calls: Calls, version: str) -> None:
+        self.dialect, self.calls, self._running = dialect, calls, False
         handlers: dict[str, Any] = {"on_call_tool": self._call_tool}
-        for method, listed in lists(offer.tools, offer.dialect).items():
+        for method, listed in lists(dialect).items():
             name, kind = _LISTS[method]
             handlers[name] = _always(kind.model_validate(listed))
         if self.dialect.resources:

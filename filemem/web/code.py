@@ -151,7 +151,7 @@ def _answer(memory: Memory, name: str, values: object) -> object:
         told = {first: values[0], **told}
     if tool:
         try:
-            return perform(profile("native").dialect, cast("Memory", PublicMemory(memory)), tool, told)
+            return perform(profile("native"), cast("Memory", PublicMemory(memory)), tool, told)
         except NotFound:  # what it says may name records that are private
             raise NotFound(f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}") from None
     path = told.get("path", told.get("file_path", ""))

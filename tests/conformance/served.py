@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from filemem.dialects.tool import TEXT, Advertised, Argument, Dialect, Prompt, Resource, Tool, arguments, envelope
+from filemem.dialects.tool import TEXT, Argument, Dialect, Prompt, Resource, Tool, arguments, envelope
 from filemem.errors import BadInput
 from filemem.server import http
 from tests.surface.server_tools import VERSION, NoSite, open_notebook
@@ -84,7 +84,7 @@ DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HI
 
 def main() -> None:
     """Serve on a free port."""
-    offer = Advertised(DIALECT._replace(tools=TOOLS + HIDDEN), TOOLS)
+    offer = DIALECT._replace(tools=TOOLS + HIDDEN, listed=TOOLS)
     http.serve(offer, open_notebook, VERSION, http.Address(port=0), NoSite())
 
 

@@ -46,7 +46,7 @@ def conversations() -> list[Conversation]:
 
 def ask(memory: Memory, dialect: str, tool: str, /, **arguments: Any) -> Reply:
     """Call a tool of a profile, directly."""
-    return call(profile(dialect).dialect, memory, tool, arguments)
+    return call(profile(dialect), memory, tool, arguments)
 
 
 def good(memory: Memory, dialect: str, tool: str, /, **arguments: Any) -> Any:

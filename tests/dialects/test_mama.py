@@ -121,17 +121,17 @@ def test_every_old_name_is_callable_in_every_profile(memory: Memory, name: str) 
     old = ("save_decision", "save_checkpoint", "recall_decision", "suggest_decision", "list_decisions")
     offer = profile(name)
     for tool in (*old, "update_outcome", "load_checkpoint", *removed):
-        answer = call(offer.dialect, memory, tool, {})
+        answer = call(offer, memory, tool, {})
         assert "no tool named" not in str(answer.payload), tool
         if tool in removed:
             assert f"{tool} was removed" in str(answer.payload)
-            assert tool not in {one.name for one in offer.tools}
+            assert tool not in {one.name for one in offer.listed}
 
 
 @pytest.mark.requirement("mama-server")
 def test_the_four_tools_are_what_is_listed() -> None:
-    assert [tool.name for tool in profile("mama").tools] == ["save", "search", "update", "load_checkpoint"]
-    assert [tool.name for tool in profile("openclaw").tools] == [
+    assert [tool.name for tool in profile("mama").listed] == ["save", "search", "update", "load_checkpoint"]
+    assert [tool.name for tool in profile("openclaw").listed] == [
         "mama_save",
         "mama_search",
         "mama_update",

@@ -24,7 +24,7 @@ def decide(memory: Memory, topic: str, decision: str, **more: Any) -> Any:
 @pytest.mark.requirement("v1-tools")
 def test_the_five_tools_are_what_is_listed() -> None:
     names = ["save_decision", "recall_decision", "suggest_decision", "list_decisions", "update_outcome"]
-    assert [tool.name for tool in profile("mama-v1").tools] == names
+    assert [tool.name for tool in profile("mama-v1").listed] == names
 
 
 @pytest.mark.requirement("v1-recency")

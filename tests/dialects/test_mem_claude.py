@@ -160,7 +160,7 @@ def test_search_filters(memory: Memory) -> None:
 
 @pytest.mark.requirement("mc-tools", "mc-important", "mc-schema")
 def test_what_is_listed() -> None:
-    tools = {tool.name: tool for tool in profile("mem-claude").tools}
+    tools = {tool.name: tool for tool in profile("mem-claude").listed}
     assert set(tools) == {"important", "search", "timeline", "get_observations", "save"}
     schema: Any = tools["save"].input_schema
     assert schema["required"] == ["title", "text"]

@@ -27,7 +27,7 @@ def texts(answer: Any) -> list[str]:
 
 @pytest.mark.requirement("pm-tools")
 def test_the_seven_tools_are_what_is_listed() -> None:
-    names = [tool.name for tool in profile("powermem").tools]
+    names = [tool.name for tool in profile("powermem").listed]
     assert names == [
         "add_memory",
         "search_memories",

@@ -35,13 +35,13 @@ MOST_BYTES = {
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> None:
     offer = profile(name)
-    listed = json.dumps({"tools": [entries.tool(tool) for tool in offer.tools]}, separators=(",", ":"))
+    listed = json.dumps({"tools": [entries.tool(tool) for tool in offer.listed]}, separators=(",", ":"))
     assert len(listed.encode()) <= MOST_BYTES[name]
-    assert all(re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name) for tool in offer.tools)
-    assert all(tool.annotations and "readOnlyHint" in tool.annotations for tool in offer.tools)
-    assert len({tool.name for tool in offer.tools}) == len(offer.tools)
-    told = re.findall(r"`([a-z_]+)`", offer.dialect.instructions)
-    assert set(told) <= {tool.name for tool in offer.tools}
+    assert all(re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name) for tool in offer.listed)
+    assert all(tool.annotations and "readOnlyHint" in tool.annotations for tool in offer.listed)
+    assert len({tool.name for tool in offer.listed}) == len(offer.listed)
+    told = re.findall(r"`([a-z_]+)`", offer.instructions)
+    assert set(told) <= {tool.name for tool in offer.listed}
 
 
 @pytest.mark.requirement("profiles")
@@ -54,7 +54,7 @@ def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory:
         ("mama", "timeline", {"query": "salaries"}),
         ("powermem", "delete", {"id": kept["id"]}),
     ):
-        assert "What we pay" not in json.dumps(call(profile(name).dialect, memory, tool, arguments).payload), tool
+        assert "What we pay" not in json.dumps(call(profile(name), memory, tool, arguments).payload), tool
     assert "What we pay" in json.dumps(good(memory, "mem-claude", "get_observations", ids=[kept["id"]], agent="ann"))
     assert good(memory, "native", "search", query="salaries")["results"]
     told = [refused(memory, "mama", "get", id=one) for one in ("Salaries", "Salarie", "Nothing")]
@@ -66,34 +66,34 @@ def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_name_of_every_profile_is_callable(memory: Memory, name: str) -> None:
     for other in DIALECTS:
-        for tool in (*profile(other).tools, *profile(other).dialect.hidden):
-            reply = call(profile(name).dialect, memory, tool.name, {"nonsense": "\0"})
+        for tool in (*profile(other).listed, *profile(other).hidden):
+            reply = call(profile(name), memory, tool.name, {"nonsense": "\0"})
             assert reply.is_error
             assert "no tool named" not in str(reply.payload), (name, tool.name)
-    assert "no tool named" in str(call(profile(name).dialect, memory, "forget_everything", {}).payload)
+    assert "no tool named" in str(call(profile(name), memory, "forget_everything", {}).payload)
 
 
 @pytest.mark.requirement("profiles")
 @pytest.mark.parametrize("name", [name for name in DIALECTS if name != "all"])
 def test_a_name_that_no_tool_has_is_answered_with_those_that_are_listed(memory: Memory, name: str) -> None:
     offer = profile(name)
-    told = str(call(offer.dialect, memory, "qqqq", {}).payload)
-    listed = ", ".join(sorted(tool.name for tool in offer.tools))
+    told = str(call(offer, memory, "qqqq", {}).payload)
+    listed = ", ".join(sorted(tool.name for tool in offer.listed))
     assert f"choose one of {listed}" in told
-    assert f"did you mean '{offer.tools[0].name}'?" in str(call(offer.dialect, memory, offer.tools[0].name + "x", {}))
+    assert f"did you mean '{offer.listed[0].name}'?" in str(call(offer, memory, offer.listed[0].name + "x", {}))
 
 
 @pytest.mark.requirement("profiles")
 def test_all_lists_each_name_once_and_the_first_profile_counts() -> None:
-    listed = {tool.name: tool for tool in profile("all").tools}
-    assert listed["save"] == profile("native").tools[0]
+    listed = {tool.name: tool for tool in profile("all").listed}
+    assert listed["save"] == profile("native").listed[0]
     for name in DIALECTS:
-        assert {tool.name for tool in profile(name).tools} <= listed.keys()
+        assert {tool.name for tool in profile(name).listed} <= listed.keys()
 
 
 @pytest.mark.requirement("profiles")
 def test_a_foreign_tool_answers_in_its_own_words(memory: Memory) -> None:
-    dialect = profile("native").dialect
+    dialect = profile("native")
     assert str(call(dialect, memory, "mama_save", {}).payload).startswith("Error: ")
     assert call(dialect, memory, "add_memory", {}).payload == {
         "success": False,
@@ -209,7 +209,7 @@ def test_the_page_for_newcomers_lists_what_is_listed() -> None:
     rows = dict(re.findall(r"(?m)^\| `([a-z0-9-]+)` \| .*? \| (.*) \|$", text))
     assert rows.keys() >= DIALECTS.keys()
     for name in ("native", "mama", "mama-v1", "powermem", "mem-claude", "project-memory"):
-        assert set(re.findall(r"`(\w+)`", rows[name])) == {tool.name for tool in profile(name).tools}, name
+        assert set(re.findall(r"`(\w+)`", rows[name])) == {tool.name for tool in profile(name).listed}, name
     for configuration in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
         [server] = json.loads(configuration)["mcpServers"].values()
         assert server["args"][:2] == ["serve", "--profile"]

@@ -78,4 +78,4 @@ def test_the_same_as_a_library(repo: Path) -> None:
 
 @pytest.mark.requirement("prj-tools")
 def test_the_two_tools_are_what_is_listed() -> None:
-    assert [tool.name for tool in profile("project-memory").tools] == ["save_context", "retrieve_context"]
+    assert [tool.name for tool in profile("project-memory").listed] == ["save_context", "retrieve_context"]

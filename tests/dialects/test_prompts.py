@@ -10,7 +10,7 @@ from filemem.dialects.tool import DIALECTS, profile
 @pytest.mark.requirement("profiles", "prompts")
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_profile_offers_the_prompts(name: str) -> None:
-    prompts = profile(name).dialect.prompts
+    prompts = profile(name).prompts
     assert [one.name for one in prompts] == ["resume", "record-decision"]
     for prompt in prompts:
         names = {one.name for one in prompt.arguments}

@@ -74,7 +74,7 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
 @pytest.mark.parametrize(("name", "said"), [("native", "filemem"), ("powermem", "filemem"), ("mama", "mama-server")])
 def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, said: str) -> None:
     offer = profile(name)
-    server = sdk.FilememServer(offer, Calls(offer.dialect, open_notebook), "1")
+    server = sdk.FilememServer(offer, Calls(offer, open_notebook), "1")
     capabilities = server.get_capabilities().model_dump(by_alias=True, exclude_unset=True)
     front = Front(offer, "1").answer(HELLO)
     assert isinstance(front, dict)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from filemem.dialects.tool import Advertised, Dialect, Tool, envelope
+from filemem.dialects.tool import Dialect, Tool, envelope
 from filemem.errors import BrokenStore, Conflict
 
 VERSION = "1.2.3"
@@ -89,7 +89,7 @@ TOOLS = (
     _tool(odd, _object("kind", kind={"enum": ["text", "half", "nan"]}), output_schema={"type": "object"}),
 )
 DIALECT = Dialect(name="tiny", tools=TOOLS, instructions="Say — hello.", failure=envelope)
-OFFER = Advertised(DIALECT, TOOLS)
+OFFER = DIALECT._replace(listed=TOOLS)
 
 
 def open_notebook(*_: object) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from filemem.dialects.call import MAX_DEPTH, call
-from filemem.dialects.tool import Advertised, envelope, profile
+from filemem.dialects.tool import envelope, profile
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from tests.surface.server_tools import DIALECT, Notebook
 
@@ -95,9 +95,8 @@ def test_the_registry_is_light() -> None:
 
 def test_a_prefix_renames_what_is_listed_and_keeps_the_bare_names_callable() -> None:
     offer = profile("native", "mama_")
-    assert isinstance(offer, Advertised)
-    assert all(tool.name.startswith("mama_") for tool in offer.tools)
-    callable_names = {tool.name for tool in offer.dialect.tools}
+    assert all(tool.name.startswith("mama_") for tool in offer.listed)
+    callable_names = {tool.name for tool in offer.tools}
     assert {"mama_save", "save"} <= callable_names
 
 

@@ -76,7 +76,7 @@ def memory(place: Path) -> Iterator[Memory]:
 
 
 def ask(memory: Memory, tool: str, arguments: dict[str, Any]) -> tuple[bool, Any]:
-    reply = call(profile("native").dialect, memory, tool, arguments)
+    reply = call(profile("native"), memory, tool, arguments)
     return reply.is_error, reply.payload
 
 
