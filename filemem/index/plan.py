@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -32,7 +32,7 @@ from filemem.index.words import (
     stems,
 )
 from filemem.query import Terms, split_identifiers
-from filemem.query.terms import Alike, alike, synonyms
+from filemem.query.terms import Alike, Synonyms, alike, synonyms
 
 MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
@@ -106,7 +106,13 @@ def said_instead(words: Sequence[str], own: str = "") -> tuple[Alike, ...]:
     if sum(bool(analyze(STEM, normal(word)) or runs(word)) for word in words) > SHORT:
         return ()
     begins = sorted({part[:2] for word in words for part in stems(word)})  # no stemmer changes these
-    return alike(words, [synonyms(text, stems, begins) for text in (own, _list())] if begins else (), stems)
+    return alike(words, [_table(text, begin) for text in (own, _list()) for begin in begins], stems)
+
+
+@lru_cache(maxsize=1024)
+def _table(text: str, begin: str) -> Synonyms:
+    """What a list says of the words that begin in one way: a server is asked for the same ones again and again."""
+    return synonyms(text, stems, (begin,))
 
 
 def said_in(text: str, said: Iterable[Alike]) -> dict[str, tuple[str, ...]]:
