@@ -201,7 +201,8 @@ def _entry(mark: str, one: Answer) -> str:
 
 def _line(text: str) -> str:
     """A text as one line without control characters."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    shown = text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
+    return " ".join(shown.split())
 
 
 def _said(value: Any) -> str:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
@@ -253,7 +254,7 @@ def _prefixed(tool: Tool, prefix: str) -> Tool:
 
 def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
     """Find a tool, in another profile if needed, and its dialect."""
-    for owner in (dialect, *map(profile, dialect.others)):
+    for owner in chain((dialect,), map(profile, dialect.others)):
         for tool in owner.tools:
             if tool.name == name:
                 return owner, tool
