@@ -69,7 +69,7 @@ def brief(store: Store, budget: int, paths: Collection[str] = ()) -> Brief:
         govern = teller.governing()
         lines = [*teller.checkpoint(budget), *teller.forks(govern), *teller.unsaved(govern), *teller.not_quoted()]
         lines += [*teller.meanwhile(), *teller.decisions("governs", govern, SHOWN)]
-        if not teller.paths:
+        if not govern:
             lines += teller.decisions("newest", filter(_holds, facts.every(LOOKED)), NEWEST)
         heads = {
             "governs": f"Decisions that hold and govern what this branch touches (files: {len(teller.paths)}):",

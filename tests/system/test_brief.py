@@ -69,8 +69,9 @@ def test_what_governs_the_files_of_the_branch_failed_first_then_the_closest(memo
     assert "saved nothing" not in memory.brief().text
 
 
-def test_a_branch_without_changes_has_its_checkpoint_and_the_newest_decisions(memory: Memory, repo: Path) -> None:
+def test_a_branch_that_nothing_governs_has_its_checkpoint_and_the_newest_decisions(memory: Memory, repo: Path) -> None:
     ids = [saved(memory, f"topic {n}", f"Decision {n}") for n in range(7)]
+    write(repo / ".mcp.json", "{}")  # as `init` leaves it
     memory.save(summary="The cache is half done", next_steps="Write the tests")
     told = memory.brief().text
     assert "Where the work stood (main, 20" in told
