@@ -98,18 +98,19 @@ class Watcher:
                 return
 
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
-        began = time.monotonic()
+        began, changed = time.monotonic(), 0
         try:
-            self.memory.refresh(full=full, hints=hints or ())
+            changed = self.memory.refresh(full=full, hints=hints or ()).changed
         except (FilememError, OSError) as error:  # shown with every answer; the next look tries again
             self.memory.keeper.trouble = error.told if isinstance(error, FilememError) else str(error)
         else:
             self.memory.keeper.trouble = None
         ended = time.monotonic()
+        pause = 0.0 if changed else PACE * (ended - began)  # what took changes in says nothing of what a look costs
         if full:
-            self._next_full = ended + max(TICK, PACE * (ended - began))
+            self._next_full = ended + max(TICK, pause)
         if full or not hints:
-            self._last, self._next = ended, ended if full else ended + PACE * (ended - began)
+            self._last, self._next = ended, ended if full else ended + pause
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
