@@ -291,7 +291,8 @@ def together(calls: Sequence[Callable[[], object]]) -> None:
             except (OSError, FilememError) as error:
                 errors.append(error)
 
-    threads = [threading.Thread(target=work) for _ in calls[:_AT_ONCE]]
+    # Daemons: Ctrl-C while one starts can leave it waiting for ever, and the exit with it; a kill loses nothing either.
+    threads = [threading.Thread(target=work, daemon=True) for _ in calls[:_AT_ONCE]]
     for thread in threads:
         thread.start()
     for thread in threads:
