@@ -145,19 +145,13 @@ def status(project: Project, as_json: bool) -> None:
     Example:
       filemem org status
     """
+    rows = list[dict[str, Any]]()
     with engine(project) as database:
-        found = database.repositories()
-    rows = [
-        {
-            "repository": one.name,
-            "records": one.records,
-            "seen_at": format_time(one.seen_at) if one.seen_at else "",
-            **({"failed": one.failed} if one.failed else {}),
-        }
-        for one in found
-    ]
+        for one in database.repositories():
+            seen = format_time(one.seen_at) if one.seen_at else ""
+            rows.append({"repository": one.name, "records": one.records, "seen_at": seen, "failed": one.failed})
     told = [f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows]
-    told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if "failed" in row]
+    told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if row["failed"]]
     text = "\n".join(told) or "no repository yet: filemem org add"
     emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
 

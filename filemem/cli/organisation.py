@@ -27,9 +27,9 @@ def offered(project: Project, offer: Dialect) -> Dialect:
     """What a server offers: where a service is named, filemem's own `search` and `get` take the scope `org` too."""
     with suppress(BadInput):  # the first call says what is wrong with the settings
         asked = service(project)
-
-        def asking(verb: str) -> Call:
-            return lambda _, given: asked.ask(verb, {name: one for name, one in given.items() if name != "scope"})
-
-        return offer.scoped("org", "org: what other teams recorded", {verb: asking(verb) for verb in ("search", "get")})
+        calls: dict[str, Call | None] = {
+            "search": lambda _, given: asked.ask("search", given),
+            "get": lambda _, given: asked.ask("get", given),
+        }
+        return offer.scoped("org", "org: what other teams recorded", calls)
     return offer

@@ -22,9 +22,18 @@ _about = (
 )
 
 
-@click.group()
+class Kinds(click.Group):
+    """The kinds of a record; options without one are of a decision."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click."""
+        option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["decision", *args] if option else args)
+
+
+@click.group(cls=Kinds)
 def save() -> None:
-    """Save a decision, checkpoint or observation, and commit it.
+    """Save a decision, checkpoint or observation, and commit it. Without one of these words it is a decision.
 
     Without a text, your editor opens. -F FILE reads the text from a file; for a decision, the first line is what was
     decided and the rest is why.

@@ -31,7 +31,8 @@ class Service(NamedTuple):
 
         Every failure names the service.
         """
-        status, wait, body = self._sent(f"/org/{verb}", json.dumps(arguments).encode())
+        given = {name: one for name, one in arguments.items() if name != "scope"}
+        status, wait, body = self._sent(f"/org/{verb}", json.dumps(given).encode())
         try:
             answer: Any = json.loads(body)
         except (ValueError, RecursionError):

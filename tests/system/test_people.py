@@ -25,6 +25,7 @@ DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU 
         (("search", "x", "--since", "lately"), 2, "bad_input", "since"),
         (("search", "--no-such-option"), 2, "bad_input", None),
         (("save", "decision", "--topic", "x"), 2, "bad_input", "decision"),
+        (("save", "--topic", "x"), 2, "bad_input", "decision"),  # without a word it is a decision
     ],
 )
 def test_errors_are_json_where_json_was_asked_for(
