@@ -17,7 +17,6 @@ from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 SECONDS = 10.0  # without a byte from the service, and for all of its answer
 MOST = 8 * 1024 * 1024  # bytes of an answer
 _KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 503: Locked}
-_FAULTS = (421, 500)  # of the service; others show that it is another program
 
 
 class Service(NamedTuple):
@@ -42,7 +41,7 @@ class Service(NamedTuple):
             raise BadInput(told, "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN", field="scope")
         if isinstance(answer, dict) and status == 200:
             return answer
-        if isinstance(answer, dict) and status in (*_KINDS, *_FAULTS):
+        if isinstance(answer, dict) and status in (*_KINDS, 421, 500):
             hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
             told, hint = (str(text).replace(f"POST /org/{verb}", verb) for text in (answer.get("error"), hint))
             raise _KINDS.get(status, BrokenStore)(f"the service {self.url}: {told}", hint)

@@ -79,7 +79,8 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
         _reach(cache, environment, "clone", *how, "--", source, str(aside))
         _reach(aside, environment, "symbolic-ref", "HEAD", _HEAD)
         aside.rename(folder)
-    what = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_HEAD}")
+    begun = (folder / "packed-refs").exists() or any((folder / "refs/heads").iterdir())
+    what = ("+refs/heads/*:refs/heads/*", *([f"+HEAD:{_HEAD}"] if begun else []))  # an empty one has no HEAD
     _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", *what)
     return Mirror(folder, environment, _places(folder))
 

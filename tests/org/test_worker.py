@@ -156,8 +156,14 @@ def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: 
     hub.push()
     git(hub.path, "config", "uploadpack.allowFilter", "true")
     git(hub.path, "config", "uploadpack.allowAnySHA1InWant", "true")
-    engine.add({"git.example.org/one": "ada@git.example.org:one"})
+    engine.add({"git.example.org/one": "ada@git.example.org:one", "empty": "ada@git.example.org:empty"})
+    git(reached, "init", "--quiet", "--bare", "--initial-branch=main", "empty")
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    git(hub.path, "push", "--quiet", str(reached / "empty"), "HEAD")
+    for _ in range(2):
+        assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    assert [one.records for one in engine.repositories()] == [len(hub.files)] * 2
+    engine.drop("empty")
     hub.push()
     git(hub.path, "commit", "--quiet", "--amend", "-m", "Other")
     git(hub.path, "branch", "--quiet", "--move", "trunk")
@@ -168,8 +174,7 @@ def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: 
     with engine.transaction() as con:
         found = con.execute("select path, blob from doc").fetchall()
     assert dict(found) == {path: blob for path, (blob, _) in expected(hub.path).items()}
-    (clone,) = (tmp_path / "clones").iterdir()
-    assert list((clone / "objects/pack").glob("*.promisor"))
+    assert list((tmp_path / "clones").glob("*/objects/pack/*.promisor"))
 
 
 @pytest.fixture
