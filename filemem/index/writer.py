@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,7 @@ from filemem.index.document import (
     mark,
     writing,
 )
-from filemem.index.embed import Model
+from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.words import WordsWriter
 
@@ -149,13 +149,12 @@ def _fill(
         words.remove(path)
     rows: dict[str, Row | None] = dict.fromkeys(work.gone)
     done, docs = 0, iter(work.docs)
-    lacking = model is not None and bool(model.trouble)  # the answers will say so; the words are indexed all the same
     growth = None
-    if model and not lacking:
-        table = model.table
-        from filemem.index.vectors import Growth
+    with suppress(ModelUnavailable):  # the answers will say so; the words are indexed all the same
+        if table := model and model.table:
+            from filemem.index.vectors import Growth
 
-        growth = Growth(staged / VECTORS, table)
+            growth = Growth(staged / VECTORS, table)
     while chunk := list(islice(docs, _CHUNK)):
         if growth:
             growth.add(chunk)
@@ -168,4 +167,4 @@ def _fill(
     words.close()
     if growth:
         growth.write({key(entry.blob) for entry in {**work.before, **work.entries}.values() if entry})
-    return rows, done if lacking else 0
+    return rows, done if model and not growth else 0

@@ -22,7 +22,7 @@ LIMITS = {
     "update": 37,
     "why": 35,
     "check": 28,
-    "catch-up": 37,
+    "catch-up": 36,
     "delete": 32,
 }  # modules
 
