@@ -60,13 +60,14 @@ class Staged:
                 raise Conflict(f"{path} {'exists already' if replace is None else 'was changed meanwhile'}", _AGAIN)
             if replace is not None or over or not self._link(folder, name):
                 os.rename(self.source, name, dst_dir_fd=folder)
-                self.source = ""
+            self.source = ""
             self.changed.append(tuple(folders))
 
     def _link(self, folder: int, name: str) -> bool:
         """Put the file where none stands, in one step; False where the file system knows no such step."""
         try:
-            os.link(self.source, name, dst_dir_fd=folder)  # `discard` removes the source
+            os.link(self.source, name, dst_dir_fd=folder)
+            Path(self.source).unlink()  # now, for it changes the file's times: Git reads them next
         except FileExistsError:
             raise Conflict(f"{'/'.join(self.parts)} exists already", _AGAIN) from None
         except (OSError, NotImplementedError):
