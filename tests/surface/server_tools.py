@@ -127,6 +127,8 @@ def plain_stdio() -> None:
     from filemem.server import sdk
     from filemem.server.sdk import Calls
 
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # at its end the SDK gives back the wire
+
     async def run() -> None:
         server = sdk.FilememServer(OFFER, Calls(DIALECT, open_notebook), VERSION)
         async with stdio_server() as (incoming, outgoing):
