@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.errors import BrokenStore, NotFound
 
 if TYPE_CHECKING:
-    import subprocess
+    from subprocess import Popen
 
 LIMIT = 20.0  # seconds for one call
 LONG = 120.0  # seconds for one over much history or many files
@@ -89,9 +89,8 @@ def find(start: Path) -> Places:
 def _refuse_gone(work_tree: Path) -> None:
     """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
     if not os.path.exists(work_tree):  # noqa: PTH110 - it may be a name that no folder can have
-        raise BrokenStore(
-            f"the folder {work_tree} no longer exists", "go to a folder that exists; restart servers there"
-        )
+        told = f"the folder {work_tree} no longer exists"
+        raise BrokenStore(told, "go to a folder that exists; restart servers there")
 
 
 def read(file: Path) -> str:
@@ -138,7 +137,7 @@ class Git(NamedTuple):
 
     def start(
         self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
+    ) -> Popen[bytes]:
         """Start one call with all three streams as pipes; `config` holds further `key=value` settings."""
         top = self.places.work_tree
         settings = (part for each in (*OFF, *config) for part in ("-c", each))
@@ -158,8 +157,8 @@ class Git(NamedTuple):
         return finish(self.start(*arguments, config=config, extra=extra), arguments[0], input or b"", limit)
 
 
-def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT) -> bytes:
-    """Wait for a started call, feeding it `data`; returns its output. Raises GitError."""
+def finish(process: Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT, stops: bool = True) -> bytes:
+    """Wait for a started call, feeding it `data`; returns its output. An interrupt `stops` it. Raises GitError."""
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
     try:
@@ -168,14 +167,15 @@ def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit
         end(process)
         raise GitError(name, -1, f"no answer in {limit:g} seconds") from None
     except BaseException:
-        end(process)
+        if stops:
+            end(process)
         raise
     if process.returncode:
         raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
     return out
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: Popen[bytes]) -> None:
     """End a call and what it has started, gently first: Git removes its locks then."""
     import signal  # noqa: PLC0415
     from subprocess import TimeoutExpired  # noqa: PLC0415
@@ -229,8 +229,8 @@ class Helper:
         return GitError(self._name, -1, "it ended without an answer")
 
     def close(self) -> None:
-        """Let the process end, and wait for it. Raises GitError where it has failed."""
-        finish(self.process, self._name)
+        """Let the process end, and wait for it; an interrupt leaves it to do its work. Raises GitError if it failed."""
+        finish(self.process, self._name, stops=False)
 
     def _more(self) -> None:
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
@@ -269,7 +269,7 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
         raise BrokenStore(f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*needed))
 
 
-def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[bytes]:
     """Start a program in a folder with all three streams as pipes. Raises BrokenStore."""
     from subprocess import PIPE, Popen  # noqa: PLC0415 - most searches start no process
 
