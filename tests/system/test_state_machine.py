@@ -111,7 +111,7 @@ class Synced(RuleBasedStateMachine):
             before = path.stat()
             path.write_text(changed)
             if how == "same size":
-                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+                os.utime(path, (before.st_atime, before.st_mtime + 1))  # Git compares whole seconds
 
     @rule(pick=picks, status=st.sampled_from(("proposed", "deprecated", "rejected")))
     def edit_status(self, pick: int, status: str) -> None:
@@ -174,6 +174,8 @@ class Synced(RuleBasedStateMachine):
     @precondition(lambda self: self.step > 3)
     def reset(self, how: str) -> None:
         git(self.repo, "reset", "-q", how, "HEAD~1", ok=False)  # the first commit has none before it
+        if how != "--hard":
+            self.commit()  # the date that a commit gave a file stays until the file changes
 
     @rule()
     def amend(self) -> None:
