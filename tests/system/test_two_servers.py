@@ -88,7 +88,7 @@ def test_two_servers_and_a_user(tmp_path: Path) -> None:
         paths = {answer["path"] for answer in saved}
         until(lambda: not ok(repo, "status")["pending"], 30)
         for path in paths - at_head(repo):  # Git reads the index before it locks it: a commit may take out a record
-            assert path in ok(repo, "status")["new"], "but is told so, and what to do"
+            assert path in ok(repo, "status")["trouble"], "but it is told, with the command that helps"
             assert user.git("add", path)
             assert user.git("commit", "-q", "-m", "Add src/ again", path)
         for server in servers.values():
