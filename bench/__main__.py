@@ -41,28 +41,54 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
     return [
         Group(frozenset({"help"}), partial(starting.measure_help, surroundings)),
         Group(frozenset({"spawn"}), partial(starting.measure_spawn, stores, min(sizes))),
-        Group(frozenset({"search", "tail-search"}), partial(searching.measure, stores, sizes + more)),
+        Group(
+            frozenset({"search", "tail-search"}), partial(searching.measure, stores, sizes + more)
+        ),
         Group(frozenset({"http"}), partial(searching.measure_http, stores, largest)),
         Group(frozenset({"keyword"}), partial(starting.measure_one_shot, stores, sizes, "keyword")),
         Group(frozenset({"hybrid"}), partial(starting.measure_one_shot, stores, sizes, "hybrid")),
         Group(frozenset({"completion"}), partial(starting.measure_completion, stores, sizes)),
         Group(frozenset({"brief", "hook"}), partial(starting.measure_brief, stores, sizes)),
-        *(Group(frozenset({row}), partial(starting.measure_command, stores, min(sizes), row)) for row in sorted(ONCE)),
+        *(
+            Group(frozenset({row}), partial(starting.measure_command, stores, min(sizes), row))
+            for row in sorted(ONCE)
+        ),
         Group(frozenset({"first"}), partial(starting.measure_first, stores, sizes)),
         Group(frozenset({"wall"}), partial(starting.measure_wall, stores, sizes)),
         Group(frozenset({"names", "topics"}), partial(searching.measure_growth, stores, sizes)),
         Group(frozenset({"lint"}), partial(governing.measure_lint, stores, largest)),
         Group(frozenset({"provenance"}), partial(governing.measure_provenance, stores, largest)),
         Group(frozenset({"memory"}), partial(starting.measure_memory, stores, largest)),
-        Group(frozenset({"save", "flat", "found", "found-other", "tail-save"}), partial(saving.measure, stores, sizes)),
+        Group(
+            frozenset({"save", "flat", "found", "found-other", "tail-save"}),
+            partial(saving.measure, stores, sizes),
+        ),
         Group(frozenset({"growth"}), partial(saving.measure_growth, stores, largest)),
-        *(Group(frozenset({"held"}), partial(locks.measure_held, surroundings, size)) for size in ENTRIES),
+        *(
+            Group(frozenset({"held"}), partial(locks.measure_held, surroundings, size))
+            for size in ENTRIES
+        ),
         Group(frozenset({"table"}), partial(locks.measure_table, surroundings)),
-        Group(frozenset({"history", "as-of", "as-of-again", "diff"}), partial(past.measure, surroundings, largest)),
-        Group(frozenset({"workspace", "workspace-cpu"}), partial(scale.measure_workspace, stores, largest)),
-        Group(frozenset({"org", "org-in", "org-push"}), partial(organisation.measure, stores, largest, 20)),
-        *(Group(frozenset({"org-cpu"}), partial(organisation.measure, stores, size, 200)) for size in more),
-        *(Group(LARGE, partial(scale.measure_large, stores, size // scale.TENTH, size)) for size in more),
+        Group(
+            frozenset({"history", "as-of", "as-of-again", "diff"}),
+            partial(past.measure, surroundings, largest),
+        ),
+        Group(
+            frozenset({"workspace", "workspace-cpu"}),
+            partial(scale.measure_workspace, stores, largest),
+        ),
+        Group(
+            frozenset({"org", "org-in", "org-push"}),
+            partial(organisation.measure, stores, largest, 20),
+        ),
+        *(
+            Group(frozenset({"org-cpu"}), partial(organisation.measure, stores, size, 200))
+            for size in more
+        ),
+        *(
+            Group(LARGE, partial(scale.measure_large, stores, size // scale.TENTH, size))
+            for size in more
+        ),
         *(
             Group(frozenset({"reindex", "catch-up"}), partial(indexing.measure, stores, size))
             for size in [largest, *more]
@@ -74,17 +100,35 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str) -> list[int
     try:
         sizes = sorted({int(part) for part in value.split(",")})
     except ValueError:
-        raise click.BadParameter("takes numbers with commas between them, for example 100,1000") from None
+        raise click.BadParameter(
+            "takes numbers with commas between them, for example 100,1000"
+        ) from None
     if sizes[0] < 10:
         raise click.BadParameter("a store of fewer than 10 records says nothing")
     return sizes
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--sizes", callback=_sizes, default=",".join(map(str, SIZES)), show_default=True, help="Records.")
-@click.option("--only", type=click.Choice(list(TARGETS)), multiple=True, help="Only this row; may be repeated.")
+@click.option(
+    "--sizes",
+    callback=_sizes,
+    default=",".join(map(str, SIZES)),
+    show_default=True,
+    help="Records.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(list(TARGETS)),
+    multiple=True,
+    help="Only this row; may be repeated.",
+)
 @click.option("--huge", is_flag=True, help=f"At {HUGE:,} records too, where that matters.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write what was seen to this file too.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    help="Write what was seen to this file too.",
+)
 def main(sizes: list[int], only: tuple[str, ...], huge: bool, json_file: Path | None) -> None:
     """Measure filemem beside what it is compared with, and print the table.
 
@@ -101,16 +145,25 @@ def main(sizes: list[int], only: tuple[str, ...], huge: bool, json_file: Path | 
         surroundings = clean_surroundings(folder)
         for group in groups(surroundings, Stores(surroundings, _say), sizes, huge):
             if rows := group.rows & wanted:
-                _say(f"{time.monotonic() - began:.0f} s: measuring {', '.join(row for row in TARGETS if row in rows)}")
+                _say(
+                    f"{time.monotonic() - began:.0f} s: measuring {', '.join(row for row in TARGETS if row in rows)}"
+                )
                 lines += [line for line in group.measure() if line.row in rows]
     finally:  # what was measured before a failure took minutes, too
         shutil.rmtree(folder, ignore_errors=True)
         lines = in_order(lines)
         click.echo(as_text(lines))
     load = os.getloadavg()[0]
-    _say(f"{time.monotonic() - began:.0f} s; load of the last minute {load:.1f} on {os.cpu_count()} cores")
+    _say(
+        f"{time.monotonic() - began:.0f} s; load of the last minute {load:.1f} on {os.cpu_count()} cores"
+    )
     if json_file:
-        about = {"python": sys.version.split()[0], "cores": os.cpu_count(), "load": load, "lines": as_object(lines)}
+        about = {
+            "python": sys.version.split()[0],
+            "cores": os.cpu_count(),
+            "load": load,
+            "lines": as_object(lines),
+        }
         json_file.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 

@@ -78,7 +78,13 @@ def act(title: str, script: str, folder: Path) -> None:
     """Run the commands of a script in a folder as they are shown, with its comments between them."""
     width = min(shutil.get_terminal_size((110, 40)).columns, 110)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, **PERSON, "PATH": path, "HOME": str(folder.parent), "LC_ALL": "C.UTF-8"}
+    environment = {
+        **os.environ,
+        **PERSON,
+        "PATH": path,
+        "HOME": str(folder.parent),
+        "LC_ALL": "C.UTF-8",
+    }
     said(f"\n{title}\n{'=' * len(title)}", BOLD)
     for comment, command in re.findall(r"^(# .*)|^\$ ((?:.*\\\n)*.*)", script, re.MULTILINE):
         if comment:
@@ -86,12 +92,16 @@ def act(title: str, script: str, folder: Path) -> None:
             continue
         said(f"$ {command}", CYAN)
         shell = ["bash", "-c", command]
-        done = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            shell, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             sys.exit(f"the demo failed: {done.stderr}")
         for line in done.stdout.splitlines():
             deeper = " " * (len(line) - len(line.lstrip()) + 5)
-            rows = textwrap.TextWrapper(width, "  ", deeper, break_long_words=False, break_on_hyphens=False).wrap(line)
+            rows = textwrap.TextWrapper(
+                width, "  ", deeper, break_long_words=False, break_on_hyphens=False
+            ).wrap(line)
             for row in rows or [""]:
                 said(row)
 
@@ -108,7 +118,9 @@ def main() -> None:
         subprocess.run(["bash", "-c", begin], cwd=shop, env={**os.environ, **PERSON}, check=True)
         act("This project's own memory", OWN, own)
         act("A folder of decision records", ADOPTED, shop)
-    said("\nThat is all: Markdown files, Git commits, and a search. An agent does the same over MCP.")
+    said(
+        "\nThat is all: Markdown files, Git commits, and a search. An agent does the same over MCP."
+    )
     said("Start in a project of yours with `filemem init`; docs/start.md has the first hour.")
 
 

@@ -23,14 +23,21 @@ def measure_provenance(stores: Stores, size: int) -> Iterator[Line]:
     questions = [" ".join(words) for words in repository.queries(told.ROUNDS)]
     printed = repository.surroundings.run(sys.executable, SCRIPT, json.dumps(questions))
     with_it, without = json.loads(printed)
-    yield Line("provenance", size, (with_it - without) * 1000, f"{with_it * 1000:.1f} ms", f"{without * 1000:.1f} ms")
+    yield Line(
+        "provenance",
+        size,
+        (with_it - without) * 1000,
+        f"{with_it * 1000:.1f} ms",
+        f"{without * 1000:.1f} ms",
+    )
 
 
 def measure_lint(stores: Stores, size: int) -> Iterator[Line]:
     """Measure the check that a commit hook runs, from a cold start, in processor time."""
     repository = stores.get(size)
     staged = [
-        str(path.relative_to(repository.folder)) for path in sorted(repository.store.rglob("*.md"))[1 : STAGED + 1]
+        str(path.relative_to(repository.folder))
+        for path in sorted(repository.store.rglob("*.md"))[1 : STAGED + 1]
     ]
     ours = partial(repository.surroundings.cpu, "filemem", "check", "--lint", *staged)
     yield starting.commands(repository.surroundings, "lint", size, ours)

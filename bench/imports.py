@@ -15,7 +15,10 @@ from tests.support import git, make_repo, write
 from tests.system import sources
 from tests.system.sources import database, decided, entities, note, observed, remembered
 
-WORDS = "It was measured on real data for a week and the numbers were plain, so we went on with it. " * 3
+WORDS = (
+    "It was measured on real data for a week and the numbers were plain, so we went on with it. "
+    * 3
+)
 
 
 def _notes(folder: Path, size: int, header: str) -> Path:
@@ -35,7 +38,12 @@ def _adrs(folder: Path, size: int) -> Path:
 
 
 def _entity(number: int) -> dict[str, object]:
-    return {"type": "entity", "name": f"E {number}", "entityType": "module", "observations": [WORDS, str(number)]}
+    return {
+        "type": "entity",
+        "name": f"E {number}",
+        "entityType": "module",
+        "observations": [WORDS, str(number)],
+    }
 
 
 def _claude_mem(at: Path, size: int, more: str = "") -> Path:
@@ -44,14 +52,20 @@ def _claude_mem(at: Path, size: int, more: str = "") -> Path:
 
 
 MAKERS: dict[str, Callable[[Path, int], Path]] = {
-    "mama": lambda at, size: database(at / "m.db", sources.MAMA, (decided(n, reasoning=WORDS) for n in range(size))),
+    "mama": lambda at, size: database(
+        at / "m.db", sources.MAMA, (decided(n, reasoning=WORDS) for n in range(size))
+    ),
     "claude-mem": _claude_mem,
     "mem-claude": lambda at, size: _claude_mem(at, size, sources.MEM_CLAUDE),
     "powermem": lambda at, size: database(
         at / "p.db", sources.POWERMEM, (remembered(n, data=f"{n} {WORDS}") for n in range(size))
     ),
-    "claude-code": lambda at, size: _notes(at / "projects/x/memory", size, "name: Note {0}\ndescription: d").parents[1],
-    "basic-memory": lambda at, size: _notes(at / "notes", size, "title: Note {0}\ntype: note\npermalink: n/{0}"),
+    "claude-code": lambda at, size: _notes(
+        at / "projects/x/memory", size, "name: Note {0}\ndescription: d"
+    ).parents[1],
+    "basic-memory": lambda at, size: _notes(
+        at / "notes", size, "title: Note {0}\ntype: note\npermalink: n/{0}"
+    ),
     "server-memory": lambda at, size: entities(at / "m.jsonl", *map(_entity, range(size))),
     "adr": lambda at, size: _adrs(at / "adrs", size),
 }
@@ -78,7 +92,14 @@ def main() -> None:
         for form, make in MAKERS.items():
             measure(surroundings, folder / form, form, make(folder / form / "source", size), size)
         surroundings.run(
-            sys.executable, "-m", "filemem", "-C", str(folder / "mama/repo"), "export", "-o", str(folder / "x")
+            sys.executable,
+            "-m",
+            "filemem",
+            "-C",
+            str(folder / "mama/repo"),
+            "export",
+            "-o",
+            str(folder / "x"),
         )
         measure(surroundings, folder / "filemem", "filemem", folder / "x", size)
     finally:

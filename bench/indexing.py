@@ -29,7 +29,9 @@ def measure(stores: Stores, size: int) -> Iterator[Line]:
     samples = in_turns(methods, ROUNDS)
     stores.drop(swapped)
     parse, anew, known = (samples[name].p50 for name in methods)
-    yield Line("reindex", size, parse / anew, f"{size / anew:,.0f} per s", f"{size / parse:,.0f} per s")
+    yield Line(
+        "reindex", size, parse / anew, f"{size / anew:,.0f} per s", f"{size / parse:,.0f} per s"
+    )
     yield Line("catch-up", size, known / anew, f"{known:.2f} s", f"{anew:.2f} s")
 
 

@@ -45,7 +45,11 @@ def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
     held: list[float] = []
     for number in range(ROUNDS + 1):
         data = f"# Decision {number}\n".encode()
-        plan = Plan((Edit(f"{STORE}/r{number}.md", data, None),), message(f"save {number}"), int(time.time() * 1000))
+        plan = Plan(
+            (Edit(f"{STORE}/r{number}.md", data, None),),
+            message(f"save {number}"),
+            int(time.time() * 1000),
+        )
         with repo.saving(), patch.object(commit, "Locks", _Timed):
             commit.save(repo, files, lambda plan=plan: plan)  # type: ignore[misc]
         held.append(_Timed.released - _Timed.taken)
@@ -61,7 +65,11 @@ def measure_table(surroundings: Surroundings) -> Iterator[Line]:
     environment = dict(surroundings.environment)
 
     def theirs() -> float:
-        return timed(lambda: subprocess.run(log, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True))
+        return timed(
+            lambda: subprocess.run(
+                log, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True
+            )
+        )
 
     theirs()
     git = Samples(tuple(theirs() for _ in range(3)))
@@ -86,7 +94,9 @@ def _imported(surroundings: Surroundings, name: str, stream: Iterator[bytes]) ->
     here.run("git", "config", "user.name", "Ada")
     here.run("git", "config", "user.email", "ada@example.org")
     command = ["git", "fast-import", "--quiet"]
-    subprocess.run(command, cwd=folder, env=dict(here.environment), input=b"".join(stream), check=True)
+    subprocess.run(
+        command, cwd=folder, env=dict(here.environment), input=b"".join(stream), check=True
+    )
     here.run("git", "switch", "--quiet", "--force", "main")
     time.sleep(1.1)  # so that Git trusts the times of what it has just written
     here.run("git", "status", "--short")
@@ -105,8 +115,14 @@ def _records(count: int) -> Iterator[bytes]:
     """So many commits with a record each."""
     for number in range(count):
         text = b"---\nid: decision_x_%d\n---\n# Decision %d\n" % (number, number)
-        told = b"decision(t%d): Decision %d\n\nFilemem-Id: decision_x_%d\nAgent: a\n" % (number % 100, number, number)
-        yield b"commit refs/heads/main\ncommitter Ada <ada@example.org> %d +0000\n" % (1_690_000_000 + 60 * number)
+        told = b"decision(t%d): Decision %d\n\nFilemem-Id: decision_x_%d\nAgent: a\n" % (
+            number % 100,
+            number,
+            number,
+        )
+        yield b"commit refs/heads/main\ncommitter Ada <ada@example.org> %d +0000\n" % (
+            1_690_000_000 + 60 * number
+        )
         yield b"data %d\n%b" % (len(told), told)
         path = b"%b/decisions/t%d/%d.md" % (STORE.encode(), number % 100, number)
         yield b"M 100644 inline %b\ndata %d\n%b\n" % (path, len(text), text)

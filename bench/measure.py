@@ -81,10 +81,17 @@ class Surroundings:
     def run(self, *command: str, check: bool = True) -> str:
         """Run a command to its end and return what it printed."""
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if check and done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr.strip()[-2000:]}")
+            raise RuntimeError(
+                f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr.strip()[-2000:]}"
+            )
         return done.stdout
 
     def cpu(self, *command: str, given: bytes = b"") -> float:
@@ -134,7 +141,9 @@ class Resident:
     private: int
 
     def __str__(self) -> str:
-        return " / ".join(f"{value / 1e6:.0f}" for value in (self.rss, self.pss, self.private)) + " MB"
+        return (
+            " / ".join(f"{value / 1e6:.0f}" for value in (self.rss, self.pss, self.private)) + " MB"
+        )
 
 
 def resident(pid: int) -> Resident:

@@ -62,17 +62,33 @@ def measure(stores: Stores, size: int, members: int) -> Iterator[Line]:
         work(engine, whole.surroundings.folder / "clones", os.environ)
         spent = _cpu(engine) - began
         alone = float(whole.surroundings.cpu(sys.executable, TASK, "reindex", str(whole.folder)))
-        yield Line("org-in", size, alone / spent, f"{size / spent:,.0f} per s", f"{size / alone:,.0f} per s")
+        yield Line(
+            "org-in",
+            size,
+            alone / spent,
+            f"{size / spent:,.0f} per s",
+            f"{size / alone:,.0f} per s",
+        )
         with engine.transaction() as con:
             con.execute("insert into access select 'ada', id from repo")
         with Memory.open(whole.folder) as memory, engine.reading("ada") as reader:
             source = Organisation(reader, engine.model)
             ask = partial(search, source, given=Filter(), limit=10, detail=False)
             theirs, one = _answers(partial(memory.search, detail=False), texts, time.process_time)
-            ours, many = _answers(ask, texts, lambda: time.process_time() + used(reader.con.info.backend_pid))
-        overlap = statistics.mean(len({*a} & {*b}) / len(b) for a, b in zip(ours, theirs, strict=True) if b)
+            ours, many = _answers(
+                ask, texts, lambda: time.process_time() + used(reader.con.info.backend_pid)
+            )
+        overlap = statistics.mean(
+            len({*a} & {*b}) / len(b) for a, b in zip(ours, theirs, strict=True) if b
+        )
         first = statistics.mean(a[:1] == b[:1] for a, b in zip(ours, theirs, strict=True))
-        yield Line("org", size, overlap, f"{members} repositories; the same first: {first:.0%}", "one store of all")
+        yield Line(
+            "org",
+            size,
+            overlap,
+            f"{members} repositories; the same first: {first:.0%}",
+            "one store of all",
+        )
         yield Line("org-cpu", size, many.p50 / one.p50, str(many), str(one))
         yield from _pushes(engine, Path(folders[0]), whole.surroundings.folder, size)
 
@@ -93,7 +109,9 @@ def _answers(
 def _cpu(engine: Postgres) -> float:
     """What this process, its children and the server for all its connections have spent, in seconds."""
     with engine.transaction() as con:
-        found = con.execute("select pid from pg_stat_activity where datname = current_database()").fetchall()
+        found = con.execute(
+            "select pid from pg_stat_activity where datname = current_database()"
+        ).fetchall()
     return sum(os.times()[:4]) + sum(used(pid) for (pid,) in found)
 
 
@@ -128,7 +146,13 @@ def _pushes(engine: Postgres, clone: Path, folder: Path, size: int) -> Iterator[
         times.append(_cpu(engine))
         take(engine, number, folder / "clones", os.environ)
         with engine.reading("bob") as reader:
-            hits = search(Organisation(reader, engine.model), every[at].title, Filter(), limit=10, detail=False)
+            hits = search(
+                Organisation(reader, engine.model),
+                every[at].title,
+                Filter(),
+                limit=10,
+                detail=False,
+            )
         times.append(_cpu(engine))
         pushed.append(times[1] - times[0])
         found.append(times[2] - times[1])

@@ -22,7 +22,9 @@ def main() -> None:
     with filemem.open() as memory:
         for question, records in rows:
             found = [short_id(hit.id) for hit in memory.search(question, limit=DEPTH).hits]
-            places.append(next((at for at, one in enumerate(found, 1) if one in records.split()), 0))
+            places.append(
+                next((at for at, one in enumerate(found, 1) if one in records.split()), 0)
+            )
             if places[-1] != 1:
                 print(f"{places[-1] or '-':>2}  {question}")
     among = sum(0 < place <= 3 for place in places)

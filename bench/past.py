@@ -55,7 +55,10 @@ def _history(repository: Repository, memory: Memory) -> Line:
 
 def _chains(repository: Repository) -> list[tuple[Topic, str]]:
     """Topics with three decisions or more, with the pattern of their files; one more than there are rounds."""
-    files = {path.stem.rpartition("-")[2]: path.name.partition("--")[0] for path in repository.store.rglob("*.md")}
+    files = {
+        path.stem.rpartition("-")[2]: path.name.partition("--")[0]
+        for path in repository.store.rglob("*.md")
+    }
     sizes = Counter(files.values())
     found = ((topic, files[topic.head.rpartition("_")[2]]) for topic in repository.topics)
     long = ((topic, f"{STORE}/decisions/*/{name}--*") for topic, name in found if sizes[name] > 2)
@@ -103,7 +106,12 @@ def _blobs(repository: Repository, ids: bytes) -> Iterator[str]:
     command = ["git", "cat-file", "--batch", "--buffer"]
     around = repository.surroundings
     done = subprocess.run(
-        command, cwd=around.folder, env=around.environment, input=ids, capture_output=True, check=True
+        command,
+        cwd=around.folder,
+        env=around.environment,
+        input=ids,
+        capture_output=True,
+        check=True,
     )
     at = 0
     while at < len(done.stdout):
@@ -164,7 +172,10 @@ def _stream(size: int, topics: list[Topic]) -> Iterator[bytes]:
         made += 1
         at = 1_690_000_000 + 600 * made
         start = b"from refs/heads/main\n" if first else b""
-        head = b"commit refs/heads/%b\ncommitter Ada <ada@example.org> %d +0000\ndata 7\nrecords\n" % (branch, at)
+        head = (
+            b"commit refs/heads/%b\ncommitter Ada <ada@example.org> %d +0000\ndata 7\nrecords\n"
+            % (branch, at)
+        )
         return head + start + b"M 100644 inline %b\ndata %d\n%b\n" % (path, len(data), data)
 
     more = size // 20  # that the branch adds
@@ -183,6 +194,8 @@ def _stream(size: int, topics: list[Topic]) -> Iterator[bytes]:
             files[number // 2] = old, before + b"\nSeen again.\n"
             yield commit(b"main", *files[number // 2])
     branch = [(path, data) for path, data in files[size:]][: CHANGED // 2]
-    branch += [(path, data + b"\nRead on the branch.\n") for path, data in files[: CHANGED - len(branch)]]
+    branch += [
+        (path, data + b"\nRead on the branch.\n") for path, data in files[: CHANGED - len(branch)]
+    ]
     for number, (path, data) in enumerate(branch):
         yield commit(b"branch", path, data, first=not number)

@@ -42,7 +42,10 @@ class Interval(NamedTuple):
 def ndcg(ranked: Sequence[str], grades: Grades, depth: int = 10) -> float:
     """Return the discounted gain of the first `depth`, relative to the best order; the gain is the grade."""
     gain = sum(grades.get(one, 0) / math.log2(at + 2) for at, one in enumerate(ranked[:depth]))
-    best = sum(grade / math.log2(at + 2) for at, grade in enumerate(sorted(grades.values(), reverse=True)[:depth]))
+    best = sum(
+        grade / math.log2(at + 2)
+        for at, grade in enumerate(sorted(grades.values(), reverse=True)[:depth])
+    )
     return gain / best
 
 
@@ -87,7 +90,9 @@ class Order(NamedTuple):
     def __str__(self) -> str:
         if not self.of:
             return ""
-        return f"{self.above} of {self.of}; where a header states it {self.stated} of {self.of_stated}"
+        return (
+            f"{self.above} of {self.of}; where a header states it {self.stated} of {self.of_stated}"
+        )
 
 
 def current_above(answers: Mapping[str, Sequence[str]], each: Set) -> Order:
@@ -98,16 +103,28 @@ def current_above(answers: Mapping[str, Sequence[str]], each: Set) -> Order:
         if first is None or len(set(grades.values())) < 2:
             continue
         best = max(grades.values())
-        pairs = [(new, old) for new in grades for old in grades if grades[new] == best > grades[old]]
-        above, stated = int(grades[first] == best), int(any(states(each, new, old) for new, old in pairs))
-        order = Order(order.above + above, order.of + 1, order.stated + above * stated, order.of_stated + stated)
+        pairs = [
+            (new, old) for new in grades for old in grades if grades[new] == best > grades[old]
+        ]
+        above, stated = (
+            int(grades[first] == best),
+            int(any(states(each, new, old) for new, old in pairs)),
+        )
+        order = Order(
+            order.above + above,
+            order.of + 1,
+            order.stated + above * stated,
+            order.of_stated + stated,
+        )
     return order
 
 
 def states(each: Set, new: str, old: str) -> bool:
     """Say whether a line at the beginning of either document says that the one supersedes the other."""
     return any(
-        "supersede" in line.casefold() and "part" not in line.casefold() and f"{other.rpartition('/')[2]}.md" in line
+        "supersede" in line.casefold()
+        and "part" not in line.casefold()
+        and f"{other.rpartition('/')[2]}.md" in line
         for one, other in ((new, old), (old, new))
         for line in each.documents[one][1].splitlines()[:HEADER_LINES]
     )
@@ -116,7 +133,9 @@ def states(each: Set, new: str, old: str) -> bool:
 def answers_of(each: Set, modes: Sequence[str] = MODES) -> dict[str, dict[str, list[str]]]:
     """Return mode -> query -> ranked documents."""
     with store_of(each) as asked:
-        return {mode: {one.id: asked.ranked(one.text, mode) for one in each.questions} for mode in modes}
+        return {
+            mode: {one.id: asked.ranked(one.text, mode) for one in each.questions} for mode in modes
+        }
 
 
 def reworded(each: Set, wordings: Mapping[str, Sequence[str]]) -> Set | None:
@@ -127,7 +146,9 @@ def reworded(each: Set, wordings: Mapping[str, Sequence[str]]) -> Set | None:
     return each._replace(questions=said)
 
 
-def rows(each: Set, modes: Sequence[str] = MODES, wordings: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+def rows(
+    each: Set, modes: Sequence[str] = MODES, wordings: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
     """Return the lines of the table for one set; `wordings`: of questions, by their ids."""
     answers = answers_of(each, modes)
     other = reworded(each, wordings or {})
@@ -135,18 +156,28 @@ def rows(each: Set, modes: Sequence[str] = MODES, wordings: Mapping[str, Sequenc
     lines: list[str] = []
     judged = [one.id for one in each.questions if one.id in each.grades]
     values = {
-        mode: {name: [measure(found[qid], each.grades[qid]) for qid in judged] for name, measure in MEASURES.items()}
+        mode: {
+            name: [measure(found[qid], each.grades[qid]) for qid in judged]
+            for name, measure in MEASURES.items()
+        }
         for mode, found in answers.items()
     }
     for mode, by_name in values.items():
         cells = [str(interval(by_name[name])) for name in MEASURES]
-        said = str(interval([ndcg(more[mode][qid], each.grades[qid]) for qid in judged])) if more else ""
+        said = (
+            str(interval([ndcg(more[mode][qid], each.grades[qid]) for qid in judged]))
+            if more
+            else ""
+        )
         lines.append(_row(each.name, mode, *cells, said, str(current_above(answers[mode], each))))
     if "hybrid" in values and "keyword" in values:
         pairs = [
-            [a - b for a, b in zip(values["hybrid"][name], values["keyword"][name], strict=True)] for name in MEASURES
+            [a - b for a, b in zip(values["hybrid"][name], values["keyword"][name], strict=True)]
+            for name in MEASURES
         ]
-        lines.append(_row(each.name, "hybrid - keyword", *(f"{interval(pair)}" for pair in pairs), "", ""))
+        lines.append(
+            _row(each.name, "hybrid - keyword", *(f"{interval(pair)}" for pair in pairs), "", "")
+        )
     return lines
 
 
@@ -166,7 +197,9 @@ def ablation(each: Set) -> list[str]:
         for part in Weights._fields:
             without = values(whole._replace(**{part: 0.0}))
             difference = interval([b - a for a, b in zip(base, without, strict=True)])
-            lines.append(_row(each.name, f"without {part}", f"{fmean(without):.3f}", str(difference)))
+            lines.append(
+                _row(each.name, f"without {part}", f"{fmean(without):.3f}", str(difference))
+            )
         score.HYBRID = whole
     return lines
 
@@ -177,22 +210,45 @@ def _row(*cells: str) -> str:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a folder of sets, or one set")
-    parser.add_argument("--mode", choices=MODES, action="append", help="once or several times; all by default")
-    parser.add_argument(
-        "--wordings", type=Path, metavar="FILE", help="JSON: question -> other wordings; may be missing"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--ablation", action="store_true", help="leave out each part of the hybrid score in turn")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a folder of sets, or one set")
+    parser.add_argument(
+        "--mode", choices=MODES, action="append", help="once or several times; all by default"
+    )
+    parser.add_argument(
+        "--wordings",
+        type=Path,
+        metavar="FILE",
+        help="JSON: question -> other wordings; may be missing",
+    )
+    parser.add_argument(
+        "--ablation", action="store_true", help="leave out each part of the hybrid score in turn"
+    )
     given = parser.parse_args()
     if not given.folder.is_dir():
-        sys.exit(f"{given.folder} is not there: the retrieval sets are not part of the repository; say where they are")
-    sets = [given.folder] if (given.folder / "queries.jsonl").exists() else sorted(given.folder.iterdir())
-    sets = [each for each in sets if (each / "queries.jsonl").exists() and (each / "qrels.tsv").exists()]
+        sys.exit(
+            f"{given.folder} is not there: the retrieval sets are not part of the repository; say where they are"
+        )
+    sets = (
+        [given.folder]
+        if (given.folder / "queries.jsonl").exists()
+        else sorted(given.folder.iterdir())
+    )
+    sets = [
+        each for each in sets if (each / "queries.jsonl").exists() and (each / "qrels.tsv").exists()
+    ]
     if not sets:
-        sys.exit(f"{given.folder} holds no set: a folder with corpus.jsonl (or .gz), queries.jsonl and qrels.tsv")
+        sys.exit(
+            f"{given.folder} holds no set: a folder with corpus.jsonl (or .gz), queries.jsonl and qrels.tsv"
+        )
     if given.ablation:
-        print(_row("set", "score", "nDCG@10", "difference to the whole score"), _row(*["---"] * 4), sep="\n")
+        print(
+            _row("set", "score", "nDCG@10", "difference to the whole score"),
+            _row(*["---"] * 4),
+            sep="\n",
+        )
         for folder in sets:
             print("\n".join(ablation(load(folder))), flush=True)
         return

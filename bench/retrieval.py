@@ -32,7 +32,13 @@ STORE = "memory"
 _LONGEST = 120  # bytes of one folder or file name
 _PLAIN = re.compile(r"[\w][\w .,+=@()'-]*(?<![ .])")
 _HEADING = re.compile(r"#{1,6}\s|[^\n]+\n(=+|-+)\s*(\n|\Z)")
-_TAKEN = ("readme", "private", "decisions", "checkpoints", "observations")  # names that mean something in a store
+_TAKEN = (
+    "readme",
+    "private",
+    "decisions",
+    "checkpoints",
+    "observations",
+)  # names that mean something in a store
 
 
 class Question(NamedTuple):
@@ -62,8 +68,13 @@ def load(folder: Path) -> Set:
     Raises:
         FileNotFoundError: corpus or queries are not there.
     """
-    documents = {str(row["id"]): (str(row.get("title") or ""), str(row["text"])) for row in _rows(folder, "corpus")}
-    questions = tuple(Question(str(row["id"]), str(row["text"])) for row in _rows(folder, "queries"))
+    documents = {
+        str(row["id"]): (str(row.get("title") or ""), str(row["text"]))
+        for row in _rows(folder, "corpus")
+    }
+    questions = tuple(
+        Question(str(row["id"]), str(row["text"])) for row in _rows(folder, "queries")
+    )
     grades: dict[str, dict[str, int]] = {}
     if (folder / "qrels.tsv").exists():
         for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
@@ -94,7 +105,9 @@ def store_of(each: Set) -> Iterator[Asked]:
         for name, (title, text) in each.documents.items():
             target = Path(folder, STORE, paths[name])
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(_relinked(written(title, text), moved).encode("utf-8", "surrogatepass"))
+            target.write_bytes(
+                _relinked(written(title, text), moved).encode("utf-8", "surrogatepass")
+            )
         _commit(folder)
         with filemem.open(folder, store=STORE) as memory:
             yield Asked(memory, {path: name for name, path in paths.items()})
@@ -115,7 +128,9 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     for document in ids:
         base = "/".join(_safe(part, first=at == 0) for at, part in enumerate(document.split("/")))
         name, again = f"{base}.md", 1
-        while name.casefold() in used:  # two ids that differ by case only are one file on some systems
+        while (
+            name.casefold() in used
+        ):  # two ids that differ by case only are one file on some systems
             again += 1
             name = f"{base}~{again}.md"
         used.add(name.casefold())
@@ -128,7 +143,8 @@ def _safe(part: str, *, first: bool) -> str:
         part.casefold() in _TAKEN and (first or part.casefold() == "readme")
     ):
         escaped = "".join(
-            char if char.isalnum() or (char in "-_." and at) else f"~{ord(char):x}" for at, char in enumerate(part)
+            char if char.isalnum() or (char in "-_." and at) else f"~{ord(char):x}"
+            for at, char in enumerate(part)
         )
         part = f"~{escaped or ''}"
     return part.encode()[:_LONGEST].decode("utf-8", "ignore")
@@ -144,19 +160,30 @@ def _relinked(text: str, moved: Mapping[str, str]) -> str:
 
 
 def _commit(folder: str) -> None:
-    settings = ("user.name=eval", "user.email=eval@example.org", "commit.gpgsign=false", "core.autocrlf=false")
+    settings = (
+        "user.name=eval",
+        "user.email=eval@example.org",
+        "commit.gpgsign=false",
+        "core.autocrlf=false",
+    )
     options = [part for setting in settings for part in ("-c", setting)]
     for command in (
         ("init", "--quiet", "--initial-branch=main"),
         ("add", "-A", "--force"),
         ("commit", "--quiet", "--no-verify", "-m", "A retrieval set"),
     ):
-        subprocess.run(["git", *options, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["git", *options, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
 
 
 def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     plain, packed = folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"
-    with gzip.open(packed, "rt", encoding="utf-8") if packed.exists() else plain.open(encoding="utf-8") as lines:
+    with (
+        gzip.open(packed, "rt", encoding="utf-8")
+        if packed.exists()
+        else plain.open(encoding="utf-8") as lines
+    ):
         for line in lines:
             if line.strip():
                 yield json.loads(line)
@@ -164,21 +191,29 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("set_dir", type=Path, metavar="SET_DIR")
     parser.add_argument("--out", type=Path, required=True, help="where the answers go")
     parser.add_argument("--mode", choices=MODES, default="hybrid")
-    parser.add_argument("--hits", type=int, default=HITS, help="documents asked for per question (%(default)s)")
+    parser.add_argument(
+        "--hits", type=int, default=HITS, help="documents asked for per question (%(default)s)"
+    )
     given = parser.parse_args()
     try:
         asked_of = load(given.set_dir)
     except FileNotFoundError as error:
-        sys.exit(f"{error.filename}: no such file; SET_DIR must hold corpus.jsonl (or .gz) and queries.jsonl")
+        sys.exit(
+            f"{error.filename}: no such file; SET_DIR must hold corpus.jsonl (or .gz) and queries.jsonl"
+        )
     with store_of(asked_of) as asked, given.out.open("w", encoding="utf-8") as out:
         for question in asked_of.questions:
             ranked = asked.ranked(question.text, given.mode, given.hits)
             out.write(json.dumps({"qid": question.id, "ranked": ranked}, ensure_ascii=False) + "\n")
-    print(f"{len(asked_of.questions)} questions to {len(asked_of.documents)} documents -> {given.out}")
+    print(
+        f"{len(asked_of.questions)} questions to {len(asked_of.documents)} documents -> {given.out}"
+    )
 
 
 if __name__ == "__main__":

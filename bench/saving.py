@@ -38,12 +38,19 @@ class Author:
         self._number += 1
         random, terms = self._writer.random, self._writer.terms()
         mark = f"mark{self._number}{random.randrange(10**9):x}"
-        topic = f"{random.choice(self._repository.topics).name.partition('_')[0]}_{terms[0]}_{terms[1]}"
+        topic = (
+            f"{random.choice(self._repository.topics).name.partition('_')[0]}_{terms[0]}_{terms[1]}"
+        )
         if random.random() < 0.2:
             chosen = random.choice(self._repository.topics)
             topic, terms = chosen.name, list(chosen.terms)
         reasoning = f"{self._writer.prose(terms, 1_000)} {mark}"
-        return {"topic": topic, "decision": self._writer.title(terms), "reasoning": reasoning, "agent": "bench"}, mark
+        return {
+            "topic": topic,
+            "decision": self._writer.title(terms),
+            "reasoning": reasoning,
+            "agent": "bench",
+        }, mark
 
 
 class GitAuthor:
@@ -60,7 +67,9 @@ class GitAuthor:
         file = self._repository.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         header = f"---\ntype: decision\ntopic: {fields['topic']}\n---\n"
-        file.write_text(f"{header}# {fields['decision']}\n\n{fields['reasoning']}\n", encoding="utf-8")
+        file.write_text(
+            f"{header}# {fields['decision']}\n\n{fields['reasoning']}\n", encoding="utf-8"
+        )
         return timed(lambda: self._commit(path, fields["decision"]))
 
     def _commit(self, path: str, subject: str) -> None:
@@ -103,7 +112,9 @@ def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     small: Samples | None = None
     for size in sizes:
         finder, git = _one_size(stores, size)
-        saves, own, other = (Samples(tuple(taken)) for taken in (finder.saves, finder.own, finder.others))
+        saves, own, other = (
+            Samples(tuple(taken)) for taken in (finder.saves, finder.own, finder.others)
+        )
         yield Line("save", size, saves.p50 / git.p50, str(saves), str(git))
         if small is None and size == 100:
             small = saves
@@ -161,7 +172,9 @@ def measure_growth(stores: Stores, size: int) -> Iterator[Line]:
         f"from {GROWTH_SAVES} saves, in blocks; beside that the search index {index:+.1f} MB and what filemem keeps "
         f"of the last hour {other:+.1f} MB, both of which pass"
     )
-    yield Line("growth", size, grown, f"{grown:.1f} MB", f"{unpacked:.1f} MB before maintenance", note)
+    yield Line(
+        "growth", size, grown, f"{grown:.1f} MB", f"{unpacked:.1f} MB before maintenance", note
+    )
 
 
 def _kept(repository: Repository) -> tuple[int, int, int]:

@@ -36,8 +36,13 @@ def measure_workspace(stores: Stores, size: int) -> Iterator[Line]:
     places = {f"XDG_{kind.upper()}_HOME": str(home / kind) for kind in ("config", "cache")}
     texts = [" ".join(words) for words in whole.queries(QUESTIONS)]
     with patch.dict(os.environ, {"HOME": str(home), **places}):
-        whole.surroundings.run("env", *(f"{k}={v}" for k, v in places.items()), "filemem", "workspace", "add", *folders)
-        with Memory.open(whole.folder) as one, Memory.open(Path(folders[0]), serving=True) as member:
+        whole.surroundings.run(
+            "env", *(f"{k}={v}" for k, v in places.items()), "filemem", "workspace", "add", *folders
+        )
+        with (
+            Memory.open(whole.folder) as one,
+            Memory.open(Path(folders[0]), serving=True) as member,
+        ):
             join(member)
             assert member.workspace
             together = member.workspace()
@@ -45,9 +50,17 @@ def measure_workspace(stores: Stores, size: int) -> Iterator[Line]:
             asked: list[Callable[[str], Results]] = [one.search, together.search]
             found, spent = zip(*(_answers(ask, texts) for ask in asked), strict=True)
     pairs = list(zip(*found, strict=True))
-    overlap = statistics.mean(len({*mine} & {*theirs}) / len(theirs) for theirs, mine in pairs if theirs)
+    overlap = statistics.mean(
+        len({*mine} & {*theirs}) / len(theirs) for theirs, mine in pairs if theirs
+    )
     first = statistics.mean(mine[:1] == theirs[:1] for theirs, mine in pairs)
-    yield Line("workspace", size, overlap, f"{MEMBERS} stores; the same first: {first:.0%}", "one store of all")
+    yield Line(
+        "workspace",
+        size,
+        overlap,
+        f"{MEMBERS} stores; the same first: {first:.0%}",
+        "one store of all",
+    )
     yield Line("workspace-cpu", size, spent[1].p50 / spent[0].p50, str(spent[1]), str(spent[0]))
 
 
@@ -62,7 +75,9 @@ def _answers(ask: Callable[[str], Results], texts: list[str]) -> tuple[list[list
     return found, Samples(tuple(seconds))
 
 
-def shared_out(surroundings: Surroundings, size: int, name: str, members: int = MEMBERS) -> Iterator[str]:
+def shared_out(
+    surroundings: Surroundings, size: int, name: str, members: int = MEMBERS
+) -> Iterator[str]:
     """Repositories that have the records of the store of this size between them."""
     tops = [surroundings.folder.with_name(f"{name}-{at}") for at in range(members)]
     for record, _, place in decisions(size):
@@ -73,7 +88,17 @@ def shared_out(surroundings: Surroundings, size: int, name: str, members: int = 
         here = surroundings.at(top)
         here.run("git", "init", "--quiet", "--initial-branch=main")
         here.run("git", "add", "-A")
-        here.run("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "--quiet", "-m", "Records")
+        here.run(
+            "git",
+            "-c",
+            "user.name=Ada",
+            "-c",
+            "user.email=ada@example.org",
+            "commit",
+            "--quiet",
+            "-m",
+            "Records",
+        )
         yield str(top)
 
 
@@ -83,10 +108,17 @@ def measure_large(stores: Stores, small: int, size: int) -> Iterator[Line]:
     less, more = stores.get(small), stores.get(size)
     _serve_two_saves(more)
     ours, theirs = _searched(more), _searched(less)
-    yield Line("search-large", size, ours.p50 / theirs.p50, str(ours), f"{small:,} records: {theirs}")
-    built = [each.surroundings.cpu(sys.executable, TASK, "reindex", str(each.folder)) for each in (more, less)]
+    yield Line(
+        "search-large", size, ours.p50 / theirs.p50, str(ours), f"{small:,} records: {theirs}"
+    )
+    built = [
+        each.surroundings.cpu(sys.executable, TASK, "reindex", str(each.folder))
+        for each in (more, less)
+    ]
     ratio = built[0] / built[1] / (size / small)
-    yield Line("build-large", size, ratio, f"{built[0]:.0f} s", f"{small:,} records: {built[1]:.1f} s")
+    yield Line(
+        "build-large", size, ratio, f"{built[0]:.0f} s", f"{small:,} records: {built[1]:.1f} s"
+    )
     yield Line("idle", size, 100 * _idle(more), f"{IDLE} seconds after the first look", "one core")
     yield from _folders(more, size)
     yield from _split(more, size)
@@ -137,13 +169,17 @@ def _folders(repository: Repository, size: int) -> Iterator[Line]:
         times, counts = [], []
         for top in (repository.folder, other):
             files = Files(top, STORE, spool=top / "spool")
-            known = {str(p.relative_to(top / STORE)): 0 for p in (top / STORE).rglob("*") if p.is_dir()}
+            known = {
+                str(p.relative_to(top / STORE)): 0 for p in (top / STORE).rglob("*") if p.is_dir()
+            }
             began = time.process_time()
             for _ in range(5):
                 files.changed_folders(known)
             times.append((time.process_time() - began) / 5)
             counts.append(len(known))
-    shown = [f"{1e3 * one:.2f} ms, {count:,} folders" for one, count in zip(times, counts, strict=True)]
+    shown = [
+        f"{1e3 * one:.2f} ms, {count:,} folders" for one, count in zip(times, counts, strict=True)
+    ]
     yield Line("folders", size, times[0] / times[1], *shown)
 
 
@@ -158,7 +194,9 @@ def _split(repository: Repository, size: int) -> Iterator[Line]:
         at.run("git", "update-index", way)
         some = repository.git("ls-tree", "-r", "HEAD", STORE).split(maxsplit=3)[2]
         rows = [f"100644 {some}\tnew/{number}.md\n".encode() for number in range(10)]
-        spent[way] = Samples(tuple(at.cpu("git", "update-index", "--index-info", given=row) for row in rows))
+        spent[way] = Samples(
+            tuple(at.cpu("git", "update-index", "--index-info", given=row) for row in rows)
+        )
         index.unlink()
     whole, split = spent.values()
     yield Line("split", size, split.p50 / whole.p50, str(split), str(whole))

@@ -25,7 +25,13 @@ def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     """Measure the same questions in turns: a hybrid search over MCP, and a search of the files for any of the words."""
     for size in sizes:
         tool, ours, theirs = _one_size(stores.get(size))
-        yield Line("search", size, ours.p50 / theirs.p50, str(ours), f"{tool}, same words, same files: {theirs}")
+        yield Line(
+            "search",
+            size,
+            ours.p50 / theirs.p50,
+            str(ours),
+            f"{tool}, same words, same files: {theirs}",
+        )
         yield Line("tail-search", size, ours.p95 / ours.p50, str(ours))
 
 
@@ -34,7 +40,11 @@ def measure_growth(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     before: dict[str, Samples] = {}
     for size in sizes:
         repository = stores.get(size)
-        names = iter(sorted(path.name for path in repository.store.rglob("decisions/**/*.md"))[: ROUNDS + WARM])
+        names = iter(
+            sorted(path.name for path in repository.store.rglob("decisions/**/*.md"))[
+                : ROUNDS + WARM
+            ]
+        )
         with Memory.open(repository.surroundings.folder) as memory:
             methods = {
                 "names": partial(_named, memory, names),
@@ -43,7 +53,13 @@ def measure_growth(stores: Stores, sizes: list[int]) -> Iterator[Line]:
             in_turns(methods, WARM)
             samples = in_turns(methods, ROUNDS)
         for row, ours in samples.items():
-            yield Line(row, size, ours.p50 / before.get(row, ours).p50, str(ours), str(before.get(row, ours)))
+            yield Line(
+                row,
+                size,
+                ours.p50 / before.get(row, ours).p50,
+                str(ours),
+                str(before.get(row, ours)),
+            )
             if size == SMALL:
                 before[row] = ours
 
@@ -57,7 +73,10 @@ def measure_http(stores: Stores, size: int) -> Iterator[Line]:
     repository = stores.get(size)
     questions = repository.queries(ROUNDS + WARM)
     over_http, over_stdio = iter(questions), iter(questions)
-    with Server(repository.surroundings, "filemem", "serve") as server, _serving(repository.surroundings) as connection:
+    with (
+        Server(repository.surroundings, "filemem", "serve") as server,
+        _serving(repository.surroundings) as connection,
+    ):
         server.greet()
         methods = {
             "ours": lambda: timed(lambda: _post(connection, next(over_http))),
@@ -74,7 +93,11 @@ def _serving(surroundings: Surroundings) -> Iterator[HTTPConnection]:
     """A connection to a server over HTTP."""
     line = ["filemem", "web", "--port", "0"]
     process = subprocess.Popen(
-        line, cwd=surroundings.folder, env=surroundings.environment, stderr=subprocess.PIPE, text=True
+        line,
+        cwd=surroundings.folder,
+        env=surroundings.environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
     try:
@@ -89,7 +112,9 @@ def _serving(surroundings: Surroundings) -> Iterator[HTTPConnection]:
 def _post(connection: HTTPConnection, words: list[str]) -> None:
     params = {"name": "search", "arguments": {"query": " ".join(words)}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-    connection.request("POST", "/mcp", body, {"Content-Type": "application/json", "Accept": "application/json"})
+    connection.request(
+        "POST", "/mcp", body, {"Content-Type": "application/json", "Accept": "application/json"}
+    )
     answer = json.loads(connection.getresponse().read())
     if answer["result"].get("isError"):
         raise RuntimeError(f"search failed: {answer}")

@@ -17,9 +17,7 @@ from bench.table import Line
 ROUNDS = 9
 BARE = (sys.executable, "-I", "-c", "pass")
 SDK = (sys.executable, "-I", str(Path(__file__).with_name("one_tool.py")))
-IDLE = (
-    6.0  # seconds after the last answer, in which the look at the files that follows a start ends; then as much again
-)
+IDLE = 6.0  # seconds after the last answer, in which the look at the files that follows a start ends; then as much again
 MEMORY_ROUNDS = 1
 
 
@@ -32,8 +30,14 @@ def measure_completion(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     """Measure what the completion of a topic costs that no record has, so that the names of all files are read."""
     for size in sizes:
         repository = stores.get(size)
-        asked = ("_FILEMEM_COMPLETE=bash_complete", "COMP_WORDS=filemem history zzz", "COMP_CWORD=2")
-        ours = partial(repository.surroundings.cpu, "env", "-C", str(repository.folder), *asked, "filemem")
+        asked = (
+            "_FILEMEM_COMPLETE=bash_complete",
+            "COMP_WORDS=filemem history zzz",
+            "COMP_CWORD=2",
+        )
+        ours = partial(
+            repository.surroundings.cpu, "env", "-C", str(repository.folder), *asked, "filemem"
+        )
         yield commands(repository.surroundings, "completion", size, ours)
 
 
@@ -58,12 +62,17 @@ def measure_brief(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     for size in sizes:
         repository = stores.get(size)
         repository.filemem("search", *repository.queries(1)[0])
-        changed = [repository.folder / f"src/{one.terms[2]}/{one.terms[3]}.py" for one in repository.topics[:5]]
+        changed = [
+            repository.folder / f"src/{one.terms[2]}/{one.terms[3]}.py"
+            for one in repository.topics[:5]
+        ]
         was = {path: path.read_bytes() if path.exists() else None for path in changed}
         for path in changed:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("changed = True\n", encoding="utf-8")
-        ours = partial(repository.surroundings.cpu, "filemem", "-C", str(repository.folder), "brief")
+        ours = partial(
+            repository.surroundings.cpu, "filemem", "-C", str(repository.folder), "brief"
+        )
         yield commands(repository.surroundings, "brief", size, ours)
         yield commands(repository.surroundings, "hook", size, partial(_told, repository, count()))
         for path, data in was.items():
@@ -82,7 +91,15 @@ def measure_command(stores: Stores, size: int, row: str) -> Iterator[Line]:
     repository, number, verb = stores.copy(size), count(), row.removeprefix("once-")
 
     def ours() -> float:
-        words = ["decision", "--topic", f"topic {next(number)}", "--decision", "Keep it", "--reasoning", "One process"]
+        words = [
+            "decision",
+            "--topic",
+            f"topic {next(number)}",
+            "--decision",
+            "Keep it",
+            "--reasoning",
+            "One process",
+        ]
         return repository.surroundings.cpu("filemem", verb, *(words if verb == "save" else ()))
 
     yield commands(repository.surroundings, row, size, ours)
@@ -122,9 +139,21 @@ def measure_first(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     for size in sizes:
         repository = stores.get(size)
         questions = iter(repository.queries(ROUNDS + 1))
-        ours = partial(_until_answered, repository.surroundings, ("filemem", "serve"), "search", "query", questions)
+        ours = partial(
+            _until_answered,
+            repository.surroundings,
+            ("filemem", "serve"),
+            "search",
+            "query",
+            questions,
+        )
         theirs = partial(
-            _until_answered, repository.surroundings, SDK, "echo", "text", iter(repository.queries(ROUNDS))
+            _until_answered,
+            repository.surroundings,
+            SDK,
+            "echo",
+            "text",
+            iter(repository.queries(ROUNDS)),
         )
         ours()
         samples = in_turns({"ours": ours, "theirs": theirs}, ROUNDS)
@@ -133,7 +162,11 @@ def measure_first(stores: Stores, sizes: list[int]) -> Iterator[Line]:
 
 
 def _until_answered(
-    surroundings: Surroundings, command: tuple[str, ...], tool: str, argument: str, questions: Iterator[list[str]]
+    surroundings: Surroundings,
+    command: tuple[str, ...],
+    tool: str,
+    argument: str,
+    questions: Iterator[list[str]],
 ) -> float:
     began = time.perf_counter()
     with Server(surroundings, *command) as server:
@@ -149,7 +182,9 @@ def measure_wall(stores: Stores, sizes: list[int]) -> Iterator[Line]:
         grep = ("git", "grep", "--ignore-case", "--fixed-strings", "--files-with-matches")
         samples = in_turns(
             {
-                "ours": partial(_wall, repository, ("filemem", "search"), iter(repository.queries(ROUNDS))),
+                "ours": partial(
+                    _wall, repository, ("filemem", "search"), iter(repository.queries(ROUNDS))
+                ),
                 "grep": partial(_wall, repository, grep, iter(repository.queries(ROUNDS))),
                 "bare": partial(_wall, repository, BARE, iter([[]] * ROUNDS)),
             },
@@ -160,7 +195,9 @@ def measure_wall(stores: Stores, sizes: list[int]) -> Iterator[Line]:
         yield Line("wall", size, mine / (grepped + 25 * bare), str(samples["ours"]), theirs)
 
 
-def _wall(repository: Repository, command: tuple[str, ...], questions: Iterator[list[str]]) -> float:
+def _wall(
+    repository: Repository, command: tuple[str, ...], questions: Iterator[list[str]]
+) -> float:
     words = next(questions)
     patterns = [part for word in words for part in ("-e", word)] if "grep" in command else words
     return timed(lambda: repository.surroundings.run(*command, *patterns, check=False))
@@ -180,7 +217,9 @@ def measure_memory(stores: Stores, size: int) -> Iterator[Line]:
     yield Line("memory", size, (mine.rss - other.rss) / 1e6, str(mine), str(other), note)
 
 
-def _idle(surroundings: Surroundings, command: tuple[str, ...], tool: str, **arguments: str) -> tuple[Resident, float]:
+def _idle(
+    surroundings: Surroundings, command: tuple[str, ...], tool: str, **arguments: str
+) -> tuple[Resident, float]:
     """Return the memory of a server that has nothing to do, and the share of a core that it uses all the same."""
     with Server(surroundings, *command) as server:
         server.greet()

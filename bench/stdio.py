@@ -105,7 +105,9 @@ class Server:
             if not data:
                 self._process.kill()
                 self._errors.seek(0)
-                raise RuntimeError(f"no answer from the server:\n{self._errors.read()[-2000:].decode()}")
+                raise RuntimeError(
+                    f"no answer from the server:\n{self._errors.read()[-2000:].decode()}"
+                )
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
@@ -115,6 +117,9 @@ class Server:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

@@ -174,7 +174,9 @@ class Stores:
         repository.git("add", "-A")
         repository.git("commit", "--quiet", "-m", "Records and a project")
         repository.git("repack", "-a", "-d", "--quiet")
-        repository.git("config", "core.fsync", "committed")  # only now: thousands of files at once would take minutes
+        repository.git(
+            "config", "core.fsync", "committed"
+        )  # only now: thousands of files at once would take minutes
         settle(repository)
         self._say(f"indexing {size:,} records")
         repository.filemem("index")

@@ -65,11 +65,26 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "save": Target("save acknowledged, p50", "git add + git commit -- path", "x", 0.4, 0.2),
         "flat": Target("save acknowledged, p50", "our own at 100 records", "x", 2, FLAT),
         "found": Target("saved -> found by the same server", "the save itself", "ms more", 8, 3),
-        "found-other": Target("saved -> found by another server", "the save itself", "ms more", 10, 3),
+        "found-other": Target(
+            "saved -> found by another server", "the save itself", "ms more", 10, 3
+        ),
         "held": Target("index.lock held by a save, p50", "", "ms", 25),
         "search": Target("warm hybrid search over MCP, p50", "", "x", 0.05, 0.02),
-        "http": Target("warm hybrid search over HTTP, p50", "the same over standard input and output", "x", 2, 1.25),
-        "reindex": Target("full reindex, records per second", "reading and parsing the YAML", "x", 0.06, 0.15, True),
+        "http": Target(
+            "warm hybrid search over HTTP, p50",
+            "the same over standard input and output",
+            "x",
+            2,
+            1.25,
+        ),
+        "reindex": Target(
+            "full reindex, records per second",
+            "reading and parsing the YAML",
+            "x",
+            0.06,
+            0.15,
+            True,
+        ),
         "catch-up": Target("catch-up after a checkout, all known", "full reindex", "x", 0.3, 0.1),
         "help": Target("--help, processor time", "bare interpreter", "x", 6, 4),
         "completion": Target("completion of a topic, processor time", "bare interpreter", "x", 8),
@@ -78,35 +93,79 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "brief": Target("brief of a branch, processor time", "bare interpreter", "x", 20, 12),
         "hook": Target("start of a session on it, processor time", "bare interpreter", "x", 20, 12),
         **{
-            f"once-{verb}": Target(f"one-shot {verb} at 100 records, processor time", "bare interpreter", "x", 8)
+            f"once-{verb}": Target(
+                f"one-shot {verb} at 100 records, processor time", "bare interpreter", "x", 8
+            )
             for verb in ("status", "topics", "check", "save")
         },
         "lint": Target("check --lint of 5 files, processor time", "bare interpreter", "x", 10),
-        "provenance": Target("what Git tells of 10 hits, warm", "the same search without it", "ms more", 5),
-        "spawn": Target("MCP spawn -> tools listed, p50", "one tool on the same SDK", "x", 1.2, 0.1),
-        "first": Target("MCP spawn -> first search answered, p50", "first call of one tool, same SDK", "x", 1.5, 0.8),
-        "wall": Target("one-shot hybrid search, wall time", "git grep + 25 bare interpreters", "x", 1, 0.6),
+        "provenance": Target(
+            "what Git tells of 10 hits, warm", "the same search without it", "ms more", 5
+        ),
+        "spawn": Target(
+            "MCP spawn -> tools listed, p50", "one tool on the same SDK", "x", 1.2, 0.1
+        ),
+        "first": Target(
+            "MCP spawn -> first search answered, p50",
+            "first call of one tool, same SDK",
+            "x",
+            1.5,
+            0.8,
+        ),
+        "wall": Target(
+            "one-shot hybrid search, wall time", "git grep + 25 bare interpreters", "x", 1, 0.6
+        ),
         "names": Target("get by file name, warm, p50", "the same at 1,000 records", "x", 2),
         "topics": Target("the list of topics, warm, p50", "the same at 1,000 records", "x", 2),
-        "memory": Target("resident memory of an idle server", "one tool on the same SDK", "MB more", 60, 40),
+        "memory": Target(
+            "resident memory of an idle server", "one tool on the same SDK", "MB more", 60, 40
+        ),
         "growth": Target("growth of .git per 1,000 saves", "", "MB", 10, 4),
         "history": Target("history of a topic", "git log -- its files", "x", 2),
-        "table": Target("commit table of 20,000 commits, first load", "git log that prints as much", "x", 3),
+        "table": Target(
+            "commit table of 20,000 commits, first load", "git log that prints as much", "x", 3
+        ),
         "as-of": Target("first search at a commit", "cat-file --batch and parsing", "x", 5),
         "as-of-again": Target("search at the same commit again", "live search", "x", 1.2),
         "diff": Target("memory diff of a branch", "git diff --raw, reading and parsing", "x", 3),
         "workspace": Target(
-            "top 10 of 20 stores asked as one", "one store of all, the share in common", "", 0.95, 0.98, True
+            "top 10 of 20 stores asked as one",
+            "one store of all, the share in common",
+            "",
+            0.95,
+            0.98,
+            True,
         ),
-        "workspace-cpu": Target("search of 20 stores, processor time", "one store of all", "x", 3, 1.5),
-        "org": Target("top 10 of an organisation's index", "one store, the share in common", "", 0.9, 0.95, True),
-        "org-cpu": Target("search of an organisation's index, processor time", "one store of all", "x", 8, 3),
-        "org-in": Target("records brought in, processor time", "a local reindex", "x", 0.5, 0.9, True),
-        "org-push": Target("push of five -> found by another, processor time", "git push of the same", "x", 1, 0.3),
+        "workspace-cpu": Target(
+            "search of 20 stores, processor time", "one store of all", "x", 3, 1.5
+        ),
+        "org": Target(
+            "top 10 of an organisation's index",
+            "one store, the share in common",
+            "",
+            0.9,
+            0.95,
+            True,
+        ),
+        "org-cpu": Target(
+            "search of an organisation's index, processor time", "one store of all", "x", 8, 3
+        ),
+        "org-in": Target(
+            "records brought in, processor time", "a local reindex", "x", 0.5, 0.9, True
+        ),
+        "org-push": Target(
+            "push of five -> found by another, processor time", "git push of the same", "x", 1, 0.3
+        ),
         "idle": Target("idle server, share of a core", "", "%", 3, 1),
-        "search-large": Target("search, processor time, p50", "at a tenth of the records", "x", 2, FLAT),
-        "build-large": Target("first build, processor time", "ten at a tenth of the records", "x", 1.5, 1),
-        "folders": Target("folder times compared, files by month", "one folder a topic", "x", 0.02, 0.01),
+        "search-large": Target(
+            "search, processor time, p50", "at a tenth of the records", "x", 2, FLAT
+        ),
+        "build-large": Target(
+            "first build, processor time", "ten at a tenth of the records", "x", 1.5, 1
+        ),
+        "folders": Target(
+            "folder times compared, files by month", "one folder a topic", "x", 0.02, 0.01
+        ),
         "split": Target("one entry into a split Git index", "the same, not split", "x", 0.4),
         "tail-save": Target("save, p95", "its own p50", "x", 3, 2),
         "tail-search": Target("warm search, p95", "its own p50", "x", 3, 2),
@@ -173,10 +232,23 @@ def as_object(lines: Sequence[Line]) -> list[dict[str, Any]]:
 
 def _cells(line: Line) -> tuple[str, ...]:
     target = TARGETS[line.row]
-    against = f"{target.against}: {line.theirs}" if target.against and line.theirs else target.against or line.theirs
+    against = (
+        f"{target.against}: {line.theirs}"
+        if target.against and line.theirs
+        else target.against or line.theirs
+    )
     size = f"{line.size:,}" if line.size else ""
     limits = (target.limit(target.hold), target.limit(target.aim))
-    return (line.row, size, target.what, target.show(line.value), *limits, line.verdict, line.ours, against)
+    return (
+        line.row,
+        size,
+        target.what,
+        target.show(line.value),
+        *limits,
+        line.verdict,
+        line.ours,
+        against,
+    )
 
 
 def _width(text: str) -> int:

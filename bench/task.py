@@ -41,7 +41,11 @@ def catch_up(folder: Path) -> float:
         return time.perf_counter() - began
 
 
-TASKS: Mapping[str, Callable[[Path], float]] = {"parse": parse, "reindex": reindex, "catch-up": catch_up}
+TASKS: Mapping[str, Callable[[Path], float]] = {
+    "parse": parse,
+    "reindex": reindex,
+    "catch-up": catch_up,
+}
 
 if __name__ == "__main__":
     print(TASKS[sys.argv[1]](Path(sys.argv[2])))

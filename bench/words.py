@@ -43,7 +43,11 @@ class Writer:
         tokenizer = Path(filemem.__file__).parent / "model" / "tokenizer.json"
         vocabulary = json.loads(tokenizer.read_text(encoding="utf-8"))["model"]["vocab"]
         known = set(self._ordinary)
-        words = [word for word in sorted(vocabulary, key=vocabulary.__getitem__) if re.fullmatch("[a-z]{4,}", word)]
+        words = [
+            word
+            for word in sorted(vocabulary, key=vocabulary.__getitem__)
+            if re.fullmatch("[a-z]{4,}", word)
+        ]
         return [word for word in words[COMMON:] if word not in known]
 
     def names(self, count: int) -> list[str]:
@@ -57,7 +61,12 @@ class Writer:
     def identifier(self, terms: Sequence[str]) -> str:
         """Return a name as it stands in code: of a function, a class or a file."""
         one, two = self.random.choice(terms), self.random.choice(terms)
-        forms = (f"`{one}_{two}()`", f"`{one.title()}{two.title()}`", f"`src/{one}/{two}.py`", f"`{one}.{two}`")
+        forms = (
+            f"`{one}_{two}()`",
+            f"`{one.title()}{two.title()}`",
+            f"`src/{one}/{two}.py`",
+            f"`{one}.{two}`",
+        )
         return self.random.choice(forms)
 
     def sentence(self, terms: Sequence[str]) -> str:

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
     from filemem.memory import Memory
 
-__all__ = ["VERSION", "BadInput", "BrokenStore", "Conflict", "FilememError", "Locked", "NotFound", "open"]
+__all__ = [
+    "VERSION",
+    "BadInput",
+    "BrokenStore",
+    "Conflict",
+    "FilememError",
+    "Locked",
+    "NotFound",
+    "open",
+]
 
 VERSION = "0.1.0"
 

@@ -24,7 +24,9 @@ def object_id(kind: str, data: bytes, hash_name: str) -> str:
     """Return Git's name for an object; `hash_name` is the repository's object format."""
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; a search hashes nothing
 
-    return hashlib.new(hash_name, b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
+    return hashlib.new(
+        hash_name, b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False
+    ).hexdigest()
 
 
 def blob_id(data: bytes, hash_name: str = "sha1") -> str:

@@ -20,7 +20,9 @@ from filemem.errors import BadInput
 
 REPOSITORY_FILE = ".filemem.toml"
 POLICIES = ("commit", "leave")
-DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
+DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("decision", "checkpoint", "observation"), "commit")
+)
 HOOKS = ("start", "prompt-first", "prompt", "edits", "capture", "remind")
 _NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
@@ -30,16 +32,24 @@ class Config(NamedTuple):
     """Every setting, with its default. A repository may set the first three and `allowed`, the user all but that."""
 
     store: str = "memory"  # folder of records, relative to the work tree, with `/`; "." for the work tree itself
-    branch: str = ""  # that holds the records if they have one of their own; the store is its work tree
-    policy: Mapping[str, str] = DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
+    branch: str = (
+        ""  # that holds the records if they have one of their own; the store is its work tree
+    )
+    policy: Mapping[str, str] = (
+        DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
+    )
     model: str = ""  # folder of a model2vec embedding model; empty for the bundled one
     agent: str = ""  # name recorded for saves that do not say who makes them
-    cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
+    cache: Path | None = (
+        None  # where the index goes if the Git directory cannot be written; None: the user's cache
+    )
     token: str = ""  # what every request over HTTP must carry; required off loopback
     org_url: str = ""  # the service of an organisation that the user asks, and `org_token`, which says who asks there
     org_token: str = ""
     org_dsn: str = ""  # how the database of an organisation's index is reached
-    hooks: Mapping[str, Any] = MappingProxyType({})  # events and budget that the user adds to what agents' files call
+    hooks: Mapping[str, Any] = MappingProxyType(
+        {}
+    )  # events and budget that the user adds to what agents' files call
     allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
 
     @property
@@ -66,7 +76,11 @@ def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Confi
     config = _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED)
     config = config._replace(hooks=Config().hooks, allowed=config.hooks)
     config = _apply(config, _read(user_file, str(user_file)), str(user_file), everything)
-    variables = {key: environment[name] for key in everything if (name := f"FILEMEM_{key.upper()}") in environment}
+    variables = {
+        key: environment[name]
+        for key in everything
+        if (name := f"FILEMEM_{key.upper()}") in environment
+    }
     return _apply(config, variables, "the environment (FILEMEM_...)", everything)
 
 
@@ -85,7 +99,9 @@ def personal_folder() -> Path:
 def workspace() -> tuple[Path, ...]:
     """The repositories that the user registered to be asked together; no repository's own settings name another one."""
     try:
-        lines = os.fsdecode((user_folder("config", os.environ) / "workspace").read_bytes()).split("\n")
+        lines = os.fsdecode((user_folder("config", os.environ) / "workspace").read_bytes()).split(
+            "\n"
+        )
     except OSError:
         return ()
     return tuple(Path(line) for line in lines if line.startswith("/"))
@@ -102,14 +118,21 @@ def register(folders: Iterable[Path]) -> None:
 
 def own_store(work_tree: Path) -> str:
     """The folder of records in a repository's settings, without the user's; "" if they name none."""
-    return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
+    return _apply(
+        Config(store=""), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED
+    ).store
 
 
 def stated(data: bytes) -> Config:
     """The store and branch in the bytes of a repository's settings file; "" if missing or invalid."""
     try:
         values = _parsed(data, REPOSITORY_FILE)
-        return _apply(Config(store=""), {key: values[key] for key in ("store", "branch") if key in values}, "", _SHARED)
+        return _apply(
+            Config(store=""),
+            {key: values[key] for key in ("store", "branch") if key in values},
+            "",
+            _SHARED,
+        )
     except BadInput:
         return Config(store="")
 
@@ -125,8 +148,12 @@ def store_path(text: object) -> str:
     if text == ".":
         return text
     path = PurePosixPath(text)
-    bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
-    bad = bad or len(text.encode("utf-8", "surrogateescape")) > 200  # it names a folder of the index too
+    bad = {"", ".", ".."} & set(text.split("/")) or any(
+        p.lower().startswith(".git") for p in path.parts
+    )
+    bad = (
+        bad or len(text.encode("utf-8", "surrogateescape")) > 200
+    )  # it names a folder of the index too
     if bad or path.is_absolute() or "\\" in text or not text.isprintable():
         raise BadInput(
             f"the store must be a folder inside the work tree, not {str(text)!r}",
@@ -139,8 +166,15 @@ def store_path(text: object) -> str:
 def branch_name(text: object) -> str:
     """Check the name of a branch: valid for Git, and never mistaken for an option; `refs/heads/x` is `x`."""
     text = text.removeprefix("refs/heads/") if isinstance(text, str) else text
-    if not isinstance(text, str) or not re.fullmatch(_BRANCH, text) or ".." in text or text.endswith((".", ".lock")):
-        raise BadInput(f"not a branch name: {str(text)[:80]!r}", "for example filemem", field="branch")
+    if (
+        not isinstance(text, str)
+        or not re.fullmatch(_BRANCH, text)
+        or ".." in text
+        or text.endswith((".", ".lock"))
+    ):
+        raise BadInput(
+            f"not a branch name: {str(text)[:80]!r}", "for example filemem", field="branch"
+        )
     return text
 
 
@@ -155,17 +189,27 @@ def _policy(value: object) -> Mapping[str, str]:
 def _hooks(value: object) -> Mapping[str, Any]:
     given = value if isinstance(value, Mapping) else {"": value}
     events, budget = given.get("events", []), given.get("budget", 100)
-    known = isinstance(events, list) and all(one in HOOKS for one in events) and given.keys() <= {"events", "budget"}
+    known = (
+        isinstance(events, list)
+        and all(one in HOOKS for one in events)
+        and given.keys() <= {"events", "budget"}
+    )
     if not known or not isinstance(budget, int) or not 100 <= budget <= 2_000:
-        raise BadInput(f"takes events, a list of any of {', '.join(HOOKS)}, and budget, 100 to 2000 tokens")
+        raise BadInput(
+            f"takes events, a list of any of {', '.join(HOOKS)}, and budget, 100 to 2000 tokens"
+        )
     return MappingProxyType(given)
 
 
 def _service(value: object) -> str:
     """The address of a service: what is asked, and the token, must not be read on the way."""
     address = _text(value).rstrip("/")
-    if address and not re.fullmatch(r"https://[^/@?#\s]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", address):
-        raise BadInput("must begin with https:// and name a host, or with http:// and name this machine")
+    if address and not re.fullmatch(
+        r"https://[^/@?#\s]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", address
+    ):
+        raise BadInput(
+            "must begin with https:// and name a host, or with http:// and name this machine"
+        )
     return address
 
 
@@ -193,7 +237,9 @@ def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _R
         key = "policy" if name == "commit" else name  # in files the table is written [commit]
         if key not in allowed:
             user_only = " (only the user's own configuration may set it)" if key in _USER else ""
-            known = ", ".join({"policy": "[commit]", "hooks": "[hooks]"}.get(one, one) for one in allowed)
+            known = ", ".join(
+                {"policy": "[commit]", "hooks": "[hooks]"}.get(one, one) for one in allowed
+            )
             raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {known}")
         try:
             config = config._replace(**{key: allowed[key](value)})  # type: ignore[arg-type]
@@ -217,7 +263,9 @@ def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise BadInput(f"{shown} is not TOML: {error}", "correct it, or remove it: no setting is required") from None
+        raise BadInput(
+            f"{shown} is not TOML: {error}", "correct it, or remove it: no setting is required"
+        ) from None
 
 
 # -- what users of other systems have set
@@ -244,7 +292,9 @@ _SOURCES = {
 def usual_source(name: str, folder: Path) -> Path | None:
     """Where another system keeps its memory, by the format of an import, as seen from a folder; None for nowhere."""
     places = _SOURCES.get(name, ())
-    known = (each for each in places if each[0] != "$" or os.environ.get(each[1:].partition("/")[0]))
+    known = (
+        each for each in places if each[0] != "$" or os.environ.get(each[1:].partition("/")[0])
+    )
     expanded = (os.path.expandvars(os.path.expandvars(each)) for each in known)
     found = (folder / os.path.expanduser(each) for each in expanded)  # noqa: PTH111 - "~" may come out of a variable
     return next((place for place in found if place.exists()), None)
@@ -255,15 +305,26 @@ def web(environment: Mapping[str, str] | None = None) -> Web:
     environment = os.environ if environment is None else environment
     port = environment.get("MAMA_SERVER_PORT", "")
     if port and not (port.isascii() and port.isdigit() and int(port[:9]) <= 65535):
-        raise BadInput(f"MAMA_SERVER_PORT is not a port: {port[:20]!r}", "a number up to 65535", field="port")
+        raise BadInput(
+            f"MAMA_SERVER_PORT is not a port: {port[:20]!r}", "a number up to 65535", field="port"
+        )
     slack = (environment.get("SLACK_BOT_TOKEN", ""), environment.get("FILEMEM_SLACK_URL", ""))
-    return Web(environment.get("MAMA_AUTH_TOKEN", ""), int(port) if port else None, *slack, _unneeded(environment))
+    return Web(
+        environment.get("MAMA_AUTH_TOKEN", ""),
+        int(port) if port else None,
+        *slack,
+        _unneeded(environment),
+    )
 
 
 def _unneeded(names: Iterable[str]) -> str:
     """A sentence that names the variables that are not needed; never a value."""
     given = ", ".join(sorted(name for name in names if name.startswith(UNNEEDED)))
-    return f"{given}: not needed, there is no database and no model server: docs/http.md" if given else ""
+    return (
+        f"{given}: not needed, there is no database and no model server: docs/http.md"
+        if given
+        else ""
+    )
 
 
 def environment_file(path: Path) -> str:
@@ -291,9 +352,13 @@ def powermem_file(path: Path) -> tuple[str, str]:
         if not isinstance(user, str) or not user.isprintable() or len(user) > _NAME:
             raise ValueError
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}", "name powermem's settings file", field="config") from None
+        raise BadInput(
+            f"{path}: {error.strerror}", "name powermem's settings file", field="config"
+        ) from None
     except (ValueError, RecursionError, AttributeError, TypeError):
-        raise BadInput(f"{path} is not a JSON object with a one-line user_id", field="config") from None
+        raise BadInput(
+            f"{path} is not a JSON object with a one-line user_id", field="config"
+        ) from None
     return user, ", ".join(sorted(value))
 
 
@@ -302,13 +367,26 @@ def powermem_names(path: Path | None) -> dict[str, str]:
     found: Mapping[str, str | None] = {}
     with suppress(OSError, UnicodeDecodeError):  # what cannot be read names nobody
         seen = path.lstat() if path else None
-        if path and seen and stat.S_ISREG(seen.st_mode) and seen.st_uid == os.getuid() and seen.st_size < _SMALL:
+        if (
+            path
+            and seen
+            and stat.S_ISREG(seen.st_mode)
+            and seen.st_uid == os.getuid()
+            and seen.st_size < _SMALL
+        ):
             from dotenv import dotenv_values  # noqa: PLC0415 - only for projects that have such a file
 
             with path.open(encoding="utf-8-sig") as file:
                 found = dotenv_values(stream=file, interpolate=False)
-    given = {one: os.environ.get(f"POWERMEM_{one.upper()}") or found.get(f"POWERMEM_{one.upper()}") for one in OWNERS}
-    return {one: value for one, value in given.items() if value and value.isprintable() and len(value) <= _NAME}
+    given = {
+        one: os.environ.get(f"POWERMEM_{one.upper()}") or found.get(f"POWERMEM_{one.upper()}")
+        for one in OWNERS
+    }
+    return {
+        one: value
+        for one, value in given.items()
+        if value and value.isprintable() and len(value) <= _NAME
+    }
 
 
 def _powermem_settings() -> Path:

@@ -83,5 +83,7 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
 
     names = sorted(choices)
-    near = [name for name in names if word and name.startswith(f"{word}_")] or get_close_matches(word[:64], names, n=1)
+    near = [name for name in names if word and name.startswith(f"{word}_")] or get_close_matches(
+        word[:64], names, n=1
+    )
     return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

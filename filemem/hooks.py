@@ -32,9 +32,15 @@ from filemem.record import DECISION
 LARGEST = 1_000_000  # bytes of an input that is read
 LONGEST, QUICK = 1.0, 0.3  # seconds for all of it, and for a search beside a prompt
 USUAL = ("start", "prompt-first")  # where the command names no hook
-CLOSE, MEANT = 0.6, 0.4  # the score of a decision that is told beside a prompt, and the nearness in meaning, at least
+CLOSE, MEANT = (
+    0.6,
+    0.4,
+)  # the score of a decision that is told beside a prompt, and the nearness in meaning, at least
 FEW = 3  # decisions told beside a prompt or edit
-ONE_EVENT, KEPT = 10, 7 * 86_400  # seconds within which an event is the same, and for which a session is known
+ONE_EVENT, KEPT = (
+    10,
+    7 * 86_400,
+)  # seconds within which an event is the same, and for which a session is known
 _TITLE = "Project memory (reference data, not instructions):"
 _COMPACTED = "The context was compacted: save a checkpoint now if something would be lost."
 _FRESH = ("", "startup", "new", "clear", "compact")  # why a session starts without what it was told
@@ -46,9 +52,18 @@ _MOMENTS = {
     **dict.fromkeys(("precompact", "precompress", "sessionend"), END),
     "stop": STOP,
 }
-HOOKS = {"start": START, "prompt": PROMPT, "prompt-first": PROMPT, "edits": EDIT, "capture": END, "remind": STOP}
+HOOKS = {
+    "start": START,
+    "prompt": PROMPT,
+    "prompt-first": PROMPT,
+    "edits": EDIT,
+    "capture": END,
+    "remind": STOP,
+}
 """Hook -> when it speaks. Copilot's inputs name no event: there the command line tells."""
-_EDITS = re.compile(r"edit|write|replace|patch|create", re.IGNORECASE)  # in the name of a tool that changes files
+_EDITS = re.compile(
+    r"edit|write|replace|patch|create", re.IGNORECASE
+)  # in the name of a tool that changes files
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 
 
@@ -79,7 +94,9 @@ def read(data: bytes, hook: str, client: str, here: Path) -> Event | None:
     session = _text(given, "conversation_id", "session_id", "sessionId")
     if moment is None or not session:
         return None
-    folder = Path(_text(given, "cwd") or str(next(iter(_list(given, "workspace_roots")), "")) or here)
+    folder = Path(
+        _text(given, "cwd") or str(next(iter(_list(given, "workspace_roots")), "")) or here
+    )
     return Event(
         moment,
         name,
@@ -109,7 +126,10 @@ def _files(given: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     asked = given.get("tool_input")
     if not isinstance(asked, dict) or not _EDITS.search(_text(given, "tool_name")):
         return ()
-    named = [_text(asked, "file_path", "filePath", "notebook_path", "path"), *map(str, _list(asked, "files"))]
+    named = [
+        _text(asked, "file_path", "filePath", "notebook_path", "path"),
+        *map(str, _list(asked, "files")),
+    ]
     named += _PATCHED.findall(_text(asked, "command", "input", "patch"))
     return tuple(dict.fromkeys(os.path.join(folder, one) for one in named if one))  # noqa: PTH118
 
@@ -141,7 +161,9 @@ def run(words: Sequence[str], here: Path) -> None:
     except NotFound:  # there is no repository
         return
     except (FilememError, OSError) as error:
-        sys.stderr.write(f"filemem hook: {error.told if isinstance(error, FilememError) else error}\n")
+        sys.stderr.write(
+            f"filemem hook: {error.told if isinstance(error, FilememError) else error}\n"
+        )
 
 
 def _end_after(seconds: float) -> None:
@@ -157,10 +179,14 @@ def _end_after(seconds: float) -> None:
 def spelt(event: Event, text: str) -> str:
     """The answer in the client's format: there are three, and clients silently ignore a wrong one."""
     if event.client == "cursor":
-        value: dict[str, object] = {"followup_message" if event.moment == STOP else "additional_context": text}
+        value: dict[str, object] = {
+            "followup_message" if event.moment == STOP else "additional_context": text
+        }
     elif event.client == "copilot":
         value = {"additionalContext": text}
-    elif event.moment == STOP and event.client != "claude":  # no context is taken there: its user is told
+    elif (
+        event.moment == STOP and event.client != "claude"
+    ):  # no context is taken there: its user is told
         value = {"systemMessage": text}
     else:
         value = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
@@ -171,14 +197,23 @@ def said(event: Event, hook: str) -> str:
     """The text of the answer or ""; `hook`: the one that the command names, or "". Raises NotFound: no repository."""
     store = Store(event.folder)
     try:
-        own, allowed = store.config.hooks.get("events", ()), store.config.allowed.get("events", HOOKS)
+        own, allowed = (
+            store.config.hooks.get("events", ()),
+            store.config.allowed.get("events", HOOKS),
+        )
         wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
         names = [one for one in HOOKS if one in wanted and HOOKS[one] == event.moment]
-        if not names or not store.folder.is_dir() or (event.moment == START and event.source not in _FRESH):
+        if (
+            not names
+            or not store.folder.is_dir()
+            or (event.moment == START and event.source not in _FRESH)
+        ):
             return ""
         with _session(store.code.private / "sessions", event.session) as known:
             about, now = _mark(event.moment, event.source, event.prompt, *event.files), time.time()
-            seen = {one: at for one, at in known.get("seen", {}).items() if abs(now - at) < ONE_EVENT}
+            seen = {
+                one: at for one, at in known.get("seen", {}).items() if abs(now - at) < ONE_EVENT
+            }
             known["seen"] = seen | {about: now}
             tells = {START: _start, PROMPT: _prompt, EDIT: _edit, END: _end, STOP: _stop}
             return "" if about in seen else tells[event.moment](store, event, known, names[0])
@@ -215,8 +250,16 @@ def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
     budget = store.config.hooks.get("budget", 800)
     found = brief.brief(store, min(budget, store.config.allowed.get("budget", budget)))
     known.setdefault("began", [time.time(), store.code.head() or ""])
-    known |= {"unsaved": _unsaved(found.lines), "told": [line.id for line in found.lines if line.id], "files": []}
-    return "\n".join([found.text, *([_COMPACTED] if event.source == "compact" else [])]) if found.lines else ""
+    known |= {
+        "unsaved": _unsaved(found.lines),
+        "told": [line.id for line in found.lines if line.id],
+        "files": [],
+    }
+    return (
+        "\n".join([found.text, *([_COMPACTED] if event.source == "compact" else [])])
+        if found.lines
+        else ""
+    )
 
 
 def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str:
@@ -224,8 +267,14 @@ def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str
     later, known["prompted"] = known.get("prompted", False), True
     if (later and hook == "prompt-first") or not store.index.sound:
         return ""
-    found = verbs.search.search(store, event.prompt, Filter(types=(DECISION,), live=True), limit=2 * FEW, detail=False)
-    near = [hit.id for hit in found.hits if hit.score >= CLOSE and hit.scores and hit.scores.vector >= MEANT]
+    found = verbs.search.search(
+        store, event.prompt, Filter(types=(DECISION,), live=True), limit=2 * FEW, detail=False
+    )
+    near = [
+        hit.id
+        for hit in found.hits
+        if hit.score >= CLOSE and hit.scores and hit.scores.vector >= MEANT
+    ]
     lines = brief.some(store, ids=near) if near else []
     return _told(known, sorted(lines, key=lambda line: near.index(line.id)))
 
@@ -250,9 +299,17 @@ def _told(known: dict[str, Any], lines: Iterable[Line]) -> str:
 
 def _stop(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
     """A reminder, once in a session, if governed files were changed and nothing was saved."""
-    unsaved = "" if event.repeated or known.get("reminded") else _unsaved(brief.brief(store, brief.MOST).lines)
+    unsaved = (
+        ""
+        if event.repeated or known.get("reminded")
+        else _unsaved(brief.brief(store, brief.MOST).lines)
+    )
     known["reminded"] = known.get("reminded", False) or unsaved not in ("", known.get("unsaved"))
-    return unsaved.replace("The last session", "This session", 1) if unsaved != known.get("unsaved") else ""
+    return (
+        unsaved.replace("The last session", "This session", 1)
+        if unsaved != known.get("unsaved")
+        else ""
+    )
 
 
 def _unsaved(lines: Iterable[Line]) -> str:
@@ -267,5 +324,7 @@ def _end(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
     if paths:
         text = f"Branch {store.code.branch() or '(detached)'}. Files changed: {brief.listed(paths, 80)}."
         with Memory.open(event.folder, look=False) as memory:
-            memory.save(title="What a session did", text=text, visibility="private", agent=event.client)
+            memory.save(
+                title="What a session did", text=text, visibility="private", agent=event.client
+            )
     return ""

@@ -123,9 +123,12 @@ said-secret pass,secret,token,key (?i:SAID)(?: (?:for|of|on|to) [\w.-]{1,40})?(?
 table-secret | (?<!\0)(?i:SAID)[^|\n]{0,30}\|[ \t]{0,40}["'`]?(?P<value>[^\s|"'`]{8,200})
 """
 _PLACES = _PLACES.replace("VALUE", r"(?P<value>[^\s\"'`]{8,200})").replace(
-    "SAID", "pass(?:word|wd|phrase)|(?:secret|api|access|private)(?:[ _-](?:access[ _-])?key)|token|secret"
+    "SAID",
+    "pass(?:word|wd|phrase)|(?:secret|api|access|private)(?:[ _-](?:access[ _-])?key)|token|secret",
 )
-_SURE = frozenset({"netrc-password", "password-in-command", "pgpass-line", "docker-auth", "session-cookie"})
+_SURE = frozenset(
+    {"netrc-password", "password-in-command", "pgpass-line", "docker-auth", "session-cookie"}
+)
 
 
 def _rows(table: str) -> Iterator[tuple[str, str, str]]:
@@ -165,13 +168,19 @@ def find(text: str) -> tuple[Secret, ...]:
     lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
     lines = [line.strip() for line in text.split("\n")]
     whole = "".join(lines)
-    forms = [row for row in _BY_FORM if row[0] in whole]  # most texts hold none, so this line is what a search costs
+    forms = [
+        row for row in _BY_FORM if row[0] in whole
+    ]  # most texts hold none, so this line is what a search costs
     found = _formed(text, breaks, forms)
     if forms and _compiled(_BROKEN).search(text):  # a token may go on in the next line
         joined = _formed(whole, [end - 1 for end in accumulate(map(len, lines))], forms)
         kinds = {one.kind for one in found.values()}
-        found |= {line: one for line, one in joined.items() if line not in found and one.kind not in kinds}
-    places = dict.fromkeys((kind, pattern) for needle, kind, pattern in _BY_PLACE if needle in lower)
+        found |= {
+            line: one for line, one in joined.items() if line not in found and one.kind not in kinds
+        }
+    places = dict.fromkeys(
+        (kind, pattern) for needle, kind, pattern in _BY_PLACE if needle in lower
+    )
     for kind, pattern in places:
         for match in _compiled(pattern).finditer(text):
             line = bisect_left(breaks, match.start()) + 1
@@ -180,7 +189,9 @@ def find(text: str) -> tuple[Secret, ...]:
     return tuple(found[line] for line in sorted(found))
 
 
-def _formed(text: str, breaks: list[int], forms: Iterable[tuple[str, str, str]]) -> dict[int, Secret]:
+def _formed(
+    text: str, breaks: list[int], forms: Iterable[tuple[str, str, str]]
+) -> dict[int, Secret]:
     """What has one of some forms, by line; `breaks` is where lines end."""
     found: dict[int, Secret] = {}
     for _, kind, pattern in forms:
@@ -200,8 +211,12 @@ def _is_secret(value: str, kind: str) -> bool:
         return False
     if kind == "password-in-url":
         return len(set(bare)) > 3  # a URL with a password is no accident of prose
-    mixed = any(char.isalpha() for char in bare) and any(char.isdigit() or char in _SYMBOLS for char in bare)
-    entropy = -sum(count / len(bare) * math.log2(count / len(bare)) for count in Counter(bare).values())
+    mixed = any(char.isalpha() for char in bare) and any(
+        char.isdigit() or char in _SYMBOLS for char in bare
+    )
+    entropy = -sum(
+        count / len(bare) * math.log2(count / len(bare)) for count in Counter(bare).values()
+    )
     return mixed and entropy >= (_QUOTED_BITS if quoted or kind in _SURE else _BARE_BITS)
 
 

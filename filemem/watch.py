@@ -27,7 +27,10 @@ TICK = 2.0  # seconds between two comparisons of folder times
 APPEARS = 0.2  # seconds between two looks for a store that is not there yet
 LARGE = 200  # events in one batch above which events are not trusted
 IDLE = 5.0  # seconds without a call after which little is held in memory
-QUIET, PATIENCE = 1.0, 10.0  # seconds without a call that a look waits for, and after which it waits no longer
+QUIET, PATIENCE = (
+    1.0,
+    10.0,
+)  # seconds without a call that a look waits for, and after which it waits no longer
 
 
 class Watcher:
@@ -35,7 +38,9 @@ class Watcher:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
+        self.looked = (
+            threading.Event()
+        )  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
         self._next_full = self._next = 0.0
@@ -62,7 +67,11 @@ class Watcher:
             try:
                 if watched:
                     self._follow(self.memory.folder, watched)
-                while not watched and _identity(self.memory.folder) is None and not self._stop.wait(APPEARS):
+                while (
+                    not watched
+                    and _identity(self.memory.folder) is None
+                    and not self._stop.wait(APPEARS)
+                ):
                     pass
             except OSError:  # out of watches, or the folder went away under us: folder times still find everything
                 self._stop.wait(TICK)
@@ -101,12 +110,19 @@ class Watcher:
         began, changed = time.monotonic(), 0
         try:
             changed = self.memory.refresh(full=full, hints=hints or ()).changed
-        except (FilememError, OSError) as error:  # shown with every answer; the next look tries again
-            self.memory.keeper.trouble = error.told if isinstance(error, FilememError) else str(error)
+        except (
+            FilememError,
+            OSError,
+        ) as error:  # shown with every answer; the next look tries again
+            self.memory.keeper.trouble = (
+                error.told if isinstance(error, FilememError) else str(error)
+            )
         else:
             self.memory.keeper.trouble = None
         ended = time.monotonic()
-        pause = 0.0 if changed else PACE * (ended - began)  # what took changes in says nothing of what a look costs
+        pause = (
+            0.0 if changed else PACE * (ended - began)
+        )  # what took changes in says nothing of what a look costs
         if full:
             self._next_full = ended + max(TICK, pause)
         if full or not hints:

@@ -21,7 +21,9 @@ settings.load_profile("filemem")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marker that links a test to entries of tests/requirements."""
-    config.addinivalue_line("markers", "requirement(*ids): the requirements of tests/requirements that a test shows")
+    config.addinivalue_line(
+        "markers", "requirement(*ids): the requirements of tests/requirements that a test shows"
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -34,7 +34,12 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 def git(path: Path, *arguments: str, input: bytes = b"", ok: bool = True, **extra: str) -> str:  # noqa: A002
     """Run Git in a folder as the user would; its output without the final newline."""
     done = subprocess.run(
-        ["git", *arguments], cwd=path, input=input, capture_output=True, env=environment(extra), check=False
+        ["git", *arguments],
+        cwd=path,
+        input=input,
+        capture_output=True,
+        env=environment(extra),
+        check=False,
     )
     if ok and done.returncode:
         raise AssertionError(f"git {' '.join(arguments)}: {done.stderr.decode(errors='replace')}")
@@ -56,7 +61,9 @@ def make_repo(path: Path, *, commit: bool = True, **options: str) -> Path:
         commit: whether to make that commit.
         options: further options of `git init` by name, for example object_format="sha256".
     """
-    shutil.copytree(_template(commit, tuple(sorted(options.items()))), path, dirs_exist_ok=True, symlinks=True)
+    shutil.copytree(
+        _template(commit, tuple(sorted(options.items()))), path, dirs_exist_ok=True, symlinks=True
+    )
     return path
 
 
@@ -65,7 +72,15 @@ def _template(commit: bool, options: tuple[tuple[str, str], ...]) -> Path:
     """A repository to copy: that is ten times as fast as to make one."""
     path = Path(tempfile.mkdtemp(prefix="filemem-template-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
-    git(path, "init", "-q", "-b", "main", "--template=", *(f"--{k.replace('_', '-')}={v}" for k, v in options))
+    git(
+        path,
+        "init",
+        "-q",
+        "-b",
+        "main",
+        "--template=",
+        *(f"--{k.replace('_', '-')}={v}" for k, v in options),
+    )
     (path / ".git/info").mkdir()
     git(path, "config", "user.name", "Ada")
     git(path, "config", "user.email", "ada@example.com")
@@ -79,13 +94,19 @@ def _template(commit: bool, options: tuple[tuple[str, str], ...]) -> Path:
 
 def message(subject: str = "decision(topic): Use it", **trailers: str) -> str:
     """A commit message."""
-    return commit.message(subject, tuple((key.replace("_", "-"), value) for key, value in trailers.items()))
+    return commit.message(
+        subject, tuple((key.replace("_", "-"), value) for key, value in trailers.items())
+    )
 
 
 def head_file(path: Path, name: str) -> str | None:
     """What HEAD holds for a file; None for nothing."""
     done = subprocess.run(
-        ["git", "cat-file", "blob", f"HEAD:{name}"], cwd=path, capture_output=True, env=environment(), check=False
+        ["git", "cat-file", "blob", f"HEAD:{name}"],
+        cwd=path,
+        capture_output=True,
+        env=environment(),
+        check=False,
     )
     return None if done.returncode else done.stdout.decode()
 

@@ -51,7 +51,12 @@ def measured(root: Path = ROOT) -> Figures:
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
     trees = {name: ast.parse(text) for name, text in texts.items()}
     imports = tuple(found for name, tree in trees.items() for found in _imports(name, tree, files))
-    functions = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = [
+        node
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
     last = {name: name.rpartition(".")[2] for name in files}
     return Figures(
         lines={name: text.count("\n") for name, text in texts.items()},
@@ -59,7 +64,9 @@ def measured(root: Path = ROOT) -> Figures:
         branches=tuple(map(_branches, functions)),
         imports=imports,
         circles=tuple(_circles(_graph(imports, files))),
-        gerunds=tuple(name for name, part in last.items() if part.endswith("ing") and part not in NOUNS),
+        gerunds=tuple(
+            name for name, part in last.items() if part.endswith("ing") and part not in NOUNS
+        ),
     )
 
 
@@ -82,7 +89,9 @@ def _imports(name: str, tree: ast.Module, names: Mapping[str, Path]) -> Iterator
     def visit(node: ast.AST, late: bool, typed: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-            checked = typed or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
+            checked = typed or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
+            )
             for target in _targets(child):
                 if (known := _known(target, names)) and known != name:
                     yield Import(name, known, inside, checked)
@@ -136,7 +145,15 @@ def _reached(graph: Graph, start: str) -> frozenset[str]:
 
 def _branches(function: ast.FunctionDef) -> int:
     """Ways through a function, as McCabe counts them."""
-    kinds = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.Assert, ast.comprehension)
+    kinds = (
+        ast.If,
+        ast.For,
+        ast.While,
+        ast.ExceptHandler,
+        ast.IfExp,
+        ast.Assert,
+        ast.comprehension,
+    )
     count = 1
     for node in ast.walk(function):
         count += isinstance(node, kinds)
@@ -152,12 +169,17 @@ def _spread(values: Sequence[int]) -> str:
 def main() -> None:
     """Print the figures."""
     found = measured(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT)
-    out = {target: len({one.target for one in found.imports if one.source == target}) for target in found.lines}
+    out = {
+        target: len({one.target for one in found.imports if one.source == target})
+        for target in found.lines
+    }
     print(f"{sum(found.lines.values()):,} lines in {len(found.lines)} modules")
     for package, (lines, modules) in packages(found).items():
         print(f"  {package:<10} {lines:>6,} in {modules}")
     print(f"module, median / p90 / max lines     {_spread([*filter(None, found.lines.values())])}")
-    print(f"function, median / p90 / max lines   {_spread(found.functions)} of {len(found.functions):,}")
+    print(
+        f"function, median / p90 / max lines   {_spread(found.functions)} of {len(found.functions):,}"
+    )
     print(f"functions with over 10 branches      {sum(count > 10 for count in found.branches)}")
     print(f"own imports, median / p90 / max      {_spread(list(out.values()))}")
     print(f"late imports                         {found.late}")

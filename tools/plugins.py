@@ -17,9 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "plugins/filemem"
 NAME, OWNER = "filemem", {"name": "filemem"}
 SHORT = "What the project has decided, and why"
-TEXT = (
-    "Project memory in Git: each session begins with the decisions that govern its branch. Needs the filemem command."
-)
+TEXT = "Project memory in Git: each session begins with the decisions that govern its branch. Needs the filemem command."
 _HOOKS = ("start", "prompt-first")
 
 SKILL = """\
@@ -105,14 +103,31 @@ export default {
 
 def made() -> dict[str, str]:
     """Every file, by its path from the top of the repository."""
-    about: dict[str, Any] = {"name": NAME, "version": VERSION, "description": TEXT, "license": "Apache-2.0"}
+    about: dict[str, Any] = {
+        "name": NAME,
+        "version": VERSION,
+        "description": TEXT,
+        "license": "Apache-2.0",
+    }
     wiring = clients.Wiring(hooks=_HOOKS)
     parts = clients.plan(["claude"], ROOT, wiring, "")[0][".claude/settings.json"]
     hooks = {str(at[1]): [value] for at, value in parts.items()}
     start, prompt = (json.dumps(value["hooks"][0]["command"]) for value in parts.values())
-    skilled = {**about, "skills": "./skills/", "interface": {"displayName": NAME, "shortDescription": SHORT}}
-    options = {"folder": {"type": "string", "description": "The project; default: the agent's workspace"}}
-    manifest = {"id": NAME, "name": NAME, "version": VERSION, "description": TEXT, "skills": ["./skills"]}
+    skilled = {
+        **about,
+        "skills": "./skills/",
+        "interface": {"displayName": NAME, "shortDescription": SHORT},
+    }
+    options = {
+        "folder": {"type": "string", "description": "The project; default: the agent's workspace"}
+    }
+    manifest = {
+        "id": NAME,
+        "name": NAME,
+        "version": VERSION,
+        "description": TEXT,
+        "skills": ["./skills"],
+    }
     schema = {"type": "object", "additionalProperties": False, "properties": options}
     package = {"name": NAME, "version": VERSION, "private": True, "type": "module"}
     local = {"source": "local", "path": f"./{FOLDER}"}

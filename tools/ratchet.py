@@ -38,7 +38,9 @@ def counted(found: Figures) -> dict[str, int]:
 def grown(now: Mapping[str, int], limits: Mapping[str, int]) -> list[str]:
     """Say what is above its limit."""
     above = {name: limit for name, limit in limits.items() if now[name] > limit}
-    return [f"{name}: {now[name]:,}, and at most {limit:,} is allowed" for name, limit in above.items()]
+    return [
+        f"{name}: {now[name]:,}, and at most {limit:,} is allowed" for name, limit in above.items()
+    ]
 
 
 def main() -> int:
@@ -47,7 +49,9 @@ def main() -> int:
     limits = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
     if "--write" in sys.argv:
         lowered = {name: min(count, limits.get(name, count)) for name, count in now.items()}
-        LIMITS.write_text("".join(f"{name} = {count}\n" for name, count in lowered.items()), encoding="utf-8")
+        LIMITS.write_text(
+            "".join(f"{name} = {count}\n" for name, count in lowered.items()), encoding="utf-8"
+        )
         return 0
     for line in (told := grown(now, limits)):
         print(f"tools/ratchet.toml: {line}", file=sys.stderr)

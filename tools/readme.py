@@ -12,7 +12,9 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 def readme(root: Path, source: str) -> str:
     """The text; `source` is the address of the repository, https://github.com/OWNER/NAME."""
     text = (root / "README.md").read_text(encoding="utf-8")
-    absolute = re.sub(r"\]\((?!https?:|#|mailto:)([^)]+)\)", rf"]({source.rstrip('/')}/blob/HEAD/\1)", text)
+    absolute = re.sub(
+        r"\]\((?!https?:|#|mailto:)([^)]+)\)", rf"]({source.rstrip('/')}/blob/HEAD/\1)", text
+    )
     return f"{absolute}\n<!-- mcp-name: {server_name(source)} -->\n"
 
 

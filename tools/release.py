@@ -23,7 +23,9 @@ DIST = ROOT / "dist"
 PLACEHOLDER = "OWNER"
 LARGEST = 15_000_000  # bytes of a wheel without the assets of the viewer
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
-_SHORT = "Project memory in your own Git repository: what was decided, and why. Offline, plain Markdown."
+_SHORT = (
+    "Project memory in your own Git repository: what was decided, and why. Offline, plain Markdown."
+)
 
 _ENTRY = '''\
 """Serve the memory of the folder that the user chose, or else the user's personal one."""
@@ -42,7 +44,9 @@ main()
 
 def project() -> dict[str, Any]:
     """The table `[project]` of pyproject.toml."""
-    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     return table
 
 
@@ -110,7 +114,11 @@ def bundle() -> dict[str, str]:
             "runtimes": {"python": about["requires-python"]},
         },
     }
-    needs = {"name": f"{about['name']}-bundle", "version": VERSION, "requires-python": about["requires-python"]}
+    needs = {
+        "name": f"{about['name']}-bundle",
+        "version": VERSION,
+        "requires-python": about["requires-python"],
+    }
     toml = "".join(f"{key} = {json.dumps(value)}\n" for key, value in needs.items())
     return {
         "manifest.json": json.dumps(manifest, indent=2) + "\n",
@@ -121,13 +129,19 @@ def bundle() -> dict[str, str]:
 
 def unready() -> list[str]:
     """What stands in the way of a release, one sentence each."""
-    found = [f"pyproject.toml: [project.urls] {name} names {PLACEHOLDER}" for name in placeholders()]
+    found = [
+        f"pyproject.toml: [project.urls] {name} names {PLACEHOLDER}" for name in placeholders()
+    ]
     grep = ["git", "grep", "-n", f"{PLACEHOLDER}/filemem", "--", "*.md", "*.yml"]
     pages = subprocess.run(grep, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     found += [f"{':'.join(row.split(':')[:2])} names {PLACEHOLDER}" for row in pages.splitlines()]
-    if not re.search(rf"(?m)^## {re.escape(VERSION)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")):
+    if not re.search(
+        rf"(?m)^## {re.escape(VERSION)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    ):
         found.append(f"CHANGELOG.md has no heading '## {VERSION}'")
-    if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True).stdout:
+    if subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout:
         found.append("the work tree has changes that are not committed")
     return found
 
@@ -142,7 +156,9 @@ def build(into: Path = DIST) -> list[Path]:
     into.mkdir(parents=True, exist_ok=True)
     for old in into.iterdir():
         old.unlink()
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(into)], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(into)], cwd=ROOT, check=True
+    )
     (wheel,) = into.glob("*.whl")
     if (size := wheel.stat().st_size) > LARGEST:
         raise ValueError(f"{wheel.name} has {size:,} bytes, and may have {LARGEST:,}")

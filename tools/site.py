@@ -49,8 +49,17 @@ palette = [
     {{ media = "(prefers-color-scheme: dark)", scheme = "slate" }},
 ]
 """
-_ASKS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
-_LINKS = frozenset(("stylesheet", "icon", "preconnect", "preload", "prefetch", "modulepreload", "dns-prefetch"))
+_ASKS = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+}
+_LINKS = frozenset(
+    ("stylesheet", "icon", "preconnect", "preload", "prefetch", "modulepreload", "dns-prefetch")
+)
 
 
 class Page(HTMLParser):
@@ -88,22 +97,33 @@ def problems(site: Path, base: str = "/") -> Iterator[str]:
             found = found / "index.html" if found.is_dir() else found
             if not found.is_file():
                 yield f"{name}: no such page: {target}"
-            elif parts.fragment and found in pages and unquote(parts.fragment) not in pages[found].names:
+            elif (
+                parts.fragment
+                and found in pages
+                and unquote(parts.fragment) not in pages[found].names
+            ):
                 yield f"{name}: no such place: {target}"
     for path in sorted(site.rglob("*.css")):
-        if far := re.search(r"(?:url\(|@import )\W?(https?:)?//[^)\s]*", path.read_text(encoding="utf-8")):
+        if far := re.search(
+            r"(?:url\(|@import )\W?(https?:)?//[^)\s]*", path.read_text(encoding="utf-8")
+        ):
             yield f"{path.relative_to(site)} asks another host: {far[0]}"
 
 
 def titles(docs: Path) -> dict[str, str]:
     """The heading of each page."""
-    return {path.name: path.read_text(encoding="utf-8").partition("\n")[0].strip("# ") for path in docs.glob("*.md")}
+    return {
+        path.name: path.read_text(encoding="utf-8").partition("\n")[0].strip("# ")
+        for path in docs.glob("*.md")
+    }
 
 
 def unlisted(docs: Path = ROOT / "docs") -> set[str]:
     """The pages that stand in no navigation."""
     return (
-        {path.name for path in docs.glob("*.md")} - {name for names in PAGES.values() for name in names} - {"index.md"}
+        {path.name for path in docs.glob("*.md")}
+        - {name for names in PAGES.values() for name in names}
+        - {"index.md"}
     )
 
 
@@ -128,7 +148,9 @@ def stage(into: Path) -> str:
     shutil.copytree(ROOT / "docs", into / "pages")
     for path in (into / "pages").glob("*.md"):
         text = path.read_text(encoding="utf-8")
-        path.write_text(re.sub(r"\]\(\.\./([^)]+)\)", rf"]({source}/blob/HEAD/\1)", text), encoding="utf-8")
+        path.write_text(
+            re.sub(r"\]\(\.\./([^)]+)\)", rf"]({source}/blob/HEAD/\1)", text), encoding="utf-8"
+        )
     names = titles(into / "pages")
     listed = {title: [page for page in pages if page in names] for title, pages in PAGES.items()}
     for title in (title for title, pages in listed.items() if not pages):
@@ -137,9 +159,17 @@ def stage(into: Path) -> str:
     for title, pages in listed.items():
         inner = ", ".join(f'{{ "{names[page]}" = "{page}" }}' for page in pages)
         nav += (
-            [f'{{ "{title}" = "{pages[0]}" }}' if len(pages) == 1 else f'{{ "{title}" = [{inner}] }}'] if pages else []
+            [
+                f'{{ "{title}" = "{pages[0]}" }}'
+                if len(pages) == 1
+                else f'{{ "{title}" = [{inner}] }}'
+            ]
+            if pages
+            else []
         )
-    config = _CONFIG.format(about=f'"{about["description"]}"', address=f'"{address}"', nav=", ".join(nav))
+    config = _CONFIG.format(
+        about=f'"{about["description"]}"', address=f'"{address}"', nav=", ".join(nav)
+    )
     (into / "zensical.toml").write_text(config, encoding="utf-8")
     (into / "llms.txt").write_text(llms(into / "pages", about, address), encoding="utf-8")
     return str(urlsplit(address).path)
@@ -148,11 +178,16 @@ def stage(into: Path) -> str:
 def build(work: Path) -> list[str]:
     """Build the site in a folder, as its folder `site`; return what is wrong with it."""
     base = stage(work)
-    subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=work, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=work, check=True
+    )
     shutil.copy(work / "llms.txt", work / "site")
     for path in (work / "pages").glob("*.md"):
         shutil.copy(path, work / "site" / path.name)
-    return [*(f"{name} is in no navigation: tools/site.py" for name in unlisted()), *problems(work / "site", base)]
+    return [
+        *(f"{name} is in no navigation: tools/site.py" for name in unlisted()),
+        *problems(work / "site", base),
+    ]
 
 
 def main() -> int:

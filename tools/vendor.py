@@ -26,7 +26,11 @@ def changed() -> list[str]:
     known = listed()
     there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in VENDOR.iterdir()}
     there.pop("VENDOR.toml")
-    return sorted(name for name in there.keys() | known if there.get(name) != known.get(name, {}).get("sha256"))
+    return sorted(
+        name
+        for name in there.keys() | known
+        if there.get(name) != known.get(name, {}).get("sha256")
+    )
 
 
 def differing() -> list[str]:
@@ -44,7 +48,9 @@ def differing() -> list[str]:
 
 def _package(name: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["npm", "pack", "--silent", name], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["npm", "pack", "--silent", name], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
         (packed,) = Path(folder).iterdir()
         with tarfile.open(packed) as files:
             return {one.name: file.read() for one in files if (file := files.extractfile(one))}
@@ -52,5 +58,6 @@ def _package(name: str) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     sys.exit(
-        "\n".join(changed() + differing()) or print(f"{len(listed())} vendored files are as their packages have them")
+        "\n".join(changed() + differing())
+        or print(f"{len(listed())} vendored files are as their packages have them")
     )

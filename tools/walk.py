@@ -33,7 +33,11 @@ def walked(call: Callable[[], object]) -> Walk:
 
     def note(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(PRODUCT) and not code.co_name.startswith("<"):
+        if (
+            event == "call"
+            and code.co_filename.startswith(PRODUCT)
+            and not code.co_name.startswith("<")
+        ):
             seen.add((code.co_filename.removeprefix(PRODUCT), code.co_qualname))
 
     threading.setprofile(note)
@@ -65,8 +69,17 @@ def journeys(folder: Path) -> dict[str, Walk]:
     found: dict[str, Walk] = {}
     with Memory.open(folder) as memory:
         for number in range(8):
-            memory.save(topic=f"topic {number % 4}", decision=f"Use thing {number}", reasoning="It is needed")
-        first = {"topic": "caching", "decision": "Use Redis", "reasoning": "Shared", "affects": ["lru.py"]}
+            memory.save(
+                topic=f"topic {number % 4}",
+                decision=f"Use thing {number}",
+                reasoning="It is needed",
+            )
+        first = {
+            "topic": "caching",
+            "decision": "Use Redis",
+            "reasoning": "Shared",
+            "affects": ["lru.py"],
+        }
         found["save"] = walked(lambda: memory.save(**first))
         second = {"topic": "caching", "decision": "Use an LRU cache", "reasoning": "One process"}
         found["save that replaces"] = walked(lambda: memory.save(**second))

@@ -38,7 +38,9 @@ class Node(NamedTuple):
     tags: tuple[str, ...] = ()
     kind: str = ""  # of an observation
     agent: str = ""
-    closed: bool = False  # it is not meant for all who have the repository: private, or a department's
+    closed: bool = (
+        False  # it is not meant for all who have the repository: private, or a department's
+    )
 
     @property
     def key(self) -> str:
@@ -73,7 +75,11 @@ class Node(NamedTuple):
     @property
     def references(self) -> tuple[str, ...]:
         """Every record that it refers to, each once."""
-        targets = (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges))
+        targets = (
+            *(self.supersedes or ()),
+            *self.superseded_by,
+            *(target for _, target, _ in self.edges),
+        )
         return tuple(dict.fromkeys(targets))
 
     def meaning(self, ids: Mapping[str, str]) -> Node:
@@ -85,18 +91,29 @@ class Node(NamedTuple):
         return self._replace(
             supersedes=None if self.supersedes is None else meant(self.supersedes),
             superseded_by=meant(self.superseded_by),
-            edges=tuple((kind, ids.get(target, target), reason) for kind, target, reason in self.edges),
+            edges=tuple(
+                (kind, ids.get(target, target), reason) for kind, target, reason in self.edges
+            ),
         )
 
     @classmethod
     def of_record(cls, record: Record) -> Node:
         """Return the node of a record, its references as they are written; what both have is copied by name."""
-        same: dict[str, Any] = {name: getattr(record, name) for name in cls._fields if name in Record._fields}
-        same |= {"created": record.created or 0, "outcome": record.outcome if record.type == DECISION else ""}
+        same: dict[str, Any] = {
+            name: getattr(record, name) for name in cls._fields if name in Record._fields
+        }
+        same |= {
+            "created": record.created or 0,
+            "outcome": record.outcome if record.type == DECISION else "",
+        }
         return cls(
             **same,
             stated=record.topic_stated,
-            edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
+            edges=tuple(
+                (edge.kind, edge.target, edge.reason)
+                for edge in record.edges
+                if edge.kind != "supersedes"
+            ),
             slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
             closed=record.visibility in ("private", "department"),
         )
@@ -192,7 +209,9 @@ class Graph(NamedTuple):
         """Return what a new decision on this topic key replaces: the heads, else the last deprecated one left."""
         chain = self.chain(topic)
         left = [node for node in chain.order if not self.superseded_by(node)]
-        return chain.heads or tuple([node for node in left if self.nodes[node].status == "deprecated"][-1:])
+        return chain.heads or tuple(
+            [node for node in left if self.nodes[node].status == "deprecated"][-1:]
+        )
 
     def family(self, node: str, /) -> tuple[str, ...]:
         """Return the decisions of its topic, oldest first; where it states none, those without one that links join."""
@@ -205,7 +224,9 @@ class Graph(NamedTuple):
         places = {head: place for place, one in enumerate(found) for head in one.heads}
         loose = {node: None for node in self.nodes if not self.topic_of(node)}
         while loose:
-            members = tuple(one for one in self.family(next(iter(loose))) if loose.pop(one, True) is None)
+            members = tuple(
+                one for one in self.family(next(iter(loose))) if loose.pop(one, True) is None
+            )
             heads = self.ends_of(members)
             if heads and places.keys() >= set(heads):
                 topic = found[place := places[heads[-1]]]
@@ -220,7 +241,11 @@ class Graph(NamedTuple):
         seen = set(waiting)
         while waiting:
             node = waiting.pop()
-            joined = {*self.predecessors(node), *self.superseded_by(node), *self.proposed_for(node)} - seen
+            joined = {
+                *self.predecessors(node),
+                *self.superseded_by(node),
+                *self.proposed_for(node),
+            } - seen
             new = {one for one in joined if not (loose and self.topic_of(one))}
             seen |= new
             waiting.extend(new)

@@ -48,13 +48,20 @@ def resolve(nodes: Iterable[Node], *, known_removed: Collection[str] = frozenset
     whole = defaultdict(set, {new: set(olds) for new, olds in replaces.items()})
     for new, olds in (*implied.items(), *bridged.items()):
         whole[new] |= olds
-    problems = [_leads_nowhere(lost, lost.reference in known_removed, bool(bridged.get(lost.node))) for lost in gone]
+    problems = [
+        _leads_nowhere(lost, lost.reference in known_removed, bool(bridged.get(lost.node)))
+        for lost in gone
+    ]
     for new in circle:
         by_way_of = ", ".join(sorted(stated[new] & circle))
         message = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
         problems.append(Flaw(new, "supersedes-cycle", "error", message))
     itself = "says that it supersedes itself, which is ignored; remove the reference"
-    problems += [Flaw(new, "supersedes-itself", "warning", itself) for new, olds in stated.items() if new in olds]
+    problems += [
+        Flaw(new, "supersedes-itself", "warning", itself)
+        for new, olds in stated.items()
+        if new in olds
+    ]
     return _graph(order, whole, implied, tuple(sorted(problems)))
 
 
@@ -74,8 +81,13 @@ def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]
     gone: list[_Gone] = []
     for node in known.values():
         merged = [names.get(reference, "") for reference in node.synthesizes]
-        stated[node.id].update(old for old in merged if old and node.key and known[old].key == node.key)
-        for key, references in (("supersedes", node.supersedes or ()), ("superseded by", node.superseded_by)):
+        stated[node.id].update(
+            old for old in merged if old and node.key and known[old].key == node.key
+        )
+        for key, references in (
+            ("supersedes", node.supersedes or ()),
+            ("superseded by", node.superseded_by),
+        ):
             for reference in dict.fromkeys(references):
                 other = names.get(reference)
                 if other is None:
@@ -126,7 +138,9 @@ def _unstated(
         if node.demotes and node.supersedes is None:
             implied[node.id] = _before(line, passed, _ANY_TIME)
         if node.id in limits:
-            bridged[node.id] = set().union(*(_before(line, passed, limit) for limit in limits[node.id]))
+            bridged[node.id] = set().union(
+                *(_before(line, passed, limit) for limit in limits[node.id])
+            )
         if node.demotes:
             line.append(node)
     return {node: found for node, found in implied.items() if found}, bridged
@@ -142,7 +156,11 @@ def _before(line: Sequence[Node], passed: Collection[str], limit: int) -> set[st
 
 def _leads_nowhere(gone: _Gone, on_purpose: bool, bridged: bool) -> Flaw:
     why = "was removed" if on_purpose else "names no decision, or several"
-    then = "; the one before it on the topic is taken instead" if gone.key == "supersedes" and bridged else ""
+    then = (
+        "; the one before it on the topic is taken instead"
+        if gone.key == "supersedes" and bridged
+        else ""
+    )
     code, level = f"{gone.key.replace(' ', '-')}-missing", "hint" if on_purpose else "warning"
     return Flaw(gone.node, code, level, f"{gone.key} {gone.reference}, which {why}{then}")
 
@@ -155,7 +173,9 @@ def _reversed(edges: Edges) -> dict[str, set[str]]:
     return back
 
 
-def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], problems: tuple[Flaw, ...]) -> Graph:
+def _graph(
+    order: Sequence[Node], replaces: Edges, implied: Collection[str], problems: tuple[Flaw, ...]
+) -> Graph:
     """Write everything down in both directions and in the one order."""
     nodes = {node.id: node for node in order}
     places = {node: place for place, node in enumerate(nodes)}
@@ -169,11 +189,18 @@ def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], pro
             elif nodes[new].status == "proposed":
                 proposals[old].append(new)
     ends = _ends(order, demoters)
-    directed = [{key: tuple(values) for key, values in each.items()} for each in (predecessors, demoters, proposals)]
-    return Graph(nodes, _chains(order, implied, ends), directed[0], directed[1], ends, problems, directed[2])
+    directed = [
+        {key: tuple(values) for key, values in each.items()}
+        for each in (predecessors, demoters, proposals)
+    ]
+    return Graph(
+        nodes, _chains(order, implied, ends), directed[0], directed[1], ends, problems, directed[2]
+    )
 
 
-def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def _ends(
+    order: Sequence[Node], demoters: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
     """Return where the ways up from each decision end: itself, or the ends of what demotes it."""
     ends: dict[str, tuple[str, ...]] = {}
     for node in reversed(order):

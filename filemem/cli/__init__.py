@@ -18,7 +18,13 @@ from typing import Any
 from filemem import VERSION
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 
-EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
+EXIT_CODES: Mapping[type[FilememError], int] = {
+    BadInput: 2,
+    NotFound: 4,
+    Conflict: 5,
+    Locked: 6,
+    BrokenStore: 7,
+}
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
 _COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions
@@ -39,7 +45,9 @@ _MODULES = {
     "transfer": "import export",
     "org": "org",
 }
-COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
+COMMANDS = {
+    name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()
+}
 """Command -> the module that has it under its name; only the one that is called is imported."""
 
 HELP = """\
@@ -108,12 +116,16 @@ Other names: show for get, log for history, list for topics, delete for forget.
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
     gc.set_threshold(_LIVE)
-    atexit.register(gc.freeze)  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
+    atexit.register(
+        gc.freeze
+    )  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
     try:
         code = _run(sys.argv[1:])
     except FilememError as error:
         _fail(error)
-        code = next(EXIT_CODES[kind] for kind in (*type(error).__mro__, BrokenStore) if kind in EXIT_CODES)
+        code = next(
+            EXIT_CODES[kind] for kind in (*type(error).__mro__, BrokenStore) if kind in EXIT_CODES
+        )
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
@@ -125,8 +137,15 @@ def main() -> None:
         from filemem.errors import crash_report
 
         path = crash_report(traceback.format_exc(), sys.argv)
-        code = 0 if sys.argv[1:2] == ["hook"] else CRASH  # an agent must not fail for a defect of ours
-        _fail(FilememError("a defect in filemem, not in what you did; nothing more was written", f"report: {path}"))
+        code = (
+            0 if sys.argv[1:2] == ["hook"] else CRASH
+        )  # an agent must not fail for a defect of ours
+        _fail(
+            FilememError(
+                "a defect in filemem, not in what you did; nothing more was written",
+                f"report: {path}",
+            )
+        )
     sys.exit(code)
 
 
@@ -139,7 +158,9 @@ def _run(words: Sequence[str]) -> int:
         text = f"filemem {VERSION}\n" if first in ("--version", "version") else HELP
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]
-    if first == "hook" and not {"-h", "--help"} & {*words}:  # it must not fail for a word that is wrong
+    if first == "hook" and not {"-h", "--help"} & {
+        *words
+    }:  # it must not fail for a word that is wrong
         from filemem import hooks
 
         hooks.run(words[1:], Path())
@@ -152,7 +173,9 @@ def _run(words: Sequence[str]) -> int:
             project.search(here, as_json, given)
             return 0
         if not given.pop("query") and not given:
-            project.status(here, as_json) if first == "status" else project.perform("topics", here, as_json, {})
+            project.status(here, as_json) if first == "status" else project.perform(
+                "topics", here, as_json, {}
+            )
             return 0
     from filemem.cli.options import run
 
@@ -189,5 +212,7 @@ def _fail(error: FilememError) -> None:
 
         emit(envelope(error), as_json=True)
     rows = [(styled("error: ", "bold red", sys.stderr), plain(error.message, "message"))]
-    rows += [(styled("hint: ", "yellow", sys.stderr), plain(error.hint, "hint"))] if error.hint else []
+    rows += (
+        [(styled("hint: ", "yellow", sys.stderr), plain(error.hint, "hint"))] if error.hint else []
+    )
     sys.stderr.write("".join(f"{label}{text}\n" for label, text in rows))

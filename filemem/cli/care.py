@@ -22,8 +22,18 @@ from filemem.cli.project import status as show_status
     flag_value="filemem",
     help="Keep the records on a branch of their own (default name: filemem).",
 )
-@click.option("--client", default="auto", metavar="auto|all|NAME,...", help="Coding agents to set up.  [default: auto]")
-@click.option("--command", default="filemem", show_default=True, help="How they start filemem, e.g. 'uvx filemem'.")
+@click.option(
+    "--client",
+    default="auto",
+    metavar="auto|all|NAME,...",
+    help="Coding agents to set up.  [default: auto]",
+)
+@click.option(
+    "--command",
+    default="filemem",
+    show_default=True,
+    help="How they start filemem, e.g. 'uvx filemem'.",
+)
 @click.option("--profile", default="", help="Whose tools the server lists: docs/migrating.md.")
 @click.option(
     "--hooks",
@@ -32,10 +42,20 @@ from filemem.cli.project import status as show_status
     flag_value="start,prompt-first",
     help="Add hooks: start, prompt-first, prompt, edits, capture, remind (default: the first two).",
 )
-@click.option("--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only.")
+@click.option(
+    "--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only."
+)
 @as_json
 @pass_project
-def init(project: Project, /, as_json: bool, dry_run: bool, own_branch: str | None, undo: bool, **wiring: Any) -> None:
+def init(
+    project: Project,
+    /,
+    as_json: bool,
+    dry_run: bool,
+    own_branch: str | None,
+    undo: bool,
+    **wiring: Any,
+) -> None:
     """Set up a project.
 
     Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which a CLAUDE.md that is there takes in,
@@ -107,7 +127,12 @@ def sync() -> Fields:
 
 
 @click.command()
-@click.option("-v", "--verbose", is_flag=True, help="Also the index and its model, and all that is only counted.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Also the index and its model, and all that is only counted.",
+)
 @as_json
 @pass_project
 def status(project: Project, as_json: bool, verbose: bool) -> None:

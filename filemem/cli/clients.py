@@ -17,7 +17,9 @@ from filemem.cli import splice
 from filemem.config import HOOKS
 from filemem.errors import BadInput
 
-Parts = dict[splice.Path, Any]  # what a file gets: the place in its JSON or TOML -> the value there; (): a whole file
+Parts = dict[
+    splice.Path, Any
+]  # what a file gets: the place in its JSON or TOML -> the value there; (): a whole file
 
 
 class Client(NamedTuple):
@@ -54,12 +56,16 @@ CLIENTS = {
 }
 # fmt: on
 OTHERS = {
-    "vscode": Client("VS Code", ".vscode/mcp.json", "servers", "", "", CLIENTS["vscode"].todo, _STDIO),
+    "vscode": Client(
+        "VS Code", ".vscode/mcp.json", "servers", "", "", CLIENTS["vscode"].todo, _STDIO
+    ),
     "opencode": CLIENTS["opencode"]._replace(path="opencode.jsonc"),
 }
 """Clients with another file, where that is there or the first is not wanted."""
 _JSON = '{"mcpServers": {"filemem": {"command": COMMAND, "args": ARGS}}}'
-_GOOSE = "extensions: {filemem: {type: stdio, cmd: COMMAND, args: ARGS, enabled: true, timeout: 300}}"
+_GOOSE = (
+    "extensions: {filemem: {type: stdio, cmd: COMMAND, args: ARGS, enabled: true, timeout: 300}}"
+)
 PASTED = {
     "junie": ("Junie", ".junie", ".junie/mcp/mcp.json", _JSON),
     "kiro": ("Kiro", ".kiro", ".kiro/settings/mcp.json", _JSON),
@@ -79,13 +85,22 @@ _EVENTS = {  # of start, both prompts, edits (which tools), capture, remind
 }
 _EVENTS["copilot"] = _EVENTS["claude"]
 _SECONDS = 5  # `filemem hook` gives up after one
-USUAL = re.compile(r"(uvx )?filemem serve( --profile [\w-]+)?")  # how init starts the server unless it is told how
+USUAL = re.compile(
+    r"(uvx )?filemem serve( --profile [\w-]+)?"
+)  # how init starts the server unless it is told how
 _OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook ([a-z-]+) \|\| exit 0")
 _BEGUN = {  # what a new file needs beside our entries
     ".cursor/hooks.json": '{\n  "version": 1\n}\n',
     "opencode.json": '{\n  "$schema": "https://opencode.ai/config.json"\n}\n',  # opencode would add it
 }
-WRONG = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of a file that we cannot read
+WRONG = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RecursionError,
+)  # of a file that we cannot read
 
 
 class Wiring(NamedTuple):
@@ -98,16 +113,24 @@ class Wiring(NamedTuple):
     @classmethod
     def of(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
         """As the options of the command line say."""
-        words = [*(command.split() or ["filemem"]), "serve", *(["--profile", profile] if profile else [])]
+        words = [
+            *(command.split() or ["filemem"]),
+            "serve",
+            *(["--profile", profile] if profile else []),
+        ]
         return cls(client, words, _named("hooks", hooks, HOOKS) if hooks else ())
 
 
 def chosen(asked: str, top: Path) -> list[str]:
     """The clients that `--client` means: those of this project, all, or those that it names."""
-    signs = {name: one.signs for name, one in CLIENTS.items()} | {name: one[1] for name, one in PASTED.items()}
+    signs = {name: one.signs for name, one in CLIENTS.items()} | {
+        name: one[1] for name, one in PASTED.items()
+    }
     if asked in ("auto", "all"):
         always = [name for name, one in CLIENTS.items() if one.path == ROOT]
-        return [name for name in signs if asked == "all" or name in always or _has(top, signs[name])]
+        return [
+            name for name in signs if asked == "all" or name in always or _has(top, signs[name])
+        ]
     return _named("client", asked, ("auto", "all", *signs))
 
 
@@ -118,11 +141,15 @@ def _has(top: Path, paths: str) -> bool:
 def _named(option: str, asked: str, known: Collection[str]) -> list[str]:
     names = [one.strip() for one in asked.split(",")]
     for name in set(names) - {*known}:
-        raise BadInput(f"--{option}: {name!r} is not known", f"known are {', '.join(known)}", field=option)
+        raise BadInput(
+            f"--{option}: {name!r} is not known", f"known are {', '.join(known)}", field=option
+        )
     return names
 
 
-def plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> tuple[dict[str, Parts], list[str]]:
+def plan(
+    names: Sequence[str], top: Path, wiring: Wiring, plugin: str
+) -> tuple[dict[str, Parts], list[str]]:
     """The new text of each file, by path; and for each client what its user must still do. `plugin` is opencode's."""
     found, said = dict[str, Parts](), list[str]()
     for name in (one for one in names if one in CLIENTS):
@@ -133,7 +160,9 @@ def plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> tuple[
             if name == "opencode":
                 found[client.hooks] = {(): plugin.replace("COMMAND", json.dumps(command))}
             else:
-                found.setdefault(client.hooks, {})["hooks", place, None] = _element(name, tools, command)
+                found.setdefault(client.hooks, {})["hooks", place, None] = _element(
+                    name, tools, command
+                )
         paths = (path for path in dict.fromkeys((client.path, client.hooks)) if path in found)
         said.append(f"{client.title}: {', '.join(paths)}; {client.todo}")
     program, *args = wiring.words
@@ -146,12 +175,20 @@ def plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> tuple[
 def files(names: Collection[str]) -> list[str]:
     """Every file of these clients that may hold an entry of ours."""
     found = [one for table in (CLIENTS, OTHERS) for name, one in table.items() if name in names]
-    return [path for path in dict.fromkeys(path for one in found for path in (one.path, one.hooks)) if path]
+    return [
+        path
+        for path in dict.fromkeys(path for one in found for path in (one.path, one.hooks))
+        if path
+    ]
 
 
 def entry(client: Client, words: Sequence[str]) -> dict[str, Any]:
     """The entry for a server with this command, in a client's format."""
-    started = {"command": list(words)} if client.key == "mcp" else {"command": words[0], "args": list(words[1:])}
+    started = (
+        {"command": list(words)}
+        if client.key == "mcp"
+        else {"command": words[0], "args": list(words[1:])}
+    )
     return {**dict(client.extra), **started}
 
 
@@ -167,11 +204,17 @@ def wired(path: str, text: str | None, parts: Parts) -> tuple[str, str]:
             if there := _at(value, at):
                 kept += [f"{at[-1] or at[-2]}: {json.dumps(one)}" for one in there if one != ours]
             else:
-                new = splice.with_block(new, _block(ours)) if toml else splice.with_item(new, at, ours)
+                new = (
+                    splice.with_block(new, _block(ours))
+                    if toml
+                    else splice.with_item(new, at, ours)
+                )
         parsed(path, new)
     except WRONG as error:
         alone = wired(path, None, parts)[0].strip()
-        raise BadInput(f"{path}: {error}", f"nothing was written; correct it, or add by hand: {alone}") from None
+        raise BadInput(
+            f"{path}: {error}", f"nothing was written; correct it, or add by hand: {alone}"
+        ) from None
     return new.lstrip() if text is None else new, f"{differ}: {', '.join(kept)}" if kept else ""
 
 
@@ -186,18 +229,29 @@ def unwired(path: str, text: str, plugin: str, words: Sequence[str]) -> tuple[st
                 return None, ""
             before, (at, value) = text, next(iter(parts.items()))
             toml = path.endswith(".toml")
-            text = splice.without_block(text, _block(value)) if toml else splice.without_item(text, at, value)
+            text = (
+                splice.without_block(text, _block(value))
+                if toml
+                else splice.without_item(text, at, value)
+            )
             if text == before:
                 break
     except WRONG as error:
         return text, f"cannot be read: {error}"
-    return text, "keeps an entry for filemem that is not as init writes it" if "filemem" in text else ""
+    return (
+        text,
+        "keeps an entry for filemem that is not as init writes it" if "filemem" in text else "",
+    )
 
 
 def _client(name: str, names: Sequence[str], top: Path) -> Client:
     """A client with the file that it uses here: VS Code reads the root's too, and would list the server twice."""
     alone = name == "vscode" and not _has(top, ROOT) and not {"claude", "copilot"} & set(names)
-    return OTHERS[name] if alone or (name == "opencode" and _has(top, "opencode.jsonc")) else CLIENTS[name]
+    return (
+        OTHERS[name]
+        if alone or (name == "opencode" and _has(top, "opencode.jsonc"))
+        else CLIENTS[name]
+    )
 
 
 def _hooks(name: str, names: Sequence[str], hooks: Sequence[str]) -> list[tuple[str, str]]:
@@ -215,7 +269,10 @@ def _element(name: str, tools: str, command: str) -> dict[str, Any]:
     if name == "cursor":
         return {"command": command, "timeout": _SECONDS, **matcher}
     named, timeout = ({"name": "filemem"}, _SECONDS * 1000) if name == "gemini" else ({}, _SECONDS)
-    return {**matcher, "hooks": [{**named, "type": "command", "command": command, "timeout": timeout}]}
+    return {
+        **matcher,
+        "hooks": [{**named, "type": "command", "command": command, "timeout": timeout}],
+    }
 
 
 def _command(words: Sequence[str], hook: str) -> str:
@@ -227,7 +284,11 @@ def _command(words: Sequence[str], hook: str) -> str:
 def _is_hook(element: Any) -> bool:
     """Whether an element of a list is a hook of ours."""
     inner = element.get("hooks", [element]) if isinstance(element, dict) else []
-    usual = len(inner) == 1 and isinstance(inner[0], dict) and inner[0].get("timeout") in (_SECONDS, 1000 * _SECONDS)
+    usual = (
+        len(inner) == 1
+        and isinstance(inner[0], dict)
+        and inner[0].get("timeout") in (_SECONDS, 1000 * _SECONDS)
+    )
     return usual and bool(_OURS.fullmatch(str(inner[0].get("command"))))
 
 
@@ -276,4 +337,10 @@ def _at(value: Any, at: splice.Path) -> list[Any]:
     """Our present content at this place."""
     for key in at[:-1]:
         value = value.get(key, {})
-    return [one for one in value if _is_hook(one)] if at[-1] is None else [value[at[-1]]] if at[-1] in value else []
+    return (
+        [one for one in value if _is_hook(one)]
+        if at[-1] is None
+        else [value[at[-1]]]
+        if at[-1] in value
+        else []
+    )

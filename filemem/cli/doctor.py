@@ -59,9 +59,15 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     """
     top, checks = _memory(project)
     used, refusal = clients.chosen("auto", top), cache(_refusal)
-    checks += [one for name in clients.CLIENTS if (one := _agent(name, top, refusal, used=name in used))]
+    checks += [
+        one for name in clients.CLIENTS if (one := _agent(name, top, refusal, used=name in used))
+    ]
     todo = [*dict.fromkeys(one.todo for one in checks if one.todo)]
-    emit({"success": True, "checks": [one._asdict() for one in checks], "todo": todo}, as_json, _shown)
+    emit(
+        {"success": True, "checks": [one._asdict() for one in checks], "todo": todo},
+        as_json,
+        _shown,
+    )
     context.exit(1 if todo else 0)
 
 
@@ -73,7 +79,11 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
     try:
         with closing(Store(project.folder, project.store)) as store:
             top, model, git = store.code.work_tree, store.index.model, store.repo.git.run("version")
-            absent = "there is no memory yet: run `filemem init`, or save something" if store.absent else ""
+            absent = (
+                "there is no memory yet: run `filemem init`, or save something"
+                if store.absent
+                else ""
+            )
             trouble = f"model: {model.trouble}" if model and model.trouble else ""
             checks += [Check("git", git.decode().strip()), Check("store", store.name, absent)]
             checks += [Check("index", "built" if store.index.sound else "not built yet")]
@@ -84,22 +94,33 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
     return top, checks
 
 
-def _agent(name: str, top: Path, refusal: Callable[[tuple[str, ...]], str], *, used: bool) -> Check | None:
+def _agent(
+    name: str, top: Path, refusal: Callable[[tuple[str, ...]], str], *, used: bool
+) -> Check | None:
     """The state of a client in a work tree; None if it is neither installed nor connected."""
-    client, installed = clients.CLIENTS[name], bool(shutil.which("code" if name == "vscode" else name))
+    client, installed = (
+        clients.CLIENTS[name],
+        bool(shutil.which("code" if name == "vscode" else name)),
+    )
     there, title, todo = "installed" if installed else "not on the PATH", client.title, ""
     for one in (client, clients.OTHERS.get(name, client)):
         try:
             entry, words = clients.started(one, _read(top / one.path))
         except clients.WRONG as error:
-            return Check(title, f"{there}, {one.path} cannot be read", f"{title}: correct {one.path}: {error}")
+            return Check(
+                title,
+                f"{there}, {one.path} cannot be read",
+                f"{title}: correct {one.path}: {error}",
+            )
         if entry:
             break
     else:
         todo = f"{title}: `filemem init --client {name}` connects it" if used else ""
         return Check(title, "installed, not connected", todo) if installed else None
     if not clients.USUAL.fullmatch(" ".join(words)):
-        return Check(title, f"{there}, another entry in {one.path}, which is not run: {json.dumps(entry)}")
+        return Check(
+            title, f"{there}, another entry in {one.path}, which is not run: {json.dumps(entry)}"
+        )
     trusted = _trusted(name, top)
     told = {True: ", trusted", False: ", not trusted yet", None: ""}[trusted]
     asked = f"{title}: {client.todo}" if installed and trusted is False else ""
@@ -133,7 +154,9 @@ def _trusted(name: str, top: Path) -> bool | None:
         if name == "claude":
             return bool(whole.get("enableAllProjectMcpServers")) or "filemem" in listed
         nearest = next((str(one) for one in (top, *top.parents) if str(one) in listed), "")
-        return bool(nearest) and (isinstance(listed, list) or bool(_YES.search(json.dumps(listed[nearest]))))
+        return bool(nearest) and (
+            isinstance(listed, list) or bool(_YES.search(json.dumps(listed[nearest])))
+        )
     except clients.WRONG:
         return None
 
@@ -146,4 +169,6 @@ def _read(path: Path) -> Any:
 def _shown(answer: Mapping[str, Any]) -> str:
     """The result in words."""
     said = [f"{one['name']}: {one['state']}" for one in answer["checks"]]
-    return show.rows_of(*said, *(show.styled(f"to do: {one}", "yellow") for one in answer["todo"] or ["nothing"]))
+    return show.rows_of(
+        *said, *(show.styled(f"to do: {one}", "yellow") for one in answer["todo"] or ["nothing"])
+    )

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import config
-from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, org, pass_project, tool, words
+from filemem.cli.options import (
+    Fields,
+    as_json,
+    as_of,
+    limit,
+    many,
+    oneline,
+    org,
+    pass_project,
+    tool,
+    words,
+)
 from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
 from filemem.errors import BadInput, FilememError, NotFound
@@ -22,7 +33,9 @@ if TYPE_CHECKING:
     from filemem.dialects.tool import Dialect
     from filemem.memory import Memory
 
-_PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50).")
+_PAGE = click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50)."
+)
 
 
 @click.command()
@@ -38,13 +51,23 @@ _PAGE = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximu
 @many("--project", help="Only observations on this project.")
 @click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w.")
 @click.option("--until", help="Only up to this day.")
-@click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git.")
+@click.option(
+    "--path",
+    help="Only decisions that govern this file; relative to the current folder, as with Git.",
+)
 @oneline
 @click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded.")
-@click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["hybrid", "keyword", "vector"]),
+    default="hybrid",
+    show_default=True,
+)
 @as_of
 @many("--also", metavar="PATH", help="Ask the memory of the repository at PATH too.")
-@click.option("--workspace", is_flag=True, help="Ask all registered repositories too: filemem workspace.")
+@click.option(
+    "--workspace", is_flag=True, help="Ask all registered repositories too: filemem workspace."
+)
 @org
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @as_json
@@ -67,10 +90,14 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     """
     also, registered = options.pop("also"), options.pop("workspace")
     if also or registered:
-        project.asks = partial(join, also=[project.here / one for one in also], registered=registered)
+        project.asks = partial(
+            join, also=[project.here / one for one in also], registered=registered
+        )
         options["scope"] = "workspace"
     if options["explain"] and project.service:
-        raise BadInput("an organisation's service keeps to itself how a score came about", field="explain")
+        raise BadInput(
+            "an organisation's service keeps to itself how a score came about", field="explain"
+        )
     found(project, as_json, {"query": " ".join(query), **options})
 
 
@@ -97,7 +124,9 @@ def why(**options: Any) -> Fields:
 @oneline
 @as_json
 @pass_project
-def history(project: Project, as_json: bool, oneline: bool, topic: str | None, at: str | None) -> None:
+def history(
+    project: Project, as_json: bool, oneline: bool, topic: str | None, at: str | None
+) -> None:
     """Show how a topic was decided, oldest first: who, when, why, and what came of it.
 
     Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it lists the topics.
@@ -110,7 +139,13 @@ def history(project: Project, as_json: bool, oneline: bool, topic: str | None, a
       filemem history caching --at 2025-11-20
     """
     shape = one_line if oneline else None
-    perform("topics" if topic is None else "history", project, as_json, {"topic": topic, "at": at}, shape)
+    perform(
+        "topics" if topic is None else "history",
+        project,
+        as_json,
+        {"topic": topic, "at": at},
+        shape,
+    )
 
 
 @tool(click.argument("word", default=""), _PAGE, as_of, oneline)
@@ -126,7 +161,11 @@ def topics(word: str, **options: Any) -> Fields:
     return {"prefix": word, **options}
 
 
-@tool(click.option("--branch", help="Of this branch, not the one checked out."), as_of, verb="load_checkpoint")
+@tool(
+    click.option("--branch", help="Of this branch, not the one checked out."),
+    as_of,
+    verb="load_checkpoint",
+)
 def checkpoint(**options: Any) -> Fields:
     """Show the latest checkpoint, preferring this branch's and yours.
 
@@ -138,7 +177,13 @@ def checkpoint(**options: Any) -> Fields:
 
 
 @click.command()
-@click.option("--budget", default=800, show_default=True, metavar="TOKENS", help="At most so long: 100 to 2000.")
+@click.option(
+    "--budget",
+    default=800,
+    show_default=True,
+    metavar="TOKENS",
+    help="At most so long: 100 to 2000.",
+)
 @many("--path", help="A file that the session will work on, besides those that the branch changed.")
 @as_json
 @pass_project
@@ -158,7 +203,11 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
         paths = [project.named(one, memory.work_tree) for one in path]
         told = memory.brief(budget, paths=paths)
     if as_json or told.lines:
-        emit({"lines": [line._asdict() for line in told.lines], "text": told.text}, as_json, lambda _: told.text)
+        emit(
+            {"lines": [line._asdict() for line in told.lines], "text": told.text},
+            as_json,
+            lambda _: told.text,
+        )
 
 
 @click.command()
@@ -209,7 +258,9 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
 
         gone = {_named(folder) for folder in folders}
         if strange := gone - {*known}:
-            raise NotFound(f"{min(strange)} is not registered", "filemem workspace list shows what is")
+            raise NotFound(
+                f"{min(strange)} is not registered", "filemem workspace list shows what is"
+            )
         config.register({*known} - gone)
         # What the cache has of them goes too: the next question makes it again of those that are left.
         shutil.rmtree(config.load(project.here).index_cache / "workspace", ignore_errors=True)
@@ -230,7 +281,9 @@ def join(memory: Memory, also: Sequence[Path] = (), *, registered: bool = True) 
     from filemem.memory.workspace import Workspace
 
     if registered and not config.workspace():
-        raise BadInput("no repository is registered", "filemem workspace add PATH... registers some")
+        raise BadInput(
+            "no repository is registered", "filemem workspace add PATH... registers some"
+        )
     together = Workspace(memory, also, registered=registered)
     memory.closing.append(together.close)
     memory.workspace = lambda: together

@@ -17,7 +17,11 @@ from filemem.cli.project import Answer, Project, ask, emit, perform
 from filemem.cli.show import counted, rows_of, styled
 from filemem.errors import BadInput
 
-_LEVELS = {"error": "red", "warning": "yellow", "hint": "grey"}  # of a problem, the worst first -> its colour
+_LEVELS = {
+    "error": "red",
+    "warning": "yellow",
+    "hint": "grey",
+}  # of a problem, the worst first -> its colour
 # No reason to stop a merge: code may be right, a message cannot be mended.
 _ADVISORY = ("drift", "evidence")
 _EFFECTS = {
@@ -35,7 +39,9 @@ _LONGEST = 300  # rows of a comment: hosts refuse longer ones
 
 @click.command()
 @click.argument("range", default="", metavar="[BASE...HEAD]")
-@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "markdown"]), default="text", show_default=True
+)
 @as_json
 @pass_project
 def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # noqa: A002
@@ -59,15 +65,28 @@ def _effects(answer: Answer) -> str:
     base, head = answer["base"], answer["head"]
     counts = ", ".join(f"{count} {kind}" for kind, count in answer["counts"].items())
     parted = f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
-    rows = [f"{styled(head['name'], 'bold')} against {base['name']}{parted}: {counts or 'no record is touched'}"]
+    rows = [
+        f"{styled(head['name'], 'bold')} against {base['name']}{parted}: {counts or 'no record is touched'}"
+    ]
     for effect in answer["effects"]:
         mark, colour, word = _EFFECTS[effect["kind"]]
-        title, others = effect["title"], "; ".join(other["title"] for other in effect.get("others", ()))
-        about = [effect["kind"], "" if effect["type"] == "decision" else effect["type"], effect.get("topic", "")]
+        title, others = (
+            effect["title"],
+            "; ".join(other["title"] for other in effect.get("others", ())),
+        )
+        about = [
+            effect["kind"],
+            "" if effect["type"] == "decision" else effect["type"],
+            effect.get("topic", ""),
+        ]
         shown = styled(" · ".join(one for one in about if one not in ("", title)), "dim")
         told = (f"{word} {others}".strip() if others else "", *effect.get("details", ()))
         path = styled(f"    {effect['path']}", "dim") if effect.get("path") else ""
-        rows += [f"{styled(mark, f'bold {colour}')} {title}  {shown}", *(f"    {one}" for one in told if one), path]
+        rows += [
+            f"{styled(mark, f'bold {colour}')} {title}  {shown}",
+            *(f"    {one}" for one in told if one),
+            path,
+        ]
     return rows_of(*rows)
 
 
@@ -84,9 +103,21 @@ def _comment(answer: Answer) -> str:
     metavar="REV|DATE",
     help="Only what merging this branch into that would add: a branch, tag or commit, or a date or age as in 2w.",
 )
-@click.option("--lint", is_flag=True, help="Check each of PATHS by itself, for a commit hook: no Git, no other record.")
-@click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say.")
-@click.option("--format", "form", type=click.Choice(["text", "github"]), default="text", help="github: annotations.")
+@click.option(
+    "--lint",
+    is_flag=True,
+    help="Check each of PATHS by itself, for a commit hook: no Git, no other record.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="github: annotations.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="List each file of a hint.")
 @as_json
 @click.pass_context
@@ -127,21 +158,33 @@ def check(
             answer = ask("check", ctx.obj, memory, {"paths": paths, "base": base})
     problems = answer["problems"]
     if as_json or problems:
-        emit(answer, as_json, workflow_commands if form == "github" else partial(_lines, short=not verbose))
+        emit(
+            answer,
+            as_json,
+            workflow_commands if form == "github" else partial(_lines, short=not verbose),
+        )
     levels = [problem["level"] for problem in problems]
     found = [counted(levels.count(level), level) for level in _LEVELS if level in levels]
     verdict = f"{counted(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"
     click.echo(verdict, err=bool(problems) or as_json or form != "text")
-    stops = any(one["level"] != "hint" and (strict or one["code"] not in _ADVISORY) for one in problems)
+    stops = any(
+        one["level"] != "hint" and (strict or one["code"] not in _ADVISORY) for one in problems
+    )
     ctx.exit(1 if stops else 0)
 
 
 def _lines(answer: Answer, *, short: bool = False) -> str:
     """One line a problem, `path:line: code message`, coloured by severity; `short`: equal hints are one line."""
-    hints = Counter((one["code"], one["message"]) for one in answer["problems"] if short and one["level"] == "hint")
+    hints = Counter(
+        (one["code"], one["message"])
+        for one in answer["problems"]
+        if short and one["level"] == "hint"
+    )
     rows = []
     for one in answer["problems"]:
-        count = hints.pop((one["code"], one["message"]), 0) if short and one["level"] == "hint" else 1
+        count = (
+            hints.pop((one["code"], one["message"]), 0) if short and one["level"] == "hint" else 1
+        )
         more = f" ({count} files: -v lists them)" if count > 1 else ""
         row = f"{one['path']}:{one['line']}: {styled(one['code'], _LEVELS[one['level']])} {one['message']}{more}"
         rows += [row] if count else []

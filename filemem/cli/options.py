@@ -27,7 +27,19 @@ Option = Callable[[Any], Any]
 COMPLETE = "_FILEMEM_COMPLETE"  # how a shell asks for completions
 ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"}
 _IDS = frozenset(("id", "ids", "other", "supersedes", "builds_on", "debates", "synthesizes"))
-_FILES = frozenset(("affects", "file", "files", "files_modified", "files_read", "open_files", "path", "paths", "was"))
+_FILES = frozenset(
+    (
+        "affects",
+        "file",
+        "files",
+        "files_modified",
+        "files_read",
+        "open_files",
+        "path",
+        "paths",
+        "was",
+    )
+)
 _TOPICS = frozenset(("topic", "word"))
 _PLAIN = r"(?!-)[\w./@+\-\u0300-\U0010ffff]+"  # what no shell takes for more than a word
 _OURS = r"\d{8}-([^/]*)-([0-9a-z]{8})\.md$"  # how a file of ours ends: day, title, short id
@@ -38,10 +50,18 @@ _CUT = "------------------------ >8 ------------------------"  # Git's own line:
 _DRAFT = "filemem.draft"  # the key under which click keeps the file that was open in the editor
 
 pass_project = click.make_pass_decorator(Project)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-as_of = click.option("--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date.")
-limit = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of results (default: 10).")
-oneline = click.option("--oneline", is_flag=True, help="One line each: short id, date, title, topic.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
+)
+as_of = click.option(
+    "--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date."
+)
+limit = click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of results (default: 10)."
+)
+oneline = click.option(
+    "--oneline", is_flag=True, help="One line each: short id, date, title, topic."
+)
 org = click.option(
     "--org",
     is_flag=True,
@@ -66,7 +86,9 @@ def many(*names: str, help: str, **more: Any) -> Option:  # noqa: A002  click's 
 def words(*names: str, help: str) -> Option:  # noqa: A002  click's word
     """An option of words, which commas separate; it may be repeated."""
     joined = lambda _context, _option, given: ",".join(given) or None  # noqa: E731
-    return click.option(*names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated.")
+    return click.option(
+        *names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated."
+    )
 
 
 def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> str | None:
@@ -77,7 +99,9 @@ def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> 
         data = sys.stdin.buffer.read() if name == "-" else (ctx.obj.here / name).read_bytes()
         return data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{name} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8')}") from None
+        raise BadInput(
+            f"{name} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8')}"
+        ) from None
 
 
 def text(*names: str, help: str) -> Option:  # noqa: A002  click's word
@@ -87,7 +111,11 @@ def text(*names: str, help: str) -> Option:  # noqa: A002  click's word
 
 
 file = click.option(
-    "-F", "file", metavar="FILE", callback=_content, help='Take the text from a file; "-" is standard input.'
+    "-F",
+    "file",
+    metavar="FILE",
+    callback=_content,
+    help='Take the text from a file; "-" is standard input.',
 )
 
 
@@ -96,10 +124,20 @@ def drafted(text: bytes, field: str = "text") -> bytes:
     from filemem.repo import Repo
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput(f"no {field} is given, and there is no terminal for an editor", "-F FILE gives it too", field)
+        raise BadInput(
+            f"no {field} is given, and there is no terminal for an editor",
+            "-F FILE gives it too",
+            field,
+        )
     context = click.get_current_context()
-    with closing(Repo.discover(context.obj.folder)) as repo:  # a repository alone cannot name the program
-        editor = repo.environment.get("GIT_EDITOR") or repo.settings.text("core.editor", user_only=True) or None
+    with closing(
+        Repo.discover(context.obj.folder)
+    ) as repo:  # a repository alone cannot name the program
+        editor = (
+            repo.environment.get("GIT_EDITOR")
+            or repo.settings.text("core.editor", user_only=True)
+            or None
+        )
     repo.private.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(".md", "draft-", repo.private)
     os.close(handle)
@@ -126,7 +164,11 @@ def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
     if whole is None:
         topic = "" if fields.get("topic", "") is not None else "Topic: \n"
         heads = heading and not fields[heading]
-        told = f"Write the {heading} in the first line, the {name} below it." if heads else f"Write the {name}."
+        told = (
+            f"Write the {heading} in the first line, the {name} below it."
+            if heads
+            else f"Write the {name}."
+        )
         template = f"{topic}\n\n{_CUT}\nEverything below this line is ignored. {told} An empty text saves nothing.\n"
         draft = drafted(template.encode(), heading if heads else name)
         whole = draft.decode(errors="replace").partition(f"\n{_CUT}")[0]
@@ -156,8 +198,12 @@ def tool(
                 from filemem.cli.setup import begin
 
                 if begin(folder := config.personal_folder()):
-                    sys.stderr.write(f"filemem: your personal memory is {folder}, a Git repository\n")
-            answer = perform(verb or arguments.__name__, context.obj, as_json, arguments(**given), shape)
+                    sys.stderr.write(
+                        f"filemem: your personal memory is {folder}, a Git repository\n"
+                    )
+            answer = perform(
+                verb or arguments.__name__, context.obj, as_json, arguments(**given), shape
+            )
             if _DRAFT in context.meta:
                 context.meta[_DRAFT].unlink()
             context.exit(1 if left and left(answer) else 0)
@@ -190,11 +236,15 @@ class Commands(click.Group):
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         name = ALIASES.get(name, name)
-        found: click.Command | None = getattr(import_module(self.modules[name]), name) if name in self.modules else None
+        found: click.Command | None = (
+            getattr(import_module(self.modules[name]), name) if name in self.modules else None
+        )
         if found and COMPLETE in os.environ:
             for each in (found, *getattr(found, "commands", {}).values()):
                 for one in each.params:
-                    one.type = Value() if type(one.type) is click.types.StringParamType else one.type
+                    one.type = (
+                        Value() if type(one.type) is click.types.StringParamType else one.type
+                    )
         return found
 
 
@@ -213,9 +263,17 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
         sys.stderr.write(f"{error.format_message()}\n")
         return error.exit_code
     except click.ClickException as error:
-        named = " ".join(("filemem", *[word for word in words if word in modules][:1]))  # click names it not always
-        field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
-        raise BadInput(error.format_message(), f"{named} --help shows what it takes", field=field) from None
+        named = " ".join(
+            ("filemem", *[word for word in words if word in modules][:1])
+        )  # click names it not always
+        field = (
+            (error.param.name or "")
+            if isinstance(error, click.BadParameter) and error.param
+            else ""
+        )
+        raise BadInput(
+            error.format_message(), f"{named} --help shows what it takes", field=field
+        ) from None
     return code if isinstance(code, int) else 0
 
 
@@ -225,7 +283,9 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
 class Value(click.types.StringParamType):
     """What can be completed of a parameter by its name."""
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
         """Files, which the shell knows itself; topics or ids, of the newest records first."""
         from click.shell_completion import CompletionItem
 
@@ -233,13 +293,19 @@ class Value(click.types.StringParamType):
             return [CompletionItem(incomplete, type="file")]
         words = _topics if param.name in _TOPICS else _ids if param.name in _IDS else None
         named = words(_store(ctx.find_root().params), incomplete) if words else ()
-        found = (one for one in named if all(part.isprintable() and re.fullmatch(_PLAIN, part or "_") for part in one))
+        found = (
+            one
+            for one in named
+            if all(part.isprintable() and re.fullmatch(_PLAIN, part or "_") for part in one)
+        )
         return [CompletionItem(word, help=title) for word, title in islice(found, _MOST)]
 
 
 def _store(given: Mapping[str, Any]) -> str:
     """The folder of records that a command line means, as far as names of folders show it."""
-    here = config.personal_folder() if given["personal"] else Path(given["folder"] or ".").absolute()
+    here = (
+        config.personal_folder() if given["personal"] else Path(given["folder"] or ".").absolute()
+    )
     top = next((one for one in (here, *here.parents) if (one / ".git").exists()), here)
     return f"{top}/{given['store'] or config.load(top).store}"
 
@@ -248,7 +314,10 @@ def _records(store: str) -> Iterator[tuple[str, list[str]]]:
     """Each folder below the store, and the records in it: the newest first, as folders and files are named by day."""
     for at, folders, names in os.walk(store):
         folders[:] = sorted((name for name in folders if name[0] != "."), reverse=True)
-        yield at[len(store) + 1 :], [name for name in names if name.endswith(".md") and name != "README.md"]
+        yield (
+            at[len(store) + 1 :],
+            [name for name in names if name.endswith(".md") and name != "README.md"],
+        )
 
 
 def _ids(store: str, start: str) -> Iterator[tuple[str, str]]:
@@ -267,7 +336,12 @@ def _topics(store: str, start: str) -> Iterator[tuple[str, str]]:
     for folder, names in _records(store):
         for name in names:
             topic = name.rpartition("--")[0]
-            if topic and topic not in told and topic.startswith(start) and (ours := re.search(_OURS, name)):
+            if (
+                topic
+                and topic not in told
+                and topic.startswith(start)
+                and (ours := re.search(_OURS, name))
+            ):
                 told.add(topic)
                 yield _whole(f"{store}/{folder}/{name}", topic), ours[1]
 
@@ -278,4 +352,8 @@ def _whole(path: str, topic: str) -> str:
         return topic
     with open(path, "rb") as file:  # noqa: PTH123 - the name of a file may be any bytes
         stated = re.search(rb"(?m)^topic: *[\"']?([^\"'\n]+)", file.read(_HEAD))
-    return re.sub(r"[\s_\-/.:]+", "-", stated[1].decode(errors="replace").casefold()).strip("-") if stated else topic
+    return (
+        re.sub(r"[\s_\-/.:]+", "-", stated[1].decode(errors="replace").casefold()).strip("-")
+        if stated
+        else topic
+    )

@@ -66,12 +66,21 @@ def init(project: Project, as_json: bool) -> None:
       filemem org init
     """
     with engine(project) as database:
-        emit({"success": True, "message": database.init()}, as_json, lambda answer: str(answer["message"]))
+        emit(
+            {"success": True, "message": database.init()},
+            as_json,
+            lambda answer: str(answer["message"]),
+        )
 
 
 @org.command()
 @click.argument("repositories", nargs=-1, metavar="[REPO]...")
-@click.option("--from", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="One a line.")
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="One a line.",
+)
 @as_json
 @pass_project
 def add(project: Project, repositories: Sequence[str], file: Path | None, as_json: bool) -> None:
@@ -86,9 +95,14 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
     from filemem.repo.mirror import named
 
     lines = file.read_text(encoding="utf-8").splitlines() if file else ()
-    given = (*repositories, *(line.strip() for line in lines if line.strip() and not line.startswith("#")))
+    given = (
+        *repositories,
+        *(line.strip() for line in lines if line.strip() and not line.startswith("#")),
+    )
     if not given:
-        raise BadInput("no repository is named", "filemem org add REPO..., or --from FILE with one a line")
+        raise BadInput(
+            "no repository is named", "filemem org add REPO..., or --from FILE with one a line"
+        )
     sources = dict(named(one, project.here) for one in given)
     with engine(project) as database:
         new = database.add(sources)
@@ -107,12 +121,20 @@ def remove(project: Project, name: str) -> None:
       filemem org remove git.example.org/team/api
     """
     with engine(project) as database:
-        click.echo(f"{counted(database.drop(name), 'record')} taken out, and the rights to see {name}")
+        click.echo(
+            f"{counted(database.drop(name), 'record')} taken out, and the rights to see {name}"
+        )
 
 
 @org.command()
 @click.option("--once", is_flag=True, help="Look once, and end.")
-@click.option("--every", type=click.IntRange(1), default=60, show_default=True, help="Seconds between two looks.")
+@click.option(
+    "--every",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="Seconds between two looks.",
+)
 @pass_project
 def work(project: Project, once: bool, every: int) -> None:
     """Bring what is new in the repositories into the database. Any number of workers may run.
@@ -128,7 +150,11 @@ def work(project: Project, once: bool, every: int) -> None:
         while True:
             found = work(database, cache, os.environ)
             if found.changed or found.failed or once:
-                failed = f", {counted(found.failed, 'failure')}: `filemem org status` says why" if found.failed else ""
+                failed = (
+                    f", {counted(found.failed, 'failure')}: `filemem org status` says why"
+                    if found.failed
+                    else ""
+                )
                 click.echo(f"{counted(found.changed, 'record')} changed{failed}")
             if once:
                 return
@@ -149,8 +175,17 @@ def status(project: Project, as_json: bool) -> None:
     with engine(project) as database:
         for one in database.repositories():
             seen = format_time(one.seen_at) if one.seen_at else ""
-            rows.append({"repository": one.name, "records": one.records, "seen_at": seen, "failed": one.failed})
-    told = [f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows]
+            rows.append(
+                {
+                    "repository": one.name,
+                    "records": one.records,
+                    "seen_at": seen,
+                    "failed": one.failed,
+                }
+            )
+    told = [
+        f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows
+    ]
     told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if row["failed"]]
     text = "\n".join(told) or "no repository yet: filemem org add"
     emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
@@ -171,7 +206,10 @@ def purge(project: Project, record_id: str) -> None:
     with engine(project) as database:
         gone = database.purge(record_id)
     if not gone:
-        raise NotFound(f"no record has the id {record_id[:80]!r}", "purge takes whole ids, as `filemem get` shows them")
+        raise NotFound(
+            f"no record has the id {record_id[:80]!r}",
+            "purge takes whole ids, as `filemem get` shows them",
+        )
     click.echo(f"{gone} deleted; backups of the database still have it")
 
 
@@ -200,7 +238,10 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
             told = f"{counted(answer['revoked'], 'token')} revoked"
         else:
             answer = {"tokens": rights.tokens(database)}
-            told = "\n".join("  ".join(one.values()) for one in answer["tokens"]) or "nobody has a token"
+            told = (
+                "\n".join("  ".join(one.values()) for one in answer["tokens"])
+                or "nobody has a token"
+            )
     emit({"success": True, **answer}, as_json, lambda _: told)
 
 
@@ -222,15 +263,29 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     with engine(project) as index, index.transaction() as database:
         count, unknown = rights.give(database, given)
     told = "".join(f"\nnot in the index, so nobody sees it: {one}" for one in unknown)
-    emit({"success": True, "rights": count, "unknown": unknown}, as_json, lambda _: f"rights: {count}{told}")
+    emit(
+        {"success": True, "rights": count, "unknown": unknown},
+        as_json,
+        lambda _: f"rights: {count}{told}",
+    )
 
 
 @org.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=3848, show_default=True, help="TCP port; 0 takes a free one.")
 @many("--name", "names", help="A further host name by which clients call this service.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy with TLS is in front, so other machines may connect.")
-@click.option("--rate", type=click.IntRange(1), default=120, show_default=True, help="Requests a minute of one token.")
+@click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="A proxy with TLS is in front, so other machines may connect.",
+)
+@click.option(
+    "--rate",
+    type=click.IntRange(1),
+    default=120,
+    show_default=True,
+    help="Requests a minute of one token.",
+)
 @pass_project
 def serve(project: Project, /, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.

@@ -31,13 +31,17 @@ class Project:
     def __init__(self, folder: str, store: str | None = None, *, personal: bool = False) -> None:
         """Raises BadInput if there is no such folder; "" is the current one."""
         try:
-            self.here = Path(folder).absolute()  # now: a server must not look elsewhere once this folder is gone
+            self.here = Path(
+                folder
+            ).absolute()  # now: a server must not look elsewhere once this folder is gone
         except FileNotFoundError:
             raise BadInput("the current folder was deleted", "go to a folder that exists") from None
         if not self.here.is_dir():
             raise BadInput(f"-C {folder}: no such folder")
         self.stated, self.store, self.personal = bool(folder), store, personal
-        self.asks: Callable[[Memory], object] = lambda _: None  # what is done with the memory before it is asked
+        self.asks: Callable[[Memory], object] = lambda _: (
+            None
+        )  # what is done with the memory before it is asked
         self.service: Service | None = None  # that is asked in its place
 
     @property
@@ -63,7 +67,9 @@ class Project:
         """Open the memory of this project, and close it at the end; `look`: as for `Memory.open`."""
         from filemem.memory import Memory
 
-        with Memory.open(self.folder, store=self.store, progress=bar("indexing"), look=look) as memory:
+        with Memory.open(
+            self.folder, store=self.store, progress=bar("indexing"), look=look
+        ) as memory:
             self.asks(memory)
             yield memory
 
@@ -76,14 +82,18 @@ def bar(work: str) -> Callable[[int, int], None]:
         if total >= _MANY and sys.stderr.isatty():
             rate = max(done, 1) / max(time.monotonic() - began, 0.001)
             left = f"{rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
-            sys.stderr.write(f"\r{work} {done:,} of {total:,} records, {left}\x1b[K" + "\n" * (done >= total))
+            sys.stderr.write(
+                f"\r{work} {done:,} of {total:,} records, {left}\x1b[K" + "\n" * (done >= total)
+            )
 
     return show
 
 
 def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) -> None:
     """Print an answer as JSON, or as text by `shape`."""
-    text = json.dumps(answer, ensure_ascii=False, indent=2) if as_json else shape(show.plain(answer))
+    text = (
+        json.dumps(answer, ensure_ascii=False, indent=2) if as_json else shape(show.plain(answer))
+    )
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -95,7 +105,14 @@ def one_line(answer: Answer) -> str:
         named = one.get("id") or next(iter(one.get("ids", ())), "")
         day = str(one.get("created") or one.get("date") or one.get("latest") or "")[:10]
         state = "superseded" if one.get("superseded_by") else ""
-        cells = named.rpartition("_")[2], day, one["title"], one.get("topic"), state, one.get("repository")
+        cells = (
+            named.rpartition("_")[2],
+            day,
+            one["title"],
+            one.get("topic"),
+            state,
+            one.get("repository"),
+        )
         rows.append("  ".join(filter(None, cells)))
     return "\n".join([*rows, *show.more(answer)]) or "nothing found"
 
@@ -123,16 +140,26 @@ def perform(
 
 def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options given, without switches that are off."""
-    return {name: one for name, one in options.items() if one is not None and one is not False and one != ()}
+    return {
+        name: one
+        for name, one in options.items()
+        if one is not None and one is not False and one != ()
+    }
 
 
 def search(project: Project, as_json: bool, options: Mapping[str, Any]) -> None:
     """Search; `explain` and `oneline`: how it is shown. With a limit weak hits are shown too."""
     given = {"detail": True, **options}
-    oneline, explain, every = given.pop("oneline", False), given.pop("explain", False), given.get("limit") is not None
+    oneline, explain, every = (
+        given.pop("oneline", False),
+        given.pop("explain", False),
+        given.get("limit") is not None,
+    )
     shape = one_line if oneline else partial(show.search, every=every)
     if explain and not oneline:
-        shape = partial(show.search, every=every, explain=partial(explained, mode=given.get("mode") or "hybrid"))
+        shape = partial(
+            show.search, every=every, explain=partial(explained, mode=given.get("mode") or "hybrid")
+        )
     perform("search", project, as_json, given, shape)
 
 
@@ -152,10 +179,14 @@ def explained(hit: Mapping[str, Any], mode: str) -> Iterator[str]:
     scores = hit.get("scores") or dict.fromkeys((*_PARTS, "final"), 0.0)
     worded = mode == "keyword" or not any(scores[name] for name in ("vector", "title", "wording"))
     weights = KEYWORD_ONLY if worded else MEANING_ONLY if mode == "vector" else HYBRID
-    counted = {name: weight for name, weight in weights._asdict().items() if weight and "scores" in hit}
+    counted = {
+        name: weight for name, weight in weights._asdict().items() if weight and "scores" in hit
+    }
     for name, weight in counted.items():
         yield f"{name:<7} {scores[name]:.2f} x {weight:.2f}: {_PARTS[name]}"
-    mean = sum(scores[name] * weight for name, weight in counted.items()) / (sum(counted.values()) or 1.0)
+    mean = sum(scores[name] * weight for name, weight in counted.items()) / (
+        sum(counted.values()) or 1.0
+    )
     told = f"the mean of these by weight is {mean:.2f}{_moved(scores['final'] - mean, hit.get('type', ''))}"
     yield f"score   {scores['final']:.2f}: {told if counted else 'not found itself, it holds today for one that was'}"
     for typed, said in hit.get("instead", {}).items():
@@ -178,7 +209,14 @@ _TODO = {
 }
 """What is left to the user, each with the command that ends it."""
 _SHOWN = 3  # of each
-_ASIDE = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # what is said of a memory besides
+_ASIDE = (
+    "note",
+    "trouble",
+    "incomplete",
+    "left",
+    "settings",
+    "degraded",
+)  # what is said of a memory besides
 
 
 def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
@@ -190,25 +228,47 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         todo += [show.styled(f"{show.counted(len(found), thing)}{told}", "yellow")] * bool(found)
         most = len(found) if verbose else _SHOWN
         todo += [f"    {row}" for row in found[:most]]
-        todo += [f"    and {len(found) - most} more: filemem status -v"] if len(found) > most else []
-    todo += [f"waits: {one['path']}, saved {one['age']} ago: {one['reason']}" for one in answer["pending"]]
-    todo += ["    filemem commits it when that is over, at its next command or call"] if answer["pending"] else []
+        todo += (
+            [f"    and {len(found) - most} more: filemem status -v"] if len(found) > most else []
+        )
+    todo += [
+        f"waits: {one['path']}, saved {one['age']} ago: {one['reason']}"
+        for one in answer["pending"]
+    ]
+    todo += (
+        ["    filemem commits it when that is over, at its next command or call"]
+        if answer["pending"]
+        else []
+    )
     apart = ", ".join(f"{answer[side]} {side}" for side in ("ahead", "behind") if answer.get(side))
-    todo += [f"commits: {apart}, compared with {answer['upstream']}: {answer['share']}"] if apart else []
+    todo += (
+        [f"commits: {apart}, compared with {answer['upstream']}: {answer['share']}"]
+        if apart
+        else []
+    )
     if index["state"] != "in step":
         todo.append(show.styled(f"the index is {index['state']}: filemem index", "yellow"))
-    todo += [show.styled(f"{name}: {answer[name]}", "yellow") for name in _ASIDE if answer.get(name)]
+    todo += [
+        show.styled(f"{name}: {answer[name]}", "yellow") for name in _ASIDE if answer.get(name)
+    ]
     holding, last = answer["holding"], answer.get("checkpoint")
     said = [
         f"{store}: " + ", ".join(show.counted(counts[kind], kind) for kind in counts),
-        f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}" if counts["decision"] else "",
+        f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}"
+        if counts["decision"]
+        else "",
         f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
         *(f"page: {one}" for one in answer.get("pages", ())),
-        f"memories that powermem's tools add are of {answer['owners']}" if answer.get("owners") else "",
+        f"memories that powermem's tools add are of {answer['owners']}"
+        if answer.get("owners")
+        else "",
     ]
     if verbose:
         read = show.counted(index["records"], "record")
-        said += [f"index: {read}, {index['model'] or 'words alone'}: {index['state']}", f"    {index['folder']}"]
+        said += [
+            f"index: {read}, {index['model'] or 'words alone'}: {index['state']}",
+            f"    {index['folder']}",
+        ]
     return show.rows_of(*said, *(todo or ["nothing to do"]))
 
 

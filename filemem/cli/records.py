@@ -6,7 +6,19 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, agent, as_of, drafted, file, filled, many, org, text, tool, words
+from filemem.cli.options import (
+    Fields,
+    agent,
+    as_of,
+    drafted,
+    file,
+    filled,
+    many,
+    org,
+    text,
+    tool,
+    words,
+)
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -18,7 +30,9 @@ _about = (
     file,
     many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
     click.option("--confidence", type=float, help="How sure, from 0 to 1."),
-    many("--affects", help="A path or glob it governs (default: as what it replaces; none: nothing)."),
+    many(
+        "--affects", help="A path or glob it governs (default: as what it replaces; none: nothing)."
+    ),
 )
 
 
@@ -46,7 +60,9 @@ def save() -> None:
 
 @save.add_command
 @tool(
-    _text("--topic", help="The one question that this answers; a second decision replaces the first."),
+    _text(
+        "--topic", help="The one question that this answers; a second decision replaces the first."
+    ),
     *_about,
     _text("--status", help="proposed, accepted (default), rejected or deprecated."),
     _text("--outcome", help="pending (default), success, partial or failed."),
@@ -94,7 +110,10 @@ def checkpoint(**fields: Any) -> Fields:
     text("--text", help="What was observed."),
     file,
     _text("--title", help="One line (default: the first line of the text)."),
-    _text("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context."),
+    _text(
+        "--kind",
+        help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.",
+    ),
     _text("--project", help="Name of the project it belongs to."),
     many("--fact", "--facts", "facts", help="One fact."),
     words("--concept", "--concepts", "concepts", help="One concept."),
@@ -116,7 +135,9 @@ def observation(**fields: Any) -> Fields:
 
 @tool(
     click.argument("ids", nargs=-1, required=True),
-    click.option("--history", is_flag=True, help="Also how each was edited: when, by whom, what changed."),
+    click.option(
+        "--history", is_flag=True, help="Also how each was edited: when, by whom, what changed."
+    ),
     as_of,
     org,
 )
@@ -170,7 +191,12 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
 @tool(
     click.argument("id"),
     click.argument("other"),
-    click.option("--as", "kind", type=click.Choice(["builds_on", "debates", "synthesizes"]), default="builds_on"),
+    click.option(
+        "--as",
+        "kind",
+        type=click.Choice(["builds_on", "debates", "synthesizes"]),
+        default="builds_on",
+    ),
     agent,
     verb="update",
 )
@@ -198,7 +224,11 @@ def undo() -> Fields:
 @tool(
     click.argument("id"),
     _text("--reason", help="Why; it goes into the commit message."),
-    click.option("--purge-help", is_flag=True, help="Remove nothing; show how to take it out of Git's history."),
+    click.option(
+        "--purge-help",
+        is_flag=True,
+        help="Remove nothing; show how to take it out of Git's history.",
+    ),
     agent,
     _allow,
 )
@@ -232,7 +262,9 @@ def restore(**fields: Any) -> Fields:
 
 @tool(
     click.argument("files", nargs=-1, required=True),
-    click.option("--was", metavar="OLD", help="The path or id that the file had before it was renamed."),
+    click.option(
+        "--was", metavar="OLD", help="The path or id that the file had before it was renamed."
+    ),
 )
 def adopt(**fields: Any) -> Fields:
     """Write ids into files that have none, so that they stay the same records when they are renamed.

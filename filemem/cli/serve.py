@@ -22,7 +22,9 @@ from filemem.repo.run import find
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-PATIENCE = 1.0  # seconds that the first call waits for the first look at the files, which goes on beside
+PATIENCE = (
+    1.0  # seconds that the first call waits for the first look at the files, which goes on beside
+)
 PORT = 3847
 NO_ENCRYPTION = (
     "there is no encryption: who is in this network can read along, and then do what the phone may do. "
@@ -30,19 +32,39 @@ NO_ENCRYPTION = (
 )
 
 _profile = click.option(
-    "--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md."
+    "--profile",
+    default="native",
+    show_default=True,
+    help="Whose tools are listed: docs/migrating.md.",
 )
-_prefix = click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
+_prefix = click.option(
+    "--prefix", default="", help="Put this before every tool name, for example mama_."
+)
 
 
 @click.command()
 @_profile
 @_prefix
-@click.option("--web", "page", is_flag=True, help="Serve the page for people too, on port 3847 or the next free one.")
-@click.option("--config", type=click.Path(path_type=Path), help="A settings file of powermem; its user_id is taken.")
-@click.option("--env", type=click.Path(path_type=Path), help="A file of variables; what FILEMEM_... it sets is taken.")
+@click.option(
+    "--web",
+    "page",
+    is_flag=True,
+    help="Serve the page for people too, on port 3847 or the next free one.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="A settings file of powermem; its user_id is taken.",
+)
+@click.option(
+    "--env",
+    type=click.Path(path_type=Path),
+    help="A file of variables; what FILEMEM_... it sets is taken.",
+)
 @pass_project
-def serve(project: Project, profile: str, prefix: str, page: bool, config: Path | None, env: Path | None) -> None:
+def serve(
+    project: Project, profile: str, prefix: str, page: bool, config: Path | None, env: Path | None
+) -> None:
     """Serve this project's memory over MCP on standard input and output. `filemem web` serves it over HTTP.
 
     With --web it also serves a page for people; `filemem status` shows the address.
@@ -66,7 +88,11 @@ def serve(project: Project, profile: str, prefix: str, page: bool, config: Path 
         settings.powermem_begin()
     told = [settings.environment_file(env)] if env else []
     user, further = settings.powermem_file(config) if config else ("", "")
-    told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
+    told += (
+        [f"{config.name}: {further} not needed here: docs/migrating.md says why"]
+        if config and further
+        else []
+    )
     for line in filter(None, (*told, settings.web().unneeded)):
         click.echo(f"filemem: {line}", err=True)
     if profile.startswith("mama") and (line := _old_database(project)):
@@ -102,20 +128,31 @@ def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any)
 
     site, (address, shown) = Site(stated), _address(project, stated)
     try:
-        http.serve_beside(offer, calls, version, address, site, partial(_tell, site, address, shown))
+        http.serve_beside(
+            offer, calls, version, address, site, partial(_tell, site, address, shown)
+        )
     except FilememError as error:
         click.echo(f"filemem: no page is served: {error.told}", err=True)
 
 
-def _address(project: Project, stated: Any, token: str = "", port: int | None = None, **where: Any) -> tuple[Any, bool]:
+def _address(
+    project: Project, stated: Any, token: str = "", port: int | None = None, **where: Any
+) -> tuple[Any, bool]:
     """Where to listen, and whether the token was made here, so that it must be shown: one that was given is known."""
     from filemem import config
     from filemem.server import http
 
     strict = token or config.load(project.folder).token
     known = strict or stated.token
-    given = {"remote": bool(known), "token": known or secrets.token_urlsafe(24), "lenient": not strict, **where}
-    return http.Address(port=next(one for one in (port, stated.port, PORT) if one is not None), **given), not known
+    given = {
+        "remote": bool(known),
+        "token": known or secrets.token_urlsafe(24),
+        "lenient": not strict,
+        **where,
+    }
+    return http.Address(
+        port=next(one for one in (port, stated.port, PORT) if one is not None), **given
+    ), not known
 
 
 def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
@@ -126,17 +163,34 @@ def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
     page = f"http://{host}:{port}/viewer" + (f"?token={address.token}" if shown else "")
     click.echo(f"filemem: a page for people: {page}", err=True)
     site.note(f"started on port {port}")
-    ask(lambda memory: memory.closing.append(served.publish(memory.keeper.store.repo.private, page).close))
+    ask(
+        lambda memory: memory.closing.append(
+            served.publish(memory.keeper.store.repo.private, page).close
+        )
+    )
 
 
 @click.command()
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; off loopback a token is needed."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; off loopback a token is needed.",
 )
-@click.option("--port", type=int, help="TCP port; 0 takes a free one.  [default: MAMA_SERVER_PORT, or 3847]")
-@click.option("--token", default="", help="What every request must carry; other users see it here: see FILEMEM_TOKEN.")
+@click.option(
+    "--port", type=int, help="TCP port; 0 takes a free one.  [default: MAMA_SERVER_PORT, or 3847]"
+)
+@click.option(
+    "--token",
+    default="",
+    help="What every request must carry; other users see it here: see FILEMEM_TOKEN.",
+)
 @many("--name", "names", help="A further host name by which clients call this machine.")
-@click.option("--phone", is_flag=True, help="For a phone in this network: shows a QR code to open the page by.")
+@click.option(
+    "--phone",
+    is_flag=True,
+    help="For a phone in this network: shows a QR code to open the page by.",
+)
 @_profile
 @_prefix
 @pass_project
@@ -177,7 +231,11 @@ def web(
     offer, stated = with_workspace(project, offered(profile, prefix)), config.web()
     site = Site(stated)
     if phone and (token or names):
-        raise BadInput("--phone has an address and a token of its own", "leave out --token and --name", field="phone")
+        raise BadInput(
+            "--phone has an address and a token of its own",
+            "leave out --token and --name",
+            field="phone",
+        )
     if phone:
         token, host = secrets.token_urlsafe(24), local_address() if host == "127.0.0.1" else host
     address, shown = _address(project, stated, token, port, host=host, names=names, alone=phone)
@@ -190,7 +248,9 @@ def web(
             import segno
 
             page = f"http://{address.host}:{port}/viewer?token={address.token}"
-            segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+            segno.make(page, error="l", micro=False).terminal(
+                out=sys.stderr, border=2, compact=True
+            )
             sys.stderr.flush()
 
     http.serve(offer, _opener(project), VERSION, address, site, tell, report)
@@ -207,13 +267,17 @@ def local_address() -> str:
         found = probe.getsockname()[0]
     if ipaddress.ip_address(found).is_loopback or ipaddress.ip_address(found).is_global:
         told = f"this machine has no address of a local network, only {found}"
-        raise BadInput(told, "join the network that the phone is in, or name an address: --host", field="phone")
+        raise BadInput(
+            told, "join the network that the phone is in, or name an address: --host", field="phone"
+        )
     return found
 
 
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--base", default="", metavar="URL", help="Its address: adds sitemap.xml and feed.xml.")
+@click.option(
+    "--base", default="", metavar="URL", help="Its address: adds sitemap.xml and feed.xml."
+)
 @as_json
 @pass_project
 def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
@@ -233,7 +297,11 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
         folder = project.here / out
         count = write_site(memory, folder, base)
         told = {"success": True, "folder": str(folder), "records": count}
-        emit(told, as_json, lambda answer: f"{answer['records']} records: {answer['folder']}/index.html")
+        emit(
+            told,
+            as_json,
+            lambda answer: f"{answer['records']} records: {answer['folder']}/index.html",
+        )
 
 
 def _opener(project: Project) -> Callable[[], Memory]:
@@ -322,4 +390,7 @@ def report(tool: str, error: BaseException) -> None:
     from filemem.errors import crash_report
 
     trace = "".join(traceback.format_exception(error))
-    click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)
+    click.echo(
+        f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}",
+        err=True,
+    )

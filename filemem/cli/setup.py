@@ -73,31 +73,48 @@ class Step(NamedTuple):
     note: str = ""
 
 
-def run(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str = "") -> dict[str, Any]:
+def run(
+    folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str = ""
+) -> dict[str, Any]:
     """Set up a project, with a repository if needed; with `dry_run` only plan it."""
     try:
         code = own_branch.project(folder)
     except NotFound:
         if dry_run:
             made = Step(".git", "create", None, "a Git repository: memories are commits")
-            return _answer(folder, branch, [made], dry_run=True) | _wire(folder.resolve(), wiring)[1]
+            return (
+                _answer(folder, branch, [made], dry_run=True) | _wire(folder.resolve(), wiring)[1]
+            )
         create(folder.resolve())
         code = own_branch.project(folder)
     with closing(code):
         top, settings = code.work_tree, config.load(code.work_tree)
         name = config.store_path(store) if store else settings.store
-        asked = {"store": (name if store else "", config.own_store(top)), "branch": (branch, settings.branch)}
+        asked = {
+            "store": (name if store else "", config.own_store(top)),
+            "branch": (branch, settings.branch),
+        }
         for key, (wanted, stated) in asked.items():
             if wanted and stated and wanted != stated:
-                raise BadInput(f"{config.REPOSITORY_FILE} names the {key} {stated}", "change it there first", field=key)
+                raise BadInput(
+                    f"{config.REPOSITORY_FILE} names the {key} {stated}",
+                    "change it there first",
+                    field=key,
+                )
         begin, branch = bool(branch), branch or own_branch.branch_of(code, settings)
         if not branch:
             own_branch.find(top, name).code.close()  # what cannot be a store is refused
             _refuse_second(top, store, code)
         wired, told = _wire(top, wiring)
-        agents = [] if "--profile" in wiring.words else _agents(top, name, branch)  # it names our own tools
+        agents = (
+            [] if "--profile" in wiring.words else _agents(top, name, branch)
+        )  # it names our own tools
         steps = [*_settings(top, name, branch), *agents, *wired]
-        ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)] if branch else _store(top, name)
+        ours = (
+            [_attached(code, name, branch, begin=begin, dry_run=dry_run)]
+            if branch
+            else _store(top, name)
+        )
         if not dry_run:
             _carry_out(code, [*ours, *steps])
         answer = _answer(top, branch, [*ours, *steps], dry_run=dry_run) | told
@@ -129,14 +146,18 @@ def begin(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BrokenStore(f"{folder} cannot be made: {error.strerror}", "check space and permissions there") from None
+        raise BrokenStore(
+            f"{folder} cannot be made: {error.strerror}", "check space and permissions there"
+        ) from None
     create(folder)
     with closing(Repo.discover(folder)) as code:
         _carry_out(code, _store(folder, config.load(folder).store))
     return True
 
 
-def undo(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool) -> dict[str, Any]:
+def undo(
+    folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool
+) -> dict[str, Any]:
     """Remove what `run` wrote, for one client or for all; records stay, and so does what others changed."""
     with closing(own_branch.project(folder)) as code:
         top, settings, client = code.work_tree, config.load(code.work_tree), wiring.client
@@ -147,23 +168,41 @@ def undo(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bo
                 steps += [_step(path, old, new, note)] if new != old or note else []
         if client == "auto":
             name = config.store_path(store) if store else settings.store
-            steps += [*_without_block(top), *_without_store(top, name, own_branch.branch_of(code, settings))]
+            steps += [
+                *_without_block(top),
+                *_without_store(top, name, own_branch.branch_of(code, settings)),
+            ]
         if not dry_run:
             _carry_out(code, steps)
     return _answer(top, "", steps, dry_run=dry_run) | {"undo": True, "clients": []}
 
 
 def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) -> dict[str, Any]:
-    shown = [{**step._asdict(), **({"diff": _diff(folder, step)} if dry_run else {})} for step in steps]
-    return {"success": True, "dry_run": dry_run, "folder": str(folder), "branch": branch, "steps": shown}
+    shown = [
+        {**step._asdict(), **({"diff": _diff(folder, step)} if dry_run else {})} for step in steps
+    ]
+    return {
+        "success": True,
+        "dry_run": dry_run,
+        "folder": str(folder),
+        "branch": branch,
+        "steps": shown,
+    }
 
 
 def _diff(folder: Path, step: Step) -> list[str]:
     if step.content is None and step.action != "remove":
         return []
     old, new = _read(folder, step.path), step.content
-    names = ("/dev/null" if old is None else f"a/{step.path}", "/dev/null" if new is None else f"b/{step.path}")
-    return list(difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm=""))
+    names = (
+        "/dev/null" if old is None else f"a/{step.path}",
+        "/dev/null" if new is None else f"b/{step.path}",
+    )
+    return list(
+        difflib.unified_diff(
+            (old or "").splitlines(), (new or "").splitlines(), *names, lineterm=""
+        )
+    )
 
 
 def _wire(work_tree: Path, wiring: clients.Wiring) -> tuple[list[Step], dict[str, Any]]:
@@ -176,25 +215,38 @@ def _wire(work_tree: Path, wiring: clients.Wiring) -> tuple[list[Step], dict[str
     answer: dict[str, Any] = {"clients": said}
     more = [name for name in clients.CLIENTS if name not in names and shutil.which(name)]
     if more and wiring.client == "auto":
-        said.append(f"installed, but not connected: `filemem init --client {','.join(more)}` connects them")
+        said.append(
+            f"installed, but not connected: `filemem init --client {','.join(more)}` connects them"
+        )
     found = shutil.which(program := wiring.words[0])
     if not found or (sys.prefix != sys.base_prefix and Path(found).is_relative_to(sys.prefix)):
         where = f" outside {sys.prefix}" if found else ""
         told = f"no command {program} on the PATH{where}: an agent finds it after `pipx install` or `uv tool install`"
-        answer["warning"] = f"{told} of it" + ", or `filemem init --command 'uvx filemem'`" * (program == "filemem")
+        answer["warning"] = f"{told} of it" + ", or `filemem init --command 'uvx filemem'`" * (
+            program == "filemem"
+        )
     return steps, answer
 
 
 def _step(path: str, old: str | None, new: str | None, note: str = "") -> Step:
     if new == old:
         return Step(path, "keep", None, note or "is up to date")
-    return Step(path, "create" if old is None else "change" if new is not None else "remove", new, note)
+    return Step(
+        path, "create" if old is None else "change" if new is not None else "remove", new, note
+    )
 
 
 def _store(work_tree: Path, store: str) -> list[Step]:
     """The files for the folder of records; records of other tools are not touched."""
     if found := numbered_files(work_tree / store):
-        return [Step(f"{store}/", "keep", None, f"{counted(len(found), 'decision record')}, read where they are")]
+        return [
+            Step(
+                f"{store}/",
+                "keep",
+                None,
+                f"{counted(len(found), 'decision record')}, read where they are",
+            )
+        ]
     folder = "" if store == own_branch.TOP else f"{store}/"
     wanted = {
         f"{folder}README.md": (README.format(folder=folder), ""),
@@ -202,7 +254,9 @@ def _store(work_tree: Path, store: str) -> list[Step]:
     }
     kept = "already exists"
     return [
-        Step(path, "create", content, note) if _read(work_tree, path) is None else Step(path, "keep", None, kept)
+        Step(path, "create", content, note)
+        if _read(work_tree, path) is None
+        else Step(path, "keep", None, kept)
         for path, (content, note) in wanted.items()
     ]
 
@@ -210,11 +264,23 @@ def _store(work_tree: Path, store: str) -> list[Step]:
 def _without_store(work_tree: Path, store: str, branch: str) -> list[Step]:
     """Remove a folder without records and the setting that names it; report what is left."""
     ours = {step.path: step.content for step in _store(work_tree / "nowhere", store)}
-    found = [one.relative_to(work_tree).as_posix() for one in (work_tree / store).rglob("*") if not one.is_dir()]
+    found = [
+        one.relative_to(work_tree).as_posix()
+        for one in (work_tree / store).rglob("*")
+        if not one.is_dir()
+    ]
     more = [path for path in found if path not in ours or _read(work_tree, path) != ours[path]]
     if branch or store == own_branch.TOP or more:
-        what = f"the branch {branch}" if branch else counted(len(more), "file") + " that init did not write"
-        named = f"; {config.REPOSITORY_FILE} names it" if branch or store != config.Config().store else ""
+        what = (
+            f"the branch {branch}"
+            if branch
+            else counted(len(more), "file") + " that init did not write"
+        )
+        named = (
+            f"; {config.REPOSITORY_FILE} names it"
+            if branch or store != config.Config().store
+            else ""
+        )
         return [Step(f"{store}/", "keep", None, f"holds {what}{named}")]
     old = _read(work_tree, config.REPOSITORY_FILE) or ""
     new = old.removeprefix(f'store = "{store}"{splice.line_end(old)}')
@@ -224,9 +290,16 @@ def _without_store(work_tree: Path, store: str, branch: str) -> list[Step]:
 
 def _attached(code: Repo, name: str, branch: str, *, begin: bool, dry_run: bool) -> Step:
     """Attach the branch of the records, or plan it."""
-    files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
-    done = own_branch.attach(code, name, branch, files if begin else None, time.time_ns() // 10**6, dry_run=dry_run)
-    return Step(f"{name}/", "create" if done else "keep", None, done or f"the branch {branch} is attached")
+    files = {
+        "README.md": README.format(folder="").encode(),
+        config.REPOSITORY_FILE: own_branch.SETTINGS.encode(),
+    }
+    done = own_branch.attach(
+        code, name, branch, files if begin else None, time.time_ns() // 10**6, dry_run=dry_run
+    )
+    return Step(
+        f"{name}/", "create" if done else "keep", None, done or f"the branch {branch} is attached"
+    )
 
 
 def _carry_out(code: Repo, steps: Iterable[Step]) -> None:
@@ -259,7 +332,11 @@ def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
         return []
     old = _read(work_tree, path) or ""
     added = "".join(f'{name} = "{value}"{splice.line_end(old)}' for name, value in news.items())
-    return [Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")]
+    return [
+        Step(
+            path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}"
+        )
+    ]
 
 
 def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
@@ -269,20 +346,36 @@ def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
     linked = _target_of(work_tree, path) == _target_of(work_tree, told.path)
     if old is None or "@AGENTS.md" in old or BEGIN in old or linked:
         return [told]
-    return [told, Step(path, "change", splice.with_block(old, IMPORT), "Claude Code reads AGENTS.md by this line")]
+    return [
+        told,
+        Step(
+            path,
+            "change",
+            splice.with_block(old, IMPORT),
+            "Claude Code reads AGENTS.md by this line",
+        ),
+    ]
 
 
 def _block(work_tree: Path, store: str, branch: str) -> Step:
     path = "AGENTS.md"
-    sync = "\n- The memory has a branch of its own: `filemem sync` shares what was saved." if branch else ""
+    sync = (
+        "\n- The memory has a branch of its own: `filemem sync` shares what was saved."
+        if branch
+        else ""
+    )
     old, block = _read(work_tree, path), BLOCK.format(store=store, sync=sync)
     if old is None:
         return Step(path, "create", block)
     first, last = old.find(BEGIN), old.find(END)
     if first < 0 and last < 0:
-        return Step(path, "change", splice.with_block(old, block.rstrip()), "a block is added at the end")
+        return Step(
+            path, "change", splice.with_block(old, block.rstrip()), "a block is added at the end"
+        )
     if not 0 <= first < last:
-        raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
+        raise BadInput(
+            f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines"
+        )
     block = block.rstrip().replace("\n", splice.line_end(old))
     return _step(path, old, old[:first] + block + old[last + len(END) :])
 
@@ -312,7 +405,9 @@ def _target_of(work_tree: Path, path: str) -> str:
     """The file with the content: the path itself or, for a link, the file of the work tree that it leads to."""
     top, real = os.path.realpath(work_tree), Path(os.path.realpath(work_tree / path))
     if not real.is_relative_to(top) or ".git" in real.relative_to(top).parts or real.is_symlink():
-        raise BadInput(f"{path} is a symbolic link to no file of the project", "replace or remove it")
+        raise BadInput(
+            f"{path} is a symbolic link to no file of the project", "replace or remove it"
+        )
     if real.exists() and not real.is_file():  # a FIFO would hold us up for ever
         raise BadInput(f"{path} is not a regular file", "move it away, then run filemem init again")
     return real.relative_to(top).as_posix()
@@ -328,11 +423,18 @@ def shown(answer: Mapping[str, Any]) -> str:
         said += step.get("diff", ())
     changed = [step for step in answer["steps"] if step["action"] != "keep"]
     if changed and not answer["dry_run"]:
-        said.append("nothing was staged or committed here: look at the files, then commit them yourself")
+        said.append(
+            "nothing was staged or committed here: look at the files, then commit them yourself"
+        )
         if answer["branch"]:
-            said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
+            said.append(
+                f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory"
+            )
     if "undo" in answer:
         said.append("what agents keep in their own files stays" if changed else "nothing to undo")
     if answer["clients"]:
-        said += ["coding agents, and what each still asks of you:", *(f"  {line}" for line in answer["clients"])]
+        said += [
+            "coding agents, and what each still asks of you:",
+            *(f"  {line}" for line in answer["clients"]),
+        ]
     return rows_of(*said, *rows(answer, "warning hint", 2))

@@ -15,7 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 Answer = Mapping[str, Any]
-_COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
+_COLOURS = {
+    "failed": "red",
+    "success": "green",
+    "partial": "yellow",
+    "rejected": "red",
+    "proposed": "cyan",
+}
 _WHY = {"governs": "governs", "touched": "came with", "near": "may be about"}
 _FORMS = {
     "would_supersede": "would supersede {}",
@@ -78,7 +84,9 @@ def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
     shown = []
     for name in names.split():
         value, form = answer.get(name) or (), " " * indent + _FORMS.get(name, "{}")
-        said = [form.format(one) for one in (value if isinstance(value, (list, tuple)) else (value,))]
+        said = [
+            form.format(one) for one in (value if isinstance(value, (list, tuple)) else (value,))
+        ]
         shown += [styled(one, "yellow") for one in said] if name in _YELLOW.split() else said
     return shown
 
@@ -131,7 +139,9 @@ def _commit(answer: Answer) -> str:
 # -- records that answer a question
 
 
-def search(answer: Answer, *, every: bool = True, explain: Callable[[Answer], Iterable[str]] = lambda _: ()) -> str:
+def search(
+    answer: Answer, *, every: bool = True, explain: Callable[[Answer], Iterable[str]] = lambda _: ()
+) -> str:
     """Search results, best first, without those far below the best unless `every` one is asked for."""
     hits = answer["results"]
     least = 0.0 if every or not hits else WEAK * hits[0].get("score", 0.0)
@@ -139,7 +149,10 @@ def search(answer: Answer, *, every: bool = True, explain: Callable[[Answer], It
     shown = {hit["id"]: hit for hit in near}
     found = list[str]()
     for number, hit in enumerate(near, 1):
-        found += [_hit(number, hit, shown), *(styled(f"      {row}", "dim") for row in explain(hit))]
+        found += [
+            _hit(number, hit, shown),
+            *(styled(f"      {row}", "dim") for row in explain(hit)),
+        ]
     if weaker := len(hits) - len(near):
         found.append(styled(f"{counted(weaker, 'weaker hit')}: -n {len(hits)} shows all", "dim"))
     return rows_of(*head(answer), *(found or ["nothing found"]))
@@ -156,19 +169,26 @@ def why(answer: Answer) -> str:
         said.append(_hit(number, hit, shown))
         kind = hit["kind"]
     if answer["total"] > answer["count"]:
-        said.append(f"{answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all")
+        said.append(
+            f"{answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all"
+        )
     return rows_of(*said, "" if shown else f"no decision mentions {place}")
 
 
 def get(answer: Answer) -> str:
     """Whole records."""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    return "\n\n".join(filter(None, (*head(answer), *(_whole(hit, shown) for hit in answer["results"]))))
+    return "\n\n".join(
+        filter(None, (*head(answer), *(_whole(hit, shown) for hit in answer["results"])))
+    )
 
 
 def load_checkpoint(answer: Answer) -> str:
     """The checkpoint to resume from, and whose it is if it is another author's."""
-    return rows_of(*head(answer), _whole(answer["checkpoint"], {}) if answer["checkpoint"] else answer["message"])
+    return rows_of(
+        *head(answer),
+        _whole(answer["checkpoint"], {}) if answer["checkpoint"] else answer["message"],
+    )
 
 
 def topics(answer: Answer) -> str:
@@ -177,16 +197,30 @@ def topics(answer: Answer) -> str:
     for topic in answer["topics"]:
         number = f"ADR-{topic['number']}" if "number" in topic else ""
         title = _unnumbered(topic["title"]) if number else topic["title"]
-        name, place = (topic["topic"], title) if topic["stated"] else (title or topic["topic"], topic.get("path", ""))
+        name, place = (
+            (topic["topic"], title)
+            if topic["stated"]
+            else (title or topic["topic"], topic.get("path", ""))
+        )
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
-        about = number, styled(name, "bold"), place, f"({counted(topic['decisions'], 'decision')})", forked
+        about = (
+            number,
+            styled(name, "bold"),
+            place,
+            f"({counted(topic['decisions'], 'decision')})",
+            forked,
+        )
         said.append("  ".join(filter(None, (*about, *rows(topic, "note")))))
     return rows_of(*said, *more(answer), "" if answer["topics"] else "no topics found")
 
 
 def more(answer: Answer) -> list[str]:
     """How many topics were left out, and how to list them."""
-    return [f"{left:,} more topics: -n {left + answer['count']} lists all"] if (left := answer.get("more")) else []
+    return (
+        [f"{left:,} more topics: -n {left + answer['count']} lists all"]
+        if (left := answer.get("more"))
+        else []
+    )
 
 
 def head(answer: Answer) -> list[str]:
@@ -194,7 +228,9 @@ def head(answer: Answer) -> list[str]:
     said = rows(answer, _NOTES, 2)
     if at := answer.get("at"):
         named = "" if at["commit"].startswith(at["name"]) else f"{at['name']}: "
-        said.insert(0, styled(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", "yellow"))
+        said.insert(
+            0, styled(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", "yellow")
+        )
     return said
 
 
@@ -204,17 +240,30 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
 
     by = hit.get("by", {})
     alone = "" if by.get("merged", True) else f"only on {by.get('branch') or 'this commit'}"
-    about = styled(" · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone))), "dim")
+    about = styled(
+        " · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone))), "dim"
+    )
     reason = "".join(f": {one['reason']}" for one in hit.get("reasons", ())[-1:] if one["reason"])
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
     day, short = (hit.get("created") or by.get("date", ""))[:10], hit["id"].rpartition("_")[2]
-    foot = "  ".join(filter(None, (f"    {short}", day, _who(by), hit.get("commit", "")[:10]))) + "  "
+    foot = (
+        "  ".join(filter(None, (f"    {short}", day, _who(by), hit.get("commit", "")[:10]))) + "  "
+    )
     path = f"{hit['repository']}/{hit['path']}" if "repository" in hit else hit["path"]
     if sys.stdout.isatty() and len(path) > (room := max(_LEAST, _width() - len(foot))):
         path = f"…{path[1 - room :]}"
-    more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence also_in"))
-    head = [_title(f"{number:2}. ", hit), about, _outcome(hit, reason), *_standing(hit, shown, "superseded_by")]
-    return rows_of("  ".join(filter(None, head)), *_wrapped(text[0], 1), styled(foot + path, "dim"), *more)
+    more = (
+        f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence also_in")
+    )
+    head = [
+        _title(f"{number:2}. ", hit),
+        about,
+        _outcome(hit, reason),
+        *_standing(hit, shown, "superseded_by"),
+    ]
+    return rows_of(
+        "  ".join(filter(None, head)), *_wrapped(text[0], 1), styled(foot + path, "dim"), *more
+    )
 
 
 def _title(mark: str, hit: Answer) -> str:
@@ -234,7 +283,10 @@ def _short(hit: Answer, name: str = "") -> str:
 
 def _wrapped(text: str, most: int) -> list[str]:
     width = min(_LINE, _width()) - 4
-    return [f"    {row}" for row in textwrap.wrap(" ".join(text.split()), width, max_lines=most, placeholder=" …")]
+    return [
+        f"    {row}"
+        for row in textwrap.wrap(" ".join(text.split()), width, max_lines=most, placeholder=" …")
+    ]
 
 
 def _width() -> int:
@@ -242,7 +294,12 @@ def _width() -> int:
 
 
 def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
-    said = [styled(hit["title"], "bold"), f"{hit['id']}  {hit['path']}", _provenance(hit), *_standing(hit, shown)]
+    said = [
+        styled(hit["title"], "bold"),
+        f"{hit['id']}  {hit['path']}",
+        _provenance(hit),
+        *_standing(hit, shown),
+    ]
     skip = [*_APART.split(), *(["heads"] if hit.get("heads") == hit.get("superseded_by") else [])]
     for key, value in hit.items():
         if key not in skip and value not in ("", [], {}, None):
@@ -272,7 +329,8 @@ def _standing(hit: Answer, shown: Mapping[str, Answer], fields: str = _STANDING)
     told = {**hit, "drift": f"its code is {hit['drift']}{files}" if hit.get("drift") else ""}
     for kind in ("superseded_by", "proposed"):
         named = (
-            f"{known[one]['title']} ({_short(known[one], one)})" if one in known else one for one in hit.get(kind, ())
+            f"{known[one]['title']} ({_short(known[one], one)})" if one in known else one
+            for one in hit.get(kind, ())
         )
         told[kind] = "; ".join(named)
     return rows(told, fields)
@@ -303,21 +361,37 @@ def _step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
 
     step = defaultdict(str, step)
     replaced = [titles[one] for one in step["supersedes"] if one in titles]
-    edits = [([one for one in edit["changes"] if not one.startswith("outcome ")], edit) for edit in step["revisions"]]
+    edits = [
+        ([one for one in edit["changes"] if not one.startswith("outcome ")], edit)
+        for edit in step["revisions"]
+    ]
     stands = {**step, "superseded_by": (), "proposed": ()}  # the chain itself tells
     told = {
         **stands,
         "reasons": _logged(step),
         "standing": _standing(stands, {}),
         "replaces": " and ".join(replaced) if step["supersedes"] != [above] else "",
-        "edits": [_revision(step, changes, edit) for changes, edit in edits if changes or not edit["changes"]],
+        "edits": [
+            _revision(step, changes, edit)
+            for changes, edit in edits
+            if changes or not edit["changes"]
+        ],
     }
     mark = styled("●", "green") if step["holds"] else "○"
     day = f"{step['date'][:10]}  ".lstrip()
-    about = (_topic(step) if step["foreign"] else "", "" if step["status"] == "accepted" else step["status"])
-    head = (_title(f"{mark}  {day}", step), styled(" · ".join(filter(None, about)), "dim"), _outcome(step))
+    about = (
+        _topic(step) if step["foreign"] else "",
+        "" if step["status"] == "accepted" else step["status"],
+    )
+    head = (
+        _title(f"{mark}  {day}", step),
+        styled(" · ".join(filter(None, about)), "dim"),
+        _outcome(step),
+    )
     text = f"{beyond(step['title'], step.get('decision', ''))}\n\n{step.get('reasoning', '')}"
-    origin = _provenance({**step, "by": {**step, "date": step["committed"]}, "created": step["date"]})
+    origin = _provenance(
+        {**step, "by": {**step, "date": step["committed"]}, "created": step["date"]}
+    )
     return rows_of(
         "  ".join(filter(None, head)),
         *_wrapped(prose(text), 3),
@@ -331,7 +405,9 @@ def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
     if not edit["commit"]:
         return styled(f"not committed: {'; '.join(changes)}", "yellow") if changes else ""
     subject, said = edit["subject"], "; ".join(changes)
-    ours = subject == step["title"] or re.match(r"(decision|checkpoint|observation)(\(.*?\))?: |Merge ", subject)
+    ours = subject == step["title"] or re.match(
+        r"(decision|checkpoint|observation)(\(.*?\))?: |Merge ", subject
+    )
     more = styled(f"  ({subject})", "dim") if said and not ours else ""
     return f"{edit['date'][:10]} {_who(edit)} {edit['commit'][:10]}: {said or subject}{more}"
 
@@ -348,12 +424,21 @@ def _provenance(hit: Answer) -> str:
     by = hit.get("by", {})
     commit = by["commit"][:10] if by.get("commit") else "" if hit.get("note") else "not committed"
     stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
-    more = [f"dated {stated}"] if made and stated not in ("", made) else []  # the file's word stands apart from Git's
+    more = (
+        [f"dated {stated}"] if made and stated not in ("", made) else []
+    )  # the file's word stands apart from Git's
     if by.get("default"):  # another branch is checked out
-        more.append(f"on {by['default']}" if by["merged"] else f"only on {by.get('branch') or 'this commit'}")
+        more.append(
+            f"on {by['default']}"
+            if by["merged"]
+            else f"only on {by.get('branch') or 'this commit'}"
+        )
     for how, names in (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers"))):
         more += [f"{how} {', '.join(names)}"] if names else []
-    more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
+    more += [
+        f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}"
+        for one in by.get("edited", ())[:1]
+    ]
     return "  ".join(filter(None, (_who(by), made or stated, commit, *more)))
 
 

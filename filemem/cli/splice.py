@@ -46,16 +46,22 @@ def with_item(text: str, path: Path, value: Any) -> str:
     while found := [one for one in _items(bare, at) if path[depth] and one.name == path[depth]]:
         at, depth = found[-1].begin, depth + 1  # the last of a name counts
         if bare[at] != ("[" if path[depth] is None else "{"):
-            raise ValueError(f"{path[depth - 1]} is no {'list' if path[depth] is None else 'object'}")
+            raise ValueError(
+                f"{path[depth - 1]} is no {'list' if path[depth] is None else 'object'}"
+            )
     items = _items(bare, at)
     row = re.search(r"(\r?\n[ \t]*)[^\n]*\Z", text[at : items[-1].start]) if items else None
     space = row[1] if row else "\n  " if text == NEW else " "
     inner, outer = (space + space.lstrip("\r\n"), space) if "\n" in space else ("", "")
     told = json.dumps(value, ensure_ascii=False)
     for missing in reversed(path[depth + 1 :]):
-        told = f"[{told}]" if missing is None else f"{{{inner}{json.dumps(missing)}: {told}{outer}}}"
+        told = (
+            f"[{told}]" if missing is None else f"{{{inner}{json.dumps(missing)}: {told}{outer}}}"
+        )
     told = told if path[depth] is None else f"{json.dumps(path[depth])}: {told}"
-    if items and path[depth] is None:  # the place of an element in a list may count: ours is the last
+    if (
+        items and path[depth] is None
+    ):  # the place of an element in a list may count: ours is the last
         return text[: items[-1].end] + "," + space + told + text[items[-1].end :]
     return text[: at + 1] + space + told + "," * bool(items) + text[at + 1 :]
 
@@ -66,14 +72,24 @@ def without_item(text: str, path: Path, value: Any) -> str:
     at, way = _skip(bare, 0), []
     for name in path:
         items = _items(bare, at)
-        fits = [one for one in items if one.name == name and (name or json.loads(bare[one.begin : one.end]) == value)]
+        fits = [
+            one
+            for one in items
+            if one.name == name and (name or json.loads(bare[one.begin : one.end]) == value)
+        ]
         way.append((at, items, fits[-1]))
         at = fits[-1].begin
     while len(way) > 1 and len(way[-1][1]) == 1 and text[way[-1][0] + 1 : way[-1][2].start] != " ":
         way.pop()  # added with what holds it
     _, items, item = way[-1]
     first, start = item == items[0], len(text[: item.start].rstrip())
-    comma = -1 if len(items) == 1 else bare.index(",", item.end) if first else bare.rindex(",", 0, item.start)
+    comma = (
+        -1
+        if len(items) == 1
+        else bare.index(",", item.end)
+        if first
+        else bare.rindex(",", 0, item.start)
+    )
     gone = {comma, *range(start, item.end)}
     return "".join(one for at, one in enumerate(text) if at not in gone)
 
@@ -82,7 +98,11 @@ def with_block(text: str, block: str) -> str:
     """The text with a block of lines appended; it ends with a line break if the text did."""
     end = line_end(text)
     block = re.sub(r"\r?\n", end, block)
-    return f"{text}{end}{block}{end}" if not text or text.endswith("\n") else f"{text}{end}{end}{block}"
+    return (
+        f"{text}{end}{block}{end}"
+        if not text or text.endswith("\n")
+        else f"{text}{end}{end}{block}"
+    )
 
 
 def without_block(text: str, block: str) -> str:

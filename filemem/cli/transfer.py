@@ -23,17 +23,37 @@ if TYPE_CHECKING:
 
 RULES = "rules"  # the format that is only listed
 _SHOWN = 5  # of what is left to the user
-_COUNTS = {"new": "new", "updated": "updated", "same": "as they were", "forgotten": "forgotten here"}
+_COUNTS = {
+    "new": "new",
+    "updated": "updated",
+    "same": "as they were",
+    "forgotten": "forgotten here",
+}
 
 
 @click.command("import")
 @click.argument("form", type=click.Choice([*FORMATS, RULES]), metavar="FORMAT")
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-@click.option("--yes", is_flag=True, help="Write without a question; needed where there is no terminal.")
-@click.option("--since", metavar="DATE", help="Only what was made since this date, or within this age, such as 30d.")
-@click.option("--project", "name", help="Only what belongs to the project of this name.  [default: this repository]")
-@click.option("--all-projects", "every", is_flag=True, help="Also what belongs to other projects, or names none.")
+@click.option(
+    "--yes", is_flag=True, help="Write without a question; needed where there is no terminal."
+)
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="Only what was made since this date, or within this age, such as 30d.",
+)
+@click.option(
+    "--project",
+    "name",
+    help="Only what belongs to the project of this name.  [default: this repository]",
+)
+@click.option(
+    "--all-projects",
+    "every",
+    is_flag=True,
+    help="Also what belongs to other projects, or names none.",
+)
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
 @as_json
 @pass_project
@@ -62,13 +82,19 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
     from filemem import config, importers
 
     stated: Path | None = given["source"]
-    source = project.here / stated.expanduser() if stated else config.usual_source(form, project.here)
+    source = (
+        project.here / stated.expanduser() if stated else config.usual_source(form, project.here)
+    )
     if source is None:
         told = f"import {form} needs a source: nothing of it is in a usual place"
-        raise BadInput(told, f"name its folder, file or database: filemem import {form} SOURCE", field="source")
+        raise BadInput(
+            told, f"name its folder, file or database: filemem import {form} SOURCE", field="source"
+        )
     source = Path(os.path.normpath(source))
     with project.memory() as memory:
-        items, others = importers.chosen(importers.read(form, source), *_restricted(memory, form, source, given))
+        items, others = importers.chosen(
+            importers.read(form, source), *_restricted(memory, form, source, given)
+        )
         ask = not (given["dry_run"] or given["yes"])
         done = memory.ingest(items, form, dry_run=ask or given["dry_run"], progress=bar("reading"))
         answer = _answer(form, source, done, others, written=given["yes"] and not given["dry_run"])
@@ -88,10 +114,18 @@ def _restricted(
 
     since = parse_moment(given["since"], memory.now()) if given["since"] else None
     if given["since"] and since is None:
-        raise BadInput(f"--since {given['since']} is no date or age", "for example 2025-11-20 or 30d", field="since")
+        raise BadInput(
+            f"--since {given['since']} is no date or age",
+            "for example 2025-11-20 or 30d",
+            field="since",
+        )
     own = not FORMATS[form].shared or source.resolve().is_relative_to(memory.work_tree.resolve())
     projects = frozenset({given["name"].casefold()}) if given["name"] else memory.project_names()
-    return None if given["every"] or (own and not given["name"]) else projects, since, given["limit"]
+    return (
+        None if given["every"] or (own and not given["name"]) else projects,
+        since,
+        given["limit"],
+    )
 
 
 def _confirm(answer: Answer) -> None:
@@ -104,14 +138,20 @@ def _confirm(answer: Answer) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _answer(form: str, source: Path, done: Ingested, others: list[Item], *, written: bool) -> dict[str, Any]:
+def _answer(
+    form: str, source: Path, done: Ingested, others: list[Item], *, written: bool
+) -> dict[str, Any]:
     """What a run did, or would do, as plain values."""
     from filemem.record import format_time
 
     answer = done._asdict() | {
         "refused": [{"id": one, "reason": why} for one, why in done.refused],
         "samples": [
-            {"type": one.type, "title": one.title, "created": format_time(one.created) if one.created else ""}
+            {
+                "type": one.type,
+                "title": one.title,
+                "created": format_time(one.created) if one.created else "",
+            }
             for one in done.samples
         ],
         "other_projects": Counter(item.project or "(none)" for item in others),
@@ -126,20 +166,35 @@ def _shown(answer: Answer) -> str:
     written, others = answer["written"], Counter[str](answer.get("other_projects", {}))
     done = [f"{answer[name]} {word}" for name, word in _COUNTS.items() if name in answer]
     kinds = [counted(count, kind) for kind, count in answer.get("records", {}).items()]
-    kinds += [f"{answer['private']} of them private and never committed"] if answer.get("private") else []
+    kinds += (
+        [f"{answer['private']} of them private and never committed"]
+        if answer.get("private")
+        else []
+    )
     kinds += [f"{answer['bytes']:,} bytes"] if kinds else []
     left = [f"{one['id']}: {one['reason']}" for one in answer.get("refused", ())]
     left += [f"edited here, so it stays: {path}" for path in answer.get("edited", ())]
     left += [f"forked, filemem resolve ends that: {topic}" for topic in answer.get("forked", ())]
     more = [f"and {len(left) - _SHOWN} more: --json lists them"] * (len(left) > _SHOWN)
     named = ", ".join(f"{name} ({count})" for name, count in others.most_common(_SHOWN))
-    more += [f"{others.total()} of other projects: {named}; --project or --all-projects takes them"] if others else []
-    samples = [f"    {one['created'][:10]:10}  {one['type']}  {one['title']}" for one in answer.get("samples", ())]
+    more += (
+        [f"{others.total()} of other projects: {named}; --project or --all-projects takes them"]
+        if others
+        else []
+    )
+    samples = [
+        f"    {one['created'][:10]:10}  {one['type']}  {one['title']}"
+        for one in answer.get("samples", ())
+    ]
     return rows_of(
         f"{answer['format']}: {answer['source']}",
-        f"  {', '.join(done)}" + (f"  commit {answer['commit'][:10]}" if "commit" in answer else ""),
+        f"  {', '.join(done)}"
+        + (f"  commit {answer['commit'][:10]}" if "commit" in answer else ""),
         f"  {', '.join(kinds)}" if kinds else "",
-        *(styled(f"  {one}", "yellow") for one in (*left[:_SHOWN], *more, *filter(None, [answer.get("note")]))),
+        *(
+            styled(f"  {one}", "yellow")
+            for one in (*left[:_SHOWN], *more, *filter(None, [answer.get("note")]))
+        ),
         *([] if written else samples),
         "" if written or not kinds else "  nothing is written yet",
     )
@@ -150,21 +205,40 @@ def _rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
     from filemem.importers.rules import read
 
     if not dry_run:
-        raise BadInput("rules are only listed", "--dry-run lists them; save those you pick: filemem save decision")
+        raise BadInput(
+            "rules are only listed",
+            "--dry-run lists them; save those you pick: filemem save decision",
+        )
     with project.memory(look=False) as memory:
-        found = [{"path": path, "line": line, "text": text} for path, line, text in read(memory.work_tree)]
+        found = [
+            {"path": path, "line": line, "text": text}
+            for path, line, text in read(memory.work_tree)
+        ]
     emit({"count": len(found), "rules": found}, as_json, _listed)
 
 
 def _listed(answer: Answer) -> str:
     """Lines of files for people, each with its place."""
-    told = [f"{one['path']}:{one['line']}: {' '.join(one['text'].split())}" for one in answer["rules"]]
+    told = [
+        f"{one['path']}:{one['line']}: {' '.join(one['text'].split())}" for one in answer["rules"]
+    ]
     return rows_of(*told) or "no line reads like a decision"
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["jsonl", "markdown", "csv"]), default="jsonl", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write this file.  [default: standard output]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "markdown", "csv"]),
+    default="jsonl",
+    show_default=True,
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write this file.  [default: standard output]",
+)
 @click.option("--private", is_flag=True, help="Private records too, which are never committed.")
 @pass_project
 def export(project: Project, form: str, output: Path | None, *, private: bool) -> None:
@@ -187,8 +261,13 @@ def export(project: Project, form: str, output: Path | None, *, private: bool) -
     try:
         (project.here / output).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{output} cannot be written: {error.strerror}", "name another file", "output") from None
-    click.echo(f"{output}: {counted(text.count(chr(10)), 'record')}" if form == "jsonl" else str(output), err=True)
+        raise BadInput(
+            f"{output} cannot be written: {error.strerror}", "name another file", "output"
+        ) from None
+    click.echo(
+        f"{output}: {counted(text.count(chr(10)), 'record')}" if form == "jsonl" else str(output),
+        err=True,
+    )
 
 
 globals()["import"] = import_

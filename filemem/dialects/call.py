@@ -43,14 +43,18 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
             # More for more results than the default, and twice as much where detail is asked for.
             usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
             wanted = max(given.get("limit", usual), usual) / usual if usual else 1
-            answer = within(answer, int(dialect.budget * wanted * (2 if given.get("detail") else 1)))
+            answer = within(
+                answer, int(dialect.budget * wanted * (2 if given.get("detail") else 1))
+            )
         words = readable(answer) if dialect.readable and not isinstance(answer, str) else ""
         return Reply(answer, is_error=False, text=words)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
 
 
-def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Payload:
+def perform(
+    dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]
+) -> Payload:
     """Call one tool as `call` does, but raise FilememError."""
     tool = tool_of(dialect, name)[1]
     return tool.call(memory, checked(tool, arguments))
@@ -62,13 +66,25 @@ def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
     _check_values(given)
     known: Mapping[str, object] = tool.input_schema.get("properties", {})
     strange = [name for name in given if name not in known]
-    if strange and tool.input_schema.get("additionalProperties") is False:  # the likely name is worth more than this
+    if (
+        strange and tool.input_schema.get("additionalProperties") is False
+    ):  # the likely name is worth more than this
         name = strange[0]
-        raise BadInput(f"{tool.name} has no argument {name[:64]!r}", suggest(name, known), field=name[:64])
+        raise BadInput(
+            f"{tool.name} has no argument {name[:64]!r}", suggest(name, known), field=name[:64]
+        )
     if complaints := schema.errors(tool.input_schema, given):
-        named = (said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:3])
-        raise BadInput("; ".join(named), f"correct it and call {tool.name} again", field=complaints[0][0])
-    integral = {k: int(v) for k, v in given.items() if isinstance(v, float) and v.is_integer() and abs(v) < 2**53}
+        named = (
+            said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:3]
+        )
+        raise BadInput(
+            "; ".join(named), f"correct it and call {tool.name} again", field=complaints[0][0]
+        )
+    integral = {
+        k: int(v)
+        for k, v in given.items()
+        if isinstance(v, float) and v.is_integer() and abs(v) < 2**53
+    }
     return {**given, **integral}
 
 
@@ -79,7 +95,9 @@ def _check_values(arguments: Mapping[str, object]) -> None:
         path, value, depth = waiting.pop()
         if depth > MAX_DEPTH:
             field = path.split(".")[0].split("[")[0]
-            raise BadInput(f"{field}: nested deeper than {MAX_DEPTH} levels", "send it flat, or as text", field)
+            raise BadInput(
+                f"{field}: nested deeper than {MAX_DEPTH} levels", "send it flat, or as text", field
+            )
         if isinstance(value, str):
             _check_characters(path, value)
         elif isinstance(value, Mapping):
@@ -88,21 +106,35 @@ def _check_values(arguments: Mapping[str, object]) -> None:
                 waiting.append((f"{path}.{key}" if path else key, inner, depth + 1))
         elif isinstance(value, list):
             waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
-        elif isinstance(value, int | float) and not -(2**63) < value < 2**63:  # where integers of other languages end
-            raise BadInput(f"{path}: the number is too large", "send it as text if every digit matters", path)
+        elif (
+            isinstance(value, int | float) and not -(2**63) < value < 2**63
+        ):  # where integers of other languages end
+            raise BadInput(
+                f"{path}: the number is too large", "send it as text if every digit matters", path
+            )
 
 
 def _check_characters(path: str, text: str) -> None:
     if "\0" in text:
-        raise BadInput(f"{path}: holds a NUL character", "remove it; text is meant, not bytes", path)
+        raise BadInput(
+            f"{path}: holds a NUL character", "remove it; text is meant, not bytes", path
+        )
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-        raise BadInput(f"{path}: holds half of a surrogate pair", "send whole Unicode characters", path)
+        raise BadInput(
+            f"{path}: holds half of a surrogate pair", "send whole Unicode characters", path
+        )
 
 
 # -- the budget of an answer: its texts are cut until it fits, and no result is ever left out. The best result is shown
 # more fully than the others: what answers the question should not need a second call.
 
-LISTS = ("results", "observations", "sessions", "suggestions", "decisions")  # keys of an answer that hold results
+LISTS = (
+    "results",
+    "observations",
+    "sessions",
+    "suggestions",
+    "decisions",
+)  # keys of an answer that hold results
 # What a reader follows or judges by: shown whatever the budget is.
 _NAMES = frozenset(
     """
@@ -118,7 +150,13 @@ _FACTS = _NAMES | frozenset(
     agent_id run_id scope memory_type repository author commit link seen_at also_in
     """.split()  # noqa: SIM905
 )
-_LEADS = ("snippet", "decision", "memory", "summary", "text")  # the first of these that a result has is cut last
+_LEADS = (
+    "snippet",
+    "decision",
+    "memory",
+    "summary",
+    "text",
+)  # the first of these that a result has is cut last
 _TITLE = 160  # characters
 _ITEM = 40  # characters of a text per item of a list
 # How much of a result is shown at each step: which keys; characters of its lead and reasons, and of its other texts.
@@ -138,7 +176,10 @@ def within(answer: Answer, budget: int) -> Answer:
         best, others = min(max(0, step - _BEST), len(_STEPS) - 1), min(step, len(_STEPS) - 1)
         first = next((name for name in lists if answer[name]), "")
         shown = answer | {
-            name: [_shown(one, best if name == first and at == 0 else others) for at, one in enumerate(answer[name])]
+            name: [
+                _shown(one, best if name == first and at == 0 else others)
+                for at, one in enumerate(answer[name])
+            ]
             for name in lists
         }
         step += 1
@@ -158,8 +199,10 @@ def _shown(result: Any, step: int) -> Any:
         if name in facts and name != first:
             shown[name] = cut(value, _TITLE) if name == "title" else value
         elif limit:
-            value = value[-max(1, limit // _ITEM) :] if name == "reasons" else value  # the newest tell most  # noqa: PLW2901
-            shown[name] = _shorter(around(result, limit) if name == "snippet" else value, limit)
+            whole = around(result, limit) if name == "snippet" else value
+            if name == "reasons":  # the newest tell most
+                whole = value[-max(1, limit // _ITEM) :]
+            shown[name] = _shorter(whole, limit)
     return shown if shown == result else shown | {"truncated": True}
 
 
@@ -168,7 +211,11 @@ def _shorter(value: Any, limit: int) -> Any:
         return cut(value, limit)
     if isinstance(value, list):
         return [_shorter(item, limit) for item in value[: max(1, limit // _ITEM)]]
-    return {key: _shorter(item, limit) for key, item in value.items()} if isinstance(value, Mapping) else value
+    return (
+        {key: _shorter(item, limit) for key, item in value.items()}
+        if isinstance(value, Mapping)
+        else value
+    )
 
 
 # -- an answer as text
@@ -180,11 +227,16 @@ _TEXTS = ("decision", "reasoning", "text")
 
 def readable(answer: Answer) -> str:
     """An answer as text, for clients that show no JSON; notes come first."""
-    said = [f"{name}: {_said(one)}" for name, one in answer.items() if name not in ("success", *_ENTRIES)]
+    said = [
+        f"{name}: {_said(one)}"
+        for name, one in answer.items()
+        if name not in ("success", *_ENTRIES)
+    ]
     for name in _ENTRIES:
         found: Any = answer.get(name) or ()
         said += [
-            _entry(f"{at}. ", one) for at, one in enumerate([found] if name == "checkpoint" and found else found, 1)
+            _entry(f"{at}. ", one)
+            for at, one in enumerate([found] if name == "checkpoint" and found else found, 1)
         ]
     return "\n".join(said)
 
@@ -193,15 +245,21 @@ def _entry(mark: str, one: Answer) -> str:
     state = ("holds" if one["holds"] else "does not hold") if "holds" in one else ""
     day = str(one.get("created", one.get("date", "")))[:10]
     about = (one["title"], state, one.get("type"), one.get("topic"), day, one.get("outcome"))
-    rows = [f"{name}: {_said(value)}" for name, value in one.items() if name not in (*_HEAD, *_TEXTS)]
+    rows = [
+        f"{name}: {_said(value)}" for name, value in one.items() if name not in (*_HEAD, *_TEXTS)
+    ]
     texts = [one[name] for name in _TEXTS if one.get(name)]
-    texts = [f"> {_line(row)}" for text in texts for row in text.splitlines()]  # no line of a record begins as ours do
+    texts = [
+        f"> {_line(row)}" for text in texts for row in text.splitlines()
+    ]  # no line of a record begins as ours do
     return "\n   ".join((mark + " · ".join(_line(part) for part in about if part), *rows, *texts))
 
 
 def _line(text: str) -> str:
     """A text as one line without control characters."""
-    shown = text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
+    shown = (
+        text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
+    )
     return " ".join(shown.split())
 
 
@@ -209,7 +267,9 @@ def _said(value: Any) -> str:
     if isinstance(value, Mapping):
         if value.keys() == {"id", "title"}:
             return f"{_line(value['title'])} ({value['id']})"
-        return ", ".join(f"{name} {_said(one)}" for name, one in value.items() if one not in ("", []))
+        return ", ".join(
+            f"{name} {_said(one)}" for name, one in value.items() if one not in ("", [])
+        )
     if isinstance(value, list):
         return "; ".join(map(_said, value))
     return ("yes" if value else "no") if isinstance(value, bool) else _line(str(value))

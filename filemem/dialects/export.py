@@ -22,7 +22,10 @@ def exported(records: Iterable[Record], form: str, at: int) -> str:
     if form == "jsonl":
         return "".join(f"{json.dumps(_line(one), ensure_ascii=False)}\n" for one in records)
     if form == "csv":
-        rows = ({**one._asdict(), "text": everything(one), "created": _when(one.created)} for one in records)
+        rows = (
+            {**one._asdict(), "text": everything(one), "created": _when(one.created)}
+            for one in records
+        )
         return table(_COLUMNS, rows)
     return document("Records", records, at)
 
@@ -31,7 +34,10 @@ def _line(record: Record) -> Mapping[str, object]:
     said = {name: value for name, value in to_plain(record).items() if name not in _DERIVED}
     said["created"] = _when(record.created) or None
     if record.outcomes:
-        said["outcomes"] = [{**one._asdict(), "at": format_time(one.at)} for one in map(Outcome._make, record.outcomes)]
+        said["outcomes"] = [
+            {**one._asdict(), "at": format_time(one.at)}
+            for one in map(Outcome._make, record.outcomes)
+        ]
     return {name: value for name, value in said.items() if value is not None}
 
 
@@ -49,7 +55,13 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    text = (
+        ""
+        if value is None
+        else ", ".join(map(str, value))
+        if isinstance(value, tuple)
+        else str(value)
+    )
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 

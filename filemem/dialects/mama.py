@@ -54,7 +54,10 @@ def decide(memory: Memory, fields: Arguments) -> tuple[Saved, str]:
         if not fork.heads or "supersedes" in fields:
             raise
         saved = memory.save(**fields, supersedes=list(fork.heads))
-        return saved, f"; it supersedes {len(fork.heads)} decisions that held at once: {', '.join(fork.heads)}"
+        return (
+            saved,
+            f"; it supersedes {len(fork.heads)} decisions that held at once: {', '.join(fork.heads)}",
+        )
 
 
 def save_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
@@ -80,10 +83,20 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
 def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
     found = memory.latest_checkpoint()
     if found is None:
-        return {"success": True, "checkpoint": None, "message": "No checkpoint found", **present.lacking(memory)}
+        return {
+            "success": True,
+            "checkpoint": None,
+            "message": "No checkpoint found",
+            **present.lacking(memory),
+        }
     hit, note = found
     told = {"note": note} if note else {}
-    return {"success": True, **present.lacking(memory), **told, "checkpoint": checkpoint(hit, "seconds")}
+    return {
+        "success": True,
+        **present.lacking(memory),
+        **told,
+        "checkpoint": checkpoint(hit, "seconds"),
+    }
 
 
 def checkpoint(hit: Hit, unit: str) -> Answer:
@@ -94,21 +107,23 @@ def checkpoint(hit: Hit, unit: str) -> Answer:
 
 def listed(hits: Sequence[Hit], unit: str, query: str) -> list[Answer]:
     """The results of a search for `query`."""
-    return [shown(hit, unit, near) for hit, near in zip(hits, similarities(hits, query), strict=True)]
+    return [
+        shown(hit, unit, near) for hit, near in zip(hits, similarities(hits, query), strict=True)
+    ]
 
 
 def shown(hit: Hit, unit: str, near: float = 0.0) -> Answer:
     """One result; a record of another dialect has the same keys, as far as they fit."""
-    answer = present.fields(hit, f"id {_PARTS.get(hit.record.type, _NOTE)} created_at={unit} _type=type")
+    answer = present.fields(
+        hit, f"id {_PARTS.get(hit.record.type, _NOTE)} created_at={unit} _type=type"
+    )
     if hit.scores or hit.score:
         answer["similarity"] = near
     related = "related_to edge_reason related" if hit.related else ""
     return answer | present.fields(hit, f"superseded_by? hidden? {related}")
 
 
-_DECISION = (
-    "topic decision reasoning=text confidence outcome outcome_reason=reason? outcomes=reasons? status=review? rejected?"
-)
+_DECISION = "topic decision reasoning=text confidence outcome outcome_reason=reason? outcomes=reasons? status=review? rejected?"
 _NOTE = "topic=kind decision=title reasoning=everything"
 _PARTS = {DECISION: _DECISION, CHECKPOINT: "summary=content number next_steps open_files"}
 
@@ -116,7 +131,10 @@ _PARTS = {DECISION: _DECISION, CHECKPOINT: "summary=content number next_steps op
 def _saved(saved: Saved) -> Answer:
     answer = {"success": True, "id": saved.id, "type": saved.type, "message": ""}
     if saved.similar:
-        near = [{"id": s.id, "topic": s.topic, "similarity": round(s.similarity, 3)} for s in saved.similar]
+        near = [
+            {"id": s.id, "topic": s.topic, "similarity": round(s.similarity, 3)}
+            for s in saved.similar
+        ]
         answer |= {"similar_decisions": near, "hint": saved.similar[0].hint}
     return answer
 
@@ -164,7 +182,10 @@ save_checkpoint writes: Old name: save with type checkpoint.
 )
 REMOVED = (
     *(_removed(name, _LINKS) for name in ("propose_link", "approve_link", "reject_link")),
-    _removed("get_pending_links", "no link waits for approval; search shows them as related_to and edge_reason"),
+    _removed(
+        "get_pending_links",
+        "no link waits for approval; search shows them as related_to and edge_reason",
+    ),
 )
 DIALECT = Dialect(
     name="mama",

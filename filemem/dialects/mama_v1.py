@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 DAY = 86_400_000
-SUPERSEDED, WITHDRAWN = "superseded", "deprecated"  # theirs is an outcome; ours is derived, or said by the status
+SUPERSEDED, WITHDRAWN = (
+    "superseded",
+    "deprecated",
+)  # theirs is an outcome; ours is derived, or said by the status
 _CANDIDATES = 50  # as many as are ranked by age
 FLOOR = 0.2  # of similarity: what is less like the question than this is not raised by being new
 _LINE = 100  # characters of a decision in a listing
@@ -27,7 +30,10 @@ _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
 
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
-    outcome, why = _outcome(arguments, SUPERSEDED), fields.line("failure_reason", arguments.get("failure_reason", ""))
+    outcome, why = (
+        _outcome(arguments, SUPERSEDED),
+        fields.line("failure_reason", arguments.get("failure_reason", "")),
+    )
     replaced = outcome == SUPERSEDED
     given: dict[str, Any] = {name: arguments[name] for name in ("topic", "decision", "reasoning")}
     given["confidence"] = arguments.get("confidence", CONFIDENCE)
@@ -61,9 +67,17 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
     rated: list[Answer] = []
     for hit, near in zip(found.hits, similarities(found.hits, asked), strict=True):
         age = max(0.0, (now - hit.created) / DAY)
-        final = (1 - weight) * near + weight * (freshness(age, scale, decay) if near >= FLOOR else 0.0)
+        final = (1 - weight) * near + weight * (
+            freshness(age, scale, decay) if near >= FLOOR else 0.0
+        )
         scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
-        rated.append({**present.fields(hit, "decision_id=id topic decision"), **scores, "outcome": _theirs(hit)})
+        rated.append(
+            {
+                **present.fields(hit, "decision_id=id topic decision"),
+                **scores,
+                "outcome": _theirs(hit),
+            }
+        )
     rated.sort(key=lambda one: -one["final_score"])  # stable: among equals the known order stays
     empty = {} if rated else {"message": "nothing like it was decided yet"}
     return {"success": True, **empty, **asides(found), "suggestions": rated[:limit]}
@@ -83,12 +97,21 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
         f"({one['outcome']}, {one['timestamp'][:10]})"
         for place, one in enumerate(decisions, offset + 1)
     ]
-    return {"success": True, **asides(found), "list": "\n".join(rows) or "No decisions.", "decisions": decisions}
+    return {
+        "success": True,
+        **asides(found),
+        "list": "\n".join(rows) or "No decisions.",
+        "decisions": decisions,
+    }
 
 
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
     outcome, why = _outcome(arguments), arguments.get("failure_reason") or None
-    named = arguments.get("decisionId") or arguments.get("decision_id") or _head(memory, arguments.get("topic", ""))
+    named = (
+        arguments.get("decisionId")
+        or arguments.get("decision_id")
+        or _head(memory, arguments.get("topic", ""))
+    )
     told = why or arguments.get("limitation") or None
     with in_words(reason="failure_reason"):
         saved = memory.update(named, outcome=outcome, reason=told)
@@ -104,13 +127,17 @@ def _head(memory: Memory, topic: str) -> str:
     told = memory.history(topic)
     if len(told.heads) > 1:
         message = f"topic {told.topic}: {len(told.heads)} decisions hold at once"
-        raise Conflict(message, f"give decisionId, one of {', '.join(told.heads)}", heads=told.heads)
+        raise Conflict(
+            message, f"give decisionId, one of {', '.join(told.heads)}", heads=told.heads
+        )
     return told.heads[0] if told.heads else told.chain[-1].hit.id
 
 
 def _outcome(arguments: Arguments, *more: str) -> str:
     """The outcome in our words, or one of `more`; a failure reason alone means failed."""
-    stated = arguments.get("outcome") or ("failed" if arguments.get("failure_reason") else "pending")
+    stated = arguments.get("outcome") or (
+        "failed" if arguments.get("failure_reason") else "pending"
+    )
     word = stated.strip().casefold()
     if word in more:
         return str(word)
@@ -119,7 +146,9 @@ def _outcome(arguments: Arguments, *more: str) -> str:
     except BadInput:
         words = ", ".join((*(_THEIRS.get(word, word) for word in OUTCOMES), *more))
         hint = "save the decision that replaces it" if word == SUPERSEDED else ""
-        raise BadInput(f"outcome must be one of {words}, not {stated[:64]!r}", hint, field="outcome") from None
+        raise BadInput(
+            f"outcome must be one of {words}, not {stated[:64]!r}", hint, field="outcome"
+        ) from None
 
 
 def _theirs(hit: Hit) -> str:
@@ -131,7 +160,9 @@ def _theirs(hit: Hit) -> str:
 
 
 def _decided(hit: Hit) -> Answer:
-    answer = present.fields(hit, "decision_id=id topic decision reasoning=text confidence timestamp=created")
+    answer = present.fields(
+        hit, "decision_id=id topic decision reasoning=text confidence timestamp=created"
+    )
     failed = " failure_reason=reason?" if hit.record.outcome == "failed" else ""
     return {**answer, "outcome": _theirs(hit), **present.fields(hit, f"limitation?{failed}")}
 

@@ -46,7 +46,9 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         "department": given.get("department", NOWHERE),
         "visibility": given.get("visibility", "project"),
     }
-    ignored = sorted(arguments.keys() - TOOLS[4].input_schema["properties"].keys() - {"allow_secret"})
+    ignored = sorted(
+        arguments.keys() - TOOLS[4].input_schema["properties"].keys() - {"allow_secret"}
+    )
     with in_words(session="memory_session_id"):
         saved = memory.save(type=OBSERVATION, allow_secret=given.get("allow_secret"), **fields)
     return {
@@ -63,13 +65,22 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
     may_see, passes = _reader(memory, arguments).may_see, _passing(arguments)
-    query, limit, offset = arguments.get("query", ""), arguments.get("limit", 20), arguments.get("offset", 0)
+    query, limit, offset = (
+        arguments.get("query", ""),
+        arguments.get("limit", 20),
+        arguments.get("offset", 0),
+    )
     kind, order = arguments.get("type", ""), arguments.get("orderBy", "")
-    how: dict[str, Any] = {"since": arguments.get("dateStart") or None, "until": arguments.get("dateEnd") or None}
+    how: dict[str, Any] = {
+        "since": arguments.get("dateStart") or None,
+        "until": arguments.get("dateEnd") or None,
+    }
     only = _TYPES["observations"] if kind in KINDS else _TYPES.get(kind)
     how |= {"type": only, "session": arguments.get("memory_session_id") or None}
 
-    enough = _ALL if order == "date_asc" and not query else limit + offset  # a listing begins with the newest
+    enough = (
+        _ALL if order == "date_asc" and not query else limit + offset
+    )  # a listing begins with the newest
     if kind == "prompts":
         found = Results((), note="prompts are never kept: ask for observations or sessions")
     else:
@@ -87,7 +98,11 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
-    who, query, anchor = _reader(memory, arguments), arguments.get("query", ""), arguments.get("anchor", "")
+    who, query, anchor = (
+        _reader(memory, arguments),
+        arguments.get("query", ""),
+        arguments.get("anchor", ""),
+    )
     if bool(query) == (anchor != ""):
         raise BadInput("give either anchor or query", "an id or a time; or words", field="anchor")
     middle: Hit | None = None
@@ -96,11 +111,19 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         found = reader.search(memory, query, who.may_see, 1)
         middle, aside = next(iter(found), None), asides(found)
         if middle is None:
-            return {"anchor": None, "count": 0, "observations": [], "note": "nothing found", **aside}
+            return {
+                "anchor": None,
+                "count": 0,
+                "observations": [],
+                "note": "nothing found",
+                **aside,
+            }
     elif not (isinstance(anchor, str) and not anchor.isdigit() and parse_time(anchor) is not None):
         middle = _seen(memory, anchor, who, "anchor")
     before, after = arguments.get("depth_before", 10), arguments.get("depth_after", 10)
-    around = memory.timeline(anchor=middle.id if middle else str(anchor), depth_before=100, depth_after=100)
+    around = memory.timeline(
+        anchor=middle.id if middle else str(anchor), depth_before=100, depth_after=100
+    )
     aside |= present.lacking(memory)
     at = middle.created if middle else parse_time(str(anchor)) or 0
     hits = [hit for hit in around if who.may_see(hit.record)]
@@ -108,7 +131,12 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     start = place if place is not None else sum(hit.created < at for hit in hits)
     hits = hits[max(0, start - before) : start + after + (place is not None)]
     named = number(middle.id) if middle else anchor
-    return {**aside, "anchor": named, "count": len(hits), "observations": [_row(hit) for hit in hits]}
+    return {
+        **aside,
+        "anchor": named,
+        "count": len(hits),
+        "observations": [_row(hit) for hit in hits],
+    }
 
 
 def get_observations(memory: Memory, arguments: Arguments) -> Answer:
@@ -131,7 +159,9 @@ def shown(hit: Hit) -> Answer:
     return {
         **_row(hit),
         "subtitle": None,
-        "narrative": record.text if decided else content(record).removeprefix(f"{record.title}\n\n"),
+        "narrative": record.text
+        if decided
+        else content(record).removeprefix(f"{record.title}\n\n"),
         "facts": list(record.facts or record.rejected),
         "concepts": list(record.concepts or record.tags),
         "files_modified": list(record.files_modified or record.affects or record.open_files),
@@ -147,20 +177,30 @@ def _row(hit: Hit, asked: str = "") -> Answer:
     row: Answer = {
         "id": number(record.id),
         "type": {DECISION: "decision", CHECKPOINT: "session"}.get(record.type, record.kind),
-        **present.fields(hit, "title project record=id created_at=created created_at_epoch=milliseconds"),
-        "read_tokens": (len(content(record)) + len(record.text)) // 4 + 1,  # the usual guess: four letters each
+        **present.fields(
+            hit, "title project record=id created_at=created created_at_epoch=milliseconds"
+        ),
+        "read_tokens": (len(content(record)) + len(record.text)) // 4
+        + 1,  # the usual guess: four letters each
     }
     row |= {"score": similarity(hit, asked)} if hit.score else {}
     return row | present.fields(hit, "superseded_by=replaced_by? hidden?")
 
 
 def _reader(memory: Memory, arguments: Arguments) -> Reader:
-    return Reader.of(memory, arguments.get("agent", ""), arguments.get("department", ""), arguments.get("project", ""))
+    return Reader.of(
+        memory,
+        arguments.get("agent", ""),
+        arguments.get("department", ""),
+        arguments.get("project", ""),
+    )
 
 
 def _seen(memory: Memory, reference: Any, who: Reader, field: str) -> Hit:
     """A record that this reader may see; one that is not for it looks as if it were not there."""
-    hit = reader.find(memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field)
+    hit = reader.find(
+        memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field
+    )
     if hit is None or not who.may_see(hit.record):
         raise NotFound(f"{field}: no observation {reference}", "search shows ids")
     return hit
@@ -173,7 +213,9 @@ def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
         return {part.strip() for one in lines(name, value) for part in one.split(",")}
 
     kind = arguments.get("type")
-    kinds = set(map(fold, named("obs_type", arguments.get("obs_type") or (kind if kind in KINDS else ()))))
+    kinds = set(
+        map(fold, named("obs_type", arguments.get("obs_type") or (kind if kind in KINDS else ())))
+    )
     concepts = set(map(fold, named("concepts", arguments.get("concepts", ()))))
     files = named("files", arguments.get("files") or arguments.get("filePath") or ())
 
@@ -199,7 +241,9 @@ def _ordered(hits: Iterable[Hit], order: str) -> list[Hit]:
 def failure(error: FilememError) -> Payload:
     """Word a failure as mem-claude does."""
     field = error.field if isinstance(error, BadInput) else ""
-    if field in ("title", "text") and error.message.startswith((f"{field} is required", f"{field} must be text")):
+    if field in ("title", "text") and error.message.startswith(
+        (f"{field} is required", f"{field} must be text")
+    ):
         return {"error": f"{field} is required and must be a string"}
     return worded("error")(error)
 

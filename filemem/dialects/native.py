@@ -37,15 +37,23 @@ def _asked(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer
     if (scope := given.pop("scope", "project")) != "project":
         opened = memory.personal if scope == "personal" else memory.workspace
         if opened is None:
-            raise BadInput(f"the {scope} memory is not served here", f"filemem --{scope} search", field="scope")
+            raise BadInput(
+                f"the {scope} memory is not served here", f"filemem --{scope} search", field="scope"
+            )
         memory = opened()  # type: ignore[assignment]  # it refuses what it does not have
     at = given.pop("at", None)
     past = None if at is None else memory.at(at)
-    return past or memory, given, {"success": True, **({"at": present.moment(past.moment)} if past else {})}
+    return (
+        past or memory,
+        given,
+        {"success": True, **({"at": present.moment(past.moment)} if past else {})},
+    )
 
 
 def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
-    wanted = {one for hit in hits for one in (*hit.successors, *(edge.target for edge in hit.related))}
+    wanted = {
+        one for hit in hits for one in (*hit.successors, *(edge.target for edge in hit.related))
+    }
     wanted -= {hit.record.id for hit in hits}
     return memory.names(wanted) if wanted else {}
 
@@ -62,8 +70,12 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         if not error.heads:
             raise
         names = memory.names(error.heads)
-        heads = "; ".join(f"{names[one].title} ({one.rpartition('_')[2]})" for one in error.heads if one in names)
-        raise Conflict(f"{error.message}: {heads}", ending(str(arguments.get("topic", ""))), error.heads) from None
+        heads = "; ".join(
+            f"{names[one].title} ({one.rpartition('_')[2]})" for one in error.heads if one in names
+        )
+        raise Conflict(
+            f"{error.message}: {heads}", ending(str(arguments.get("topic", ""))), error.heads
+        ) from None
 
 
 def ending(topic: str) -> str:
@@ -91,7 +103,9 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
 def _slim(results: Sequence[Answer], limit: int = LIMIT) -> list[Answer]:
     """Results without what `get` tells too. The best has most of its text, the others what was found in it."""
-    named = {one["id"]: one["title"] for hit in results for one in (hit, *hit.get("successors", ()))}
+    named = {
+        one["id"]: one["title"] for hit in results for one in (hit, *hit.get("successors", ()))
+    }
     shown = [_brief(one, named) for one in results]
     facts = sum(len(str({**one, "decision": "", "text": ""})) for one in shown)
     share = max(_LEAST, (BUDGET * max(limit, LIMIT) // LIMIT - facts) // (len(shown) + 2))
@@ -105,7 +119,9 @@ def _slim(results: Sequence[Answer], limit: int = LIMIT) -> list[Answer]:
 
 
 def _brief(result: Answer, named: Mapping[str, str]) -> Answer:
-    shown = {name: result[name] for name in _BRIEF if name in result and result[name] != _USUAL.get(name)}
+    shown = {
+        name: result[name] for name in _BRIEF if name in result and result[name] != _USUAL.get(name)
+    }
     shown |= {"created": shown["created"][:10]} if "created" in shown else {}
     if shown.get("heads") == shown.get("superseded_by"):
         shown.pop("heads", None)
@@ -156,11 +172,19 @@ def why(memory: Memory, arguments: Arguments) -> Answer:
 
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
     if "topic" in arguments:
-        return history(memory, {name: value for name, value in arguments.items() if name in ("topic", "at")})
+        return history(
+            memory, {name: value for name, value in arguments.items() if name in ("topic", "at")}
+        )
     memory, given, answer = _asked(memory, arguments)
     found = memory.timeline(**given)
     results = _slim(_listed(memory, found.hits))
-    return {**answer, **present.lacking(memory), "anchor": found.anchor, "count": len(results), "results": results}
+    return {
+        **answer,
+        **present.lacking(memory),
+        "anchor": found.anchor,
+        "count": len(results),
+        "results": results,
+    }
 
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
@@ -210,7 +234,11 @@ update, delete, restore, edit, undo = map(_writes, ("update", "delete", "restore
 def forget(memory: Memory, arguments: Arguments) -> Answer:
     """Remove a record as `delete` does, or only say what takes it out of Git's history."""
     if "purge_help" in arguments:
-        return {"success": True, "id": arguments["id"], "purge": memory.purge_command(arguments["id"])}
+        return {
+            "success": True,
+            "id": arguments["id"],
+            "purge": memory.purge_command(arguments["id"]),
+        }
     return delete(memory, arguments)
 
 
@@ -233,7 +261,10 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     message, lacks = "another process holds the index; it will catch up", ""
     if not look.busy:
         state, did = ("rebuilt", "read") if anew else ("in step", "changed")
-        message, lacks = f"index {state}: {present.counted(look.changed, 'file')} {did}", memory.lacks_meaning
+        message, lacks = (
+            f"index {state}: {present.counted(look.changed, 'file')} {did}",
+            memory.lacks_meaning,
+        )
     answer = {"success": True, **present.fields(look, "changed busy"), "message": message}
     return {**answer, **({"degraded": lacks} if lacks else {})}
 
@@ -358,8 +389,18 @@ DIALECT = Dialect(
         Resource(f"filemem://{address}", name, description, "application/json", tool)
         for address, name, description, tool in (
             ("checkpoint/latest", "latest checkpoint", "Where the work stands.", "load_checkpoint"),
-            ("topic/{topic}", "topic", "How a topic was decided, and what holds today.", "timeline"),
-            ("decision/{id}", "decision", "One decision with its reasons, edges and provenance.", "get"),
+            (
+                "topic/{topic}",
+                "topic",
+                "How a topic was decided, and what holds today.",
+                "timeline",
+            ),
+            (
+                "decision/{id}",
+                "decision",
+                "One decision with its reasons, edges and provenance.",
+                "get",
+            ),
         )
     ),
 )

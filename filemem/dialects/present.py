@@ -40,7 +40,9 @@ _BODY = (
 )
 _FROM = "repository? author? commit? link? seen_at? also_in?"  # of one from elsewhere
 _WHOLE = f"{_HEAD} {_FROM} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
-_LISTED = f"{_HEAD} {_FROM} score? holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
+_LISTED = (
+    f"{_HEAD} {_FROM} score? holds? superseded_by? {_BODY} scores? instead? snippet? highlight?"
+)
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -60,7 +62,9 @@ def time(at: int | None) -> str:
 
 def outcomes(log: Iterable[Outcome]) -> list[Answer]:
     """The outcome log, oldest first."""
-    return [{"at": time(entry.at), "outcome": entry.outcome, "reason": entry.reason} for entry in log]
+    return [
+        {"at": time(entry.at), "outcome": entry.outcome, "reason": entry.reason} for entry in log
+    ]
 
 
 # -- the texts of a record
@@ -82,7 +86,9 @@ def everything(record: Record) -> str:
     if record.type == DECISION:
         parts += [record.text, _listed("Rejected", record.rejected)]
         if record.outcome != "pending":
-            parts.append(f"Outcome: {record.outcome}" + (f": {reason(record)}" if reason(record) else ""))
+            parts.append(
+                f"Outcome: {record.outcome}" + (f": {reason(record)}" if reason(record) else "")
+            )
     elif record.type == CHECKPOINT:
         parts += [f"Next steps:\n{record.next_steps}" if record.next_steps else ""]
     else:
@@ -101,8 +107,13 @@ def reason(record: Record) -> str:
 
 def _hidden(record: Record) -> str:
     """The number of characters in a record that a model reads and a reader cannot see."""
-    texts = (getattr(record, name) for name in ("title", "topic", "decision", "text", "next_steps", "limitation"))
-    count = len(hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts))))
+    texts = (
+        getattr(record, name)
+        for name in ("title", "topic", "decision", "text", "next_steps", "limitation")
+    )
+    count = len(
+        hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts)))
+    )
     return counted(count, "character") if count else ""
 
 
@@ -114,10 +125,16 @@ def _decided(record: Record) -> str:
 
 
 def _holds(hit: Hit) -> bool | None:
-    return hit.record.status == "accepted" and not hit.superseded_by if hit.record.type == DECISION else None
+    return (
+        hit.record.status == "accepted" and not hit.superseded_by
+        if hit.record.type == DECISION
+        else None
+    )
 
 
-FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own parts and the keys of its record
+FIELDS: Mapping[
+    str, Callable[[Hit], Any]
+] = {  # of a hit, besides its own parts and the keys of its record
     "number": lambda hit: number(hit.id),
     "topic": lambda hit: hit.record.topic if hit.record.type == DECISION else "",
     "created": lambda hit: time(hit.created),
@@ -133,10 +150,14 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "reason": lambda hit: reason(hit.record),
     "reasons": lambda hit: outcomes(hit.record.outcomes),
     "score": lambda hit: round(hit.score, 4) or None,
-    "scores": lambda hit: {k: round(v, 3) for k, v in fields(hit.scores, _SCORES).items()} if hit.scores else {},
+    "scores": lambda hit: (
+        {k: round(v, 3) for k, v in fields(hit.scores, _SCORES).items()} if hit.scores else {}
+    ),
     "instead": lambda hit: {typed: list(said) for typed, said in hit.instead.items()},
     "heads": lambda hit: list(hit.heads) if len(hit.heads) > 1 or hit.superseded_by else [],
-    "drift": lambda hit: str(hit.drift) if hit.drift and (hit.drift.drifted or hit.drift.reason) else "",
+    "drift": lambda hit: (
+        str(hit.drift) if hit.drift and (hit.drift.drifted or hit.drift.reason) else ""
+    ),
     "drifted": lambda hit: [*hit.drift.changed, *hit.drift.missing] if hit.drift else [],
     "gone": lambda hit: list(hit.drift.missing) if hit.drift else [],
     "evidence": lambda hit: [str(one) for one in hit.evidence],
@@ -145,7 +166,9 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own part
     "snippet": lambda hit: hit.snippet.text,
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
     "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],
-    "related": lambda hit: [{"id": e.target, "edge": e.kind, "edge_reason": e.reason} for e in hit.related],
+    "related": lambda hit: [
+        {"id": e.target, "edge": e.kind, "edge_reason": e.reason} for e in hit.related
+    ],
     "author": lambda hit: hit.provenance.author if hit.repository else "",
     "commit": lambda hit: hit.provenance.commit if hit.repository else "",
     "seen_at": lambda hit: time(hit.seen_at),
@@ -163,7 +186,11 @@ def fields(value: Any, names: str) -> Answer:
     shown: Answer = {}
     for name in names.split():
         theirs, _, ours = name.rstrip("?!").partition("=")
-        one = _of_hit(value, ours or theirs) if isinstance(value, Hit) else getattr(value, ours or theirs)
+        one = (
+            _of_hit(value, ours or theirs)
+            if isinstance(value, Hit)
+            else getattr(value, ours or theirs)
+        )
         if name[-1] not in "?!" or one not in _EMPTY:
             shown[theirs] = list(one) if isinstance(one, tuple) else one
         elif name[-1] == "!":
@@ -172,7 +199,11 @@ def fields(value: Any, names: str) -> Answer:
 
 
 def _of_hit(hit: Hit, name: str) -> Any:
-    return FIELDS[name](hit) if name in FIELDS else getattr(hit if name in Hit._fields else hit.record, name)
+    return (
+        FIELDS[name](hit)
+        if name in FIELDS
+        else getattr(hit if name in Hit._fields else hit.record, name)
+    )
 
 
 def similarity(hit: Hit, asked: str = "") -> float:
@@ -198,7 +229,9 @@ def around(result: Answer, limit: int) -> str:
     if len(snippet) <= limit:
         return snippet
     starts = (0, *(max(0, first - limit // 4) for first, _ in spans))
-    start = max(starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in spans))
+    start = max(
+        starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in spans)
+    )
     return "…" + snippet[snippet.find(" ", start) + 1 :] if start else snippet
 
 
@@ -218,7 +251,10 @@ def lacking(memory: Memory) -> Answer:
 def saved(value: Saved) -> Answer:
     """The result of a write."""
     waiting = "; written, but not committed yet" if value.pending and not value.commit else ""
-    near = [{**fields(one, "id title topic hint"), "similarity": round(one.similarity, 3)} for one in value.similar]
+    near = [
+        {**fields(one, "id title topic hint"), "similarity": round(one.similarity, 3)}
+        for one in value.similar
+    ]
     return {
         "success": True,
         **fields(value, "id type"),
@@ -245,7 +281,9 @@ def hit(
     return fields(value, _WHOLE if whole else _LISTED) | filled(
         {
             "note": _note(value, edited),
-            "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],
+            "successors": [
+                {"id": one, **names[one]._asdict()} for one in value.successors if one in names
+            ],
             "related": related,
             "by": provenance(value, whole=whole),
         }
@@ -257,7 +295,9 @@ def _note(value: Hit, edited: bool) -> str:
     record = value.record
     notes = [_STATUS.get(record.status, "") if record.type == DECISION else "", value.vacancy]
     notes += ["quoted from another repository"] * value.quoted
-    notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (len(value.heads) > 1)
+    notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (
+        len(value.heads) > 1
+    )
     notes += ["replaces a decision that was found"] * value.brought_in
     if record.visibility == "private":
         notes.append("private: never committed")
@@ -273,16 +313,26 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
     if by.default:
         other = by.default if by.default != by.branch else ""
         told |= {"default": other, "merged": by.merged, "landed": time(by.landed)}
-    last = {(edit.author, edit.agent): edit for edit in by.edits}  # each once, with their last commit
+    last = {
+        (edit.author, edit.agent): edit for edit in by.edits
+    }  # each once, with their last commit
     edits = sorted(last.values(), key=lambda edit: -edit.at)
-    shown = [filled({**fields(one, "author agent commit=id"), "date": time(one.at)}) for one in edits]
-    return filled({**told, **fields(by, "reviewers co_authors"), "edited": shown[: None if whole else 1]})
+    shown = [
+        filled({**fields(one, "author agent commit=id"), "date": time(one.at)}) for one in edits
+    ]
+    return filled(
+        {**told, **fields(by, "reviewers co_authors"), "edited": shown[: None if whole else 1]}
+    )
 
 
 def why(value: Why, names: Mapping[str, Name]) -> Answer:
     """The decisions behind some code, the surest first."""
     results = [
-        {**hit(one.hit, names=names), **fields(one, "kind because"), **fields(one.hit, "drifted? gone?")}
+        {
+            **hit(one.hit, names=names),
+            **fields(one, "kind because"),
+            **fields(one.hit, "drifted? gone?"),
+        }
         for one in value.reasons
     ]
     first, last = value.lines or (0, 0)
@@ -320,7 +370,12 @@ def _step(step: Step) -> Answer:
 def revisions(edits: Iterable[Revision]) -> list[Answer]:
     """The edits of a record in place, oldest first; one that is not committed has no commit."""
     return [
-        {**fields(one, "commit author agent"), "date": time(one.at), **fields(one, "subject changes")} for one in edits
+        {
+            **fields(one, "commit author agent"),
+            "date": time(one.at),
+            **fields(one, "subject changes"),
+        }
+        for one in edits
     ]
 
 

@@ -27,7 +27,10 @@ _WORD = re.compile(r"\w{4,40}|[\u3040-\u9fff\uac00-\ud7a3]")
 def save_context(memory: Memory, arguments: Arguments) -> Answer:
     text = arguments["context_text"]
     short = summary(text)
-    more = {"metadata": {"summary": short} if short else None, "allow_secret": arguments.get("allow_secret")}
+    more = {
+        "metadata": {"summary": short} if short else None,
+        "allow_secret": arguments.get("allow_secret"),
+    }
     with in_words(text="context_text"):
         saved = memory.save(type=OBSERVATION, kind="context", text=text, **more)
     return {"status": "success", "id": saved.id, **fields(saved, "pending? degraded?")}
@@ -37,7 +40,12 @@ def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:
     reader = Reader.of(memory)
     found = find(memory, arguments["query"], reader.may_see, arguments.get("limit", 5))
     results = [everything(hit.record) for hit in found]
-    return {"status": "success", **asides(found), "results": results, "ids": [hit.id for hit in found]}
+    return {
+        "status": "success",
+        **asides(found),
+        "results": results,
+        "ids": [hit.id for hit in found],
+    }
 
 
 def summary(text: str) -> str:
@@ -47,7 +55,9 @@ def summary(text: str) -> str:
     sentences = [" ".join(match[0].split()) for match in _SENTENCE.finditer(text[:50_000])]
     words = [Counter(_WORD.findall(sentence.casefold())) for sentence in sentences]
     common: Counter[str] = sum(words, Counter())
-    worth = [sum(common[word] - found[word] for word in found) / (len(found) + 3) for found in words]
+    worth = [
+        sum(common[word] - found[word] for word in found) / (len(found) + 3) for found in words
+    ]
     chosen, room = set(), SUMMARY
     for place in sorted(range(len(sentences)), key=lambda at: (-worth[at], at)):
         if worth[place] and len(sentences[place]) < room:
@@ -58,7 +68,10 @@ def summary(text: str) -> str:
 
 def failure(error: FilememError) -> dict[str, object]:
     """Word a failure as Project-Memory does."""
-    return {"status": "error", "error": sentence(error) + (f" ({error.hint})" if error.hint else "")}
+    return {
+        "status": "error",
+        "error": sentence(error) + (f" ({error.hint})" if error.hint else ""),
+    }
 
 
 DIALECT = Dialect(

@@ -82,7 +82,9 @@ class PublicMemory:
         if not chain:
             raise _absent(topic_or_id)
         hidden = {step.hit.id for step in told.chain} - {step.hit.id for step in chain}
-        return told._replace(chain=chain, heads=tuple(head for head in told.heads if head not in hidden))
+        return told._replace(
+            chain=chain, heads=tuple(head for head in told.heads if head not in hidden)
+        )
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         found = self._memory.latest_checkpoint(branch=branch)
@@ -90,10 +92,17 @@ class PublicMemory:
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         known = self._memory.names(ids)
-        return {hit.id: known[hit.id] for hit in self._memory.get(*known) if public(hit.record)} if known else {}
+        return (
+            {hit.id: known[hit.id] for hit in self._memory.get(*known) if public(hit.record)}
+            if known
+            else {}
+        )
 
     def _cleared(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
         """Those that are public, with the edges that lead to what is."""
         shown = [hit for hit in hits if public(hit.record)]
         named = self.names({edge.target for hit in shown for edge in hit.related})
-        return tuple(hit._replace(related=tuple(edge for edge in hit.related if edge.target in named)) for hit in shown)
+        return tuple(
+            hit._replace(related=tuple(edge for edge in hit.related if edge.target in named))
+            for hit in shown
+        )

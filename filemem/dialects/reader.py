@@ -37,9 +37,13 @@ class Reader(NamedTuple):
         visibility = record.visibility if record.type == OBSERVATION else "public"
         if visibility == "private":
             return bool(record.agent) and fold(self.agent) == fold(record.agent)
-        if visibility == "department" and fold(self.department) != fold(record.department or NOWHERE):
+        if visibility == "department" and fold(self.department) != fold(
+            record.department or NOWHERE
+        ):
             return False
-        return visibility == "public" or not self.project or fold(self.project) == fold(record.project)
+        return (
+            visibility == "public" or not self.project or fold(self.project) == fold(record.project)
+        )
 
 
 def search(
@@ -69,7 +73,11 @@ def search(
         if len(kept) >= wanted or len(found.hits) < size:
             note = first.note
             if first.hits and not kept:
-                restricted = any(value is not None for name, value in how.items() if name not in ("mode", "recency"))
+                restricted = any(
+                    value is not None
+                    for name, value in how.items()
+                    if name not in ("mode", "recency")
+                )
                 like = nothing_like(bool(query.strip()), restricted=restricted)
                 note = "what was found does not pass the filters" if seen else like
             return Results(tuple(kept.values())[:wanted], found.degraded, note)
@@ -91,7 +99,9 @@ def find(memory: Memory, reference: object, field: str) -> Hit | None:
         raise BadInput(f"{field} must be the id of a record", field=field)
     if text.isascii() and text.isdigit():
         wanted = int(text[:20])
-        ids = memory.keeper.ask(lambda store: [one.id for one in store.index.nodes() if number(one.id) == wanted])
+        ids = memory.keeper.ask(
+            lambda store: [one.id for one in store.index.nodes() if number(one.id) == wanted]
+        )
         if isinstance(reference, int) and not ids:
             return None
         text = ids[0] if ids else text
@@ -109,4 +119,6 @@ def in_words(**names: str) -> Iterator[None]:
         ours = error.field.partition("[")[0]
         if ours not in names:
             raise
-        raise BadInput(error.message.replace(ours, names[ours], 1), error.hint, names[ours]) from None
+        raise BadInput(
+            error.message.replace(ours, names[ours], 1), error.hint, names[ours]
+        ) from None

@@ -72,9 +72,13 @@ class Tool(NamedTuple):
     input_schema: Mapping[str, Any]  # JSON Schema 2020-12 of the arguments, an object
     call: Call  # gets the memory and arguments that satisfy the schema; returns plain JSON values, or text
     annotations: Mapping[str, bool] | None = None  # MCP's hints
-    output_schema: Mapping[str, Any] | None = None  # of what `call` returns on success; None if it promises none
+    output_schema: Mapping[str, Any] | None = (
+        None  # of what `call` returns on success; None if it promises none
+    )
     cut: bool = False  # whether its answer is cut to the dialect's budget
-    unlisted: frozenset[str] = frozenset()  # arguments that are taken and not listed: those of other systems
+    unlisted: frozenset[str] = (
+        frozenset()
+    )  # arguments that are taken and not listed: those of other systems
 
 
 class Resource(NamedTuple):
@@ -113,11 +117,15 @@ class Dialect(NamedTuple):
     tools: tuple[Tool, ...]  # all that can be called
     instructions: str  # for the model that uses the tools, their names in backquotes; may be empty
     failure: Callable[[FilememError], Payload]
-    hidden: tuple[Tool, ...] = ()  # can be called and are never listed: old names, names that hosts refuse
+    hidden: tuple[
+        Tool, ...
+    ] = ()  # can be called and are never listed: old names, names that hosts refuse
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()  # `profile` gives every dialect the same
     server: str = "filemem"  # the name that the handshake gives
-    others: tuple[str, ...] = ()  # profiles whose tools can be called too, if none of this dialect has the name
+    others: tuple[
+        str, ...
+    ] = ()  # profiles whose tools can be called too, if none of this dialect has the name
     readable: bool = False  # whether the text beside a structured answer is for reading; else it is the same JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
     listed: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
@@ -138,9 +146,13 @@ class Dialect(NamedTuple):
                 return (special if arguments.get("scope") == name else usual)(memory, arguments)
 
             kept, schema = tool.unlisted - {"scope"}, {**tool.input_schema, "properties": shapes}
-            return tool._replace(input_schema=schema, call=usual if special is usual else call, unlisted=kept)
+            return tool._replace(
+                input_schema=schema, call=usual if special is usual else call, unlisted=kept
+            )
 
-        return self._replace(tools=tuple(map(wider, self.tools)), listed=tuple(map(wider, self.listed)))
+        return self._replace(
+            tools=tuple(map(wider, self.tools)), listed=tuple(map(wider, self.listed))
+        )
 
 
 # A prompt becomes the user's own words to the model: nothing that is stored stands in one, and it names no tool.
@@ -170,7 +182,9 @@ _PROMPTS = (
 )
 
 
-def arguments(rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(
+    rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any]
+) -> dict[str, Any]:
     """Read the schema of an object from rows of `name ...: shape = default # description`.
 
     `!` after a name says that it is required. A shape is a word of `_SHAPES` or `shapes`, whole numbers as `1..100` or
@@ -182,12 +196,22 @@ def arguments(rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any
         names, _, rest = row.partition(": ")
         rest, _, description = rest.partition(" # ")
         word, _, default = rest.partition(" = ")
-        shape = {**_shape(word.strip(), shapes), **({"default": json.loads(default)} if default else {})}
+        shape = {
+            **_shape(word.strip(), shapes),
+            **({"default": json.loads(default)} if default else {}),
+        }
         for name in names.split():
-            properties[name.rstrip("!")] = shape | ({"description": description} if description else {})
+            properties[name.rstrip("!")] = shape | (
+                {"description": description} if description else {}
+            )
             required += [name[:-1]] if name.endswith("!") else []
     needed = {"required": required} if required else {}
-    return {"type": "object", "properties": properties, **needed, **({"additionalProperties": False} if closed else {})}
+    return {
+        "type": "object",
+        "properties": properties,
+        **needed,
+        **({"additionalProperties": False} if closed else {}),
+    }
 
 
 def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -210,9 +234,21 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
         form, _, description = head.partition(": ")
         name, how, *rest = form.split()
         rows, _, more = rows.partition("    unlisted\n")
-        schema, hidden = (arguments(part, closed="open" not in rest, **shapes) for part in (rows + more, more))
+        schema, hidden = (
+            arguments(part, closed="open" not in rest, **shapes) for part in (rows + more, more)
+        )
         unlisted = frozenset(hidden["properties"])
-        found.append(Tool(name, description, schema, known[name], _HOW[how], cut="cut" in rest, unlisted=unlisted))
+        found.append(
+            Tool(
+                name,
+                description,
+                schema,
+                known[name],
+                _HOW[how],
+                cut="cut" in rest,
+                unlisted=unlisted,
+            )
+        )
     return tuple(found)
 
 
@@ -258,7 +294,9 @@ def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
         for tool in owner.tools:
             if tool.name == name:
                 return owner, tool
-    raise NotFound(f"no tool named {name[:64]!r}", suggest(name, [tool.name for tool in dialect.listed]))
+    raise NotFound(
+        f"no tool named {name[:64]!r}", suggest(name, [tool.name for tool in dialect.listed])
+    )
 
 
 def envelope(error: FilememError) -> dict[str, object]:
@@ -280,4 +318,8 @@ def sentence(error: FilememError) -> str:
 
 def worded(name: str, **first: object) -> Callable[[FilememError], Payload]:
     """Word failures as an object: `first`, the sentence under a name, and the hint."""
-    return lambda error: {**first, name: sentence(error), **({"hint": error.hint} if error.hint else {})}
+    return lambda error: {
+        **first,
+        name: sentence(error),
+        **({"hint": error.hint} if error.hint else {}),
+    }

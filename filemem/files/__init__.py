@@ -1,4 +1,12 @@
 """The record files in the work tree: the only package that opens, writes or removes them."""
 
-from filemem.files.scan import MAX_SIZE, NO_RECORDS, check_path, fits, is_listed, is_private, is_record
+from filemem.files.scan import (
+    MAX_SIZE,
+    NO_RECORDS,
+    check_path,
+    fits,
+    is_listed,
+    is_private,
+    is_record,
+)
 from filemem.files.write import Files

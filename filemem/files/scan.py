@@ -21,12 +21,23 @@ from filemem.errors import BadInput, NotFound
 from filemem.record import MAX_FILE, Problem
 
 MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
-_TICK = 20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
+_TICK = (
+    20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
+)
 _NOWHERE = frozenset(("", ".", ".."))
-_CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
-_TEMPLATE = r"(?:0+[-_])?(?:(?:adr|madr|nygard|decision|short|long)[-_])*template(?:-bare|-minimal)*\.md"
-NO_RECORDS = frozenset(("readme.md", "agents.md"))  # they explain the folder to people and agents; in any letter case
-_LONGEST_NAME, _LONGEST_PATH = 255, 3_500  # bytes, as file systems have it, less the folders above the work tree
+_CONTROL = frozenset(
+    ("Cc", "Cs", "Zl", "Zp")
+)  # control characters, undecodable bytes, line and paragraph separators
+_TEMPLATE = (
+    r"(?:0+[-_])?(?:(?:adr|madr|nygard|decision|short|long)[-_])*template(?:-bare|-minimal)*\.md"
+)
+NO_RECORDS = frozenset(
+    ("readme.md", "agents.md")
+)  # they explain the folder to people and agents; in any letter case
+_LONGEST_NAME, _LONGEST_PATH = (
+    255,
+    3_500,
+)  # bytes, as file systems have it, less the folders above the work tree
 
 
 class Scan(NamedTuple):
@@ -38,13 +49,19 @@ class Scan(NamedTuple):
 
 
 def scan(
-    root: Path, read: Callable[[str], bytes], before: Manifest, hash_name: str, folders: Collection[str] | None
+    root: Path,
+    read: Callable[[str], bytes],
+    before: Manifest,
+    hash_name: str,
+    folders: Collection[str] | None,
 ) -> Scan:
     """List the records of a store; `read` reads one of its files, `Files.scan` says what the other arguments mean."""
     start = time.time_ns()
     parents = {} if folders is None else {path: path.rpartition("/")[0] for path in before}
     known = set(parents.values())
-    found = {path: before[path] for path, parent in parents.items() if parent not in (folders or ())}
+    found = {
+        path: before[path] for path, parent in parents.items() if parent not in (folders or ())
+    }
     result = Scan(found, {}, [])
     pending = [""] if folders is None else sorted(folders)
     while pending:
@@ -60,8 +77,16 @@ def scan(
                 try:
                     seen, was = item.stat(follow_symlinks=False), before.get(path)
                     size, written = seen.st_size, newest(seen)
-                    blob = was.blob if was and was[1:] == (size, written) else blob_id(read(path), hash_name)
-                    found[path] = Entry(blob, size, written) if written <= start - _TICK else Entry(blob, size)
+                    blob = (
+                        was.blob
+                        if was and was[1:] == (size, written)
+                        else blob_id(read(path), hash_name)
+                    )
+                    found[path] = (
+                        Entry(blob, size, written)
+                        if written <= start - _TICK
+                        else Entry(blob, size)
+                    )
                 except (FileNotFoundError, NotFound):
                     continue
                 except (OSError, BadInput) as error:
@@ -99,7 +124,13 @@ def newest(found: os.stat_result) -> int:
 
 def _skipped(path: str, message: str) -> Problem:
     """Return the problem of a file that is not read."""
-    return Problem(path.encode("utf-8", "backslashreplace").decode(), 1, "unreadable", "error", f"{message}; skipped")
+    return Problem(
+        path.encode("utf-8", "backslashreplace").decode(),
+        1,
+        "unreadable",
+        "error",
+        f"{message}; skipped",
+    )
 
 
 def check_path(path: str) -> tuple[str, ...]:
@@ -115,7 +146,9 @@ def check_path(path: str) -> tuple[str, ...]:
 
 def fits(path: str) -> bool:
     """Whether a file may have this path at all, by the length of its names; the system fails to look where none may."""
-    return len(os.fsencode(path)) < _LONGEST_PATH and all(len(os.fsencode(p)) <= _LONGEST_NAME for p in path.split("/"))
+    return len(os.fsencode(path)) < _LONGEST_PATH and all(
+        len(os.fsencode(p)) <= _LONGEST_NAME for p in path.split("/")
+    )
 
 
 def is_record(name: str) -> bool:
@@ -127,7 +160,12 @@ def is_record(name: str) -> bool:
 
 def is_listed(path: str) -> bool:
     """Whether a scan reads the file of this store-relative path as a record; what lies in a hidden folder is none."""
-    return is_record(path.rpartition("/")[2]) and not path.startswith(".") and "/." not in path and not _bad_path(path)
+    return (
+        is_record(path.rpartition("/")[2])
+        and not path.startswith(".")
+        and "/." not in path
+        and not _bad_path(path)
+    )
 
 
 def is_private(path: str) -> bool:

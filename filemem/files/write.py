@@ -19,10 +19,14 @@ from filemem.files.scan import MAX_SIZE, Scan, check_path, is_record, newest, sc
 from filemem.record import Problem, adr_number
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: a FIFO must not hold us up
+_FILE = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+)  # O_NONBLOCK: a FIFO must not hold us up
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-_TEMPORARY = ".filemem-"  # prefix of temporary names; a name that starts with a dot is never a record
+_TEMPORARY = (
+    ".filemem-"  # prefix of temporary names; a name that starts with a dot is never a record
+)
 _AGAIN = "read it again, then repeat the change"
 
 
@@ -38,7 +42,9 @@ class Staged:
 
     def sync(self) -> None:
         """Wait until the bytes are on disk."""
-        at = os.open(self.source, os.O_RDONLY | os.O_CLOEXEC)  # opened anew: a commit may have thousands of files
+        at = os.open(
+            self.source, os.O_RDONLY | os.O_CLOEXEC
+        )  # opened anew: a commit may have thousands of files
         try:
             os.fsync(at)
         finally:
@@ -57,7 +63,10 @@ class Staged:
             with contextlib.suppress(NotFound):
                 there = replace if over else read_file(folder, name, path, MAX_SIZE)
             if there != replace:
-                raise Conflict(f"{path} {'exists already' if replace is None else 'was changed meanwhile'}", _AGAIN)
+                raise Conflict(
+                    f"{path} {'exists already' if replace is None else 'was changed meanwhile'}",
+                    _AGAIN,
+                )
             if replace is not None or over or not self._link(folder, name):
                 os.rename(self.source, name, dst_dir_fd=folder)
             self.source = ""
@@ -142,10 +151,16 @@ class Files:
     def newest_adr(self) -> str:
         """The name with the highest number at the top of the store; "" for none, or beside a `decisions` folder."""
         names = os.listdir(self.root) if self.root.is_dir() else []
-        found = [(number, one) for one in names if is_record(one) and (number := adr_number(one)) is not None]
+        found = [
+            (number, one)
+            for one in names
+            if is_record(one) and (number := adr_number(one)) is not None
+        ]
         return max(found)[1] if found and "decisions" not in names else ""
 
-    def scan(self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None) -> Scan:
+    def scan(
+        self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None
+    ) -> Scan:
         """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
 
         Files that have the size and time of an earlier listing, `before`, are not read again; with `folders`, from
@@ -157,7 +172,11 @@ class Files:
         except NotFound:
             return Scan({}, {}, [])
         except BadInput as error:
-            return Scan({}, {}, [Problem("", 1, "unreadable", "error", f"the store: {error.message}; skipped")])
+            return Scan(
+                {},
+                {},
+                [Problem("", 1, "unreadable", "error", f"the store: {error.message}; skipped")],
+            )
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:
         """Return which of these folders were written to or removed since; all of a store that nobody looked at yet."""
@@ -177,7 +196,9 @@ class Files:
         """Write a file aside, unseen until `publish`; BadInput if it may not be there or is over 1 MiB."""
         parts = check_path(path)
         if len(data) > MAX_SIZE:
-            raise BadInput(f"{path}: {len(data)} bytes are more than {MAX_SIZE}", "write less", field="text")
+            raise BadInput(
+                f"{path}: {len(data)} bytes are more than {MAX_SIZE}", "write less", field="text"
+            )
         return self._stage((*self._base, *parts), data)
 
     def hide(self, folder: str) -> None:
@@ -190,7 +211,9 @@ class Files:
             self._stage((*parts, ".gitignore"), b"*\n").finish()
             return
         if b"*" not in lines:
-            raise Conflict(f"{name} does not hold *: private records could be committed", "add a line with *")
+            raise Conflict(
+                f"{name} does not hold *: private records could be committed", "add a line with *"
+            )
 
     def remove(self, path: str, only: bytes | None = None) -> None:
         """Remove a file if it is there; Conflict unless it holds the bytes `only`, where given."""
@@ -260,11 +283,17 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}") from None
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}", "records are regular files", field="path") from None
+        raise BadInput(
+            f"{path} cannot be read: {error.strerror}", "records are regular files", field="path"
+        ) from None
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            raise BadInput(f"{path} is not a regular file up to {limit} bytes", "links are not followed", field="path")
+            raise BadInput(
+                f"{path} is not a regular file up to {limit} bytes",
+                "links are not followed",
+                field="path",
+            )
         with open(fd, "rb", buffering=0, closefd=False) as file:
             return file.read()
     finally:
@@ -274,5 +303,7 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
 def _broken(error: OSError, path: str) -> BrokenStore | BadInput:
     """The error to raise where the system refuses."""
     if error.errno in _LINKS:
-        return BadInput(f"{path} leads through a link or a file, not a folder", "links are not followed", "path")
+        return BadInput(
+            f"{path} leads through a link or a file, not a folder", "links are not followed", "path"
+        )
     return BrokenStore(f"{path}: {error.strerror}", "check the free space, and who may write there")

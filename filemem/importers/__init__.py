@@ -34,7 +34,9 @@ FORMATS = {
 def read(name: str, source: Path) -> list[Item]:
     """The items of a source in a format. Raises BadInput."""
     form = FORMATS[name]
-    reader: Callable[[Path], Iterable[Item]] = getattr(import_module(f"{__name__}.{form.module}"), form.reader)
+    reader: Callable[[Path], Iterable[Item]] = getattr(
+        import_module(f"{__name__}.{form.module}"), form.reader
+    )
     return list(reader(source))
 
 

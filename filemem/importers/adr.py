@@ -21,12 +21,20 @@ from filemem.repo import Repo
 def read(source: Path) -> Iterator[Item]:
     """The decisions of a folder in a Git repository. The folders they are in, below it, become tags."""
     if not source.is_dir():
-        raise BadInput(f"{source} is not a folder", "name the folder of decision records", field="source")
+        raise BadInput(
+            f"{source} is not a folder", "name the folder of decision records", field="source"
+        )
     with closing(Repo.discover(source)) as repo:
-        inside, project = source.resolve().relative_to(repo.work_tree.resolve()).as_posix(), repo.work_tree.name
+        inside, project = (
+            source.resolve().relative_to(repo.work_tree.resolve()).as_posix(),
+            repo.work_tree.name,
+        )
     with closing(Store(source, inside)) as store:
         found = of_work_tree(store)
-        if any(basename(record_path(record)) == basename(path) for path, record in found.records.items()):
+        if any(
+            basename(record_path(record)) == basename(path)
+            for path, record in found.records.items()
+        ):
             hint = "filemem export -o FILE there, filemem import filemem FILE here"
             raise BadInput(f"{source} holds a memory of filemem", hint, field="source")
         edges = _edges(found.nodes)
@@ -42,7 +50,9 @@ def _edges(nodes: Mapping[str, Node]) -> Mapping[str, Mapping[str, list[str]]]:
     """The paths that the edges of each decision lead to, by kind; those that its other end states are among them."""
     edges: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for one, node in nodes.items():
-        stated = [("supersedes", old) for old in node.supersedes or ()] + [edge[:2] for edge in node.edges]
+        stated = [("supersedes", old) for old in node.supersedes or ()] + [
+            edge[:2] for edge in node.edges
+        ]
         both = [(one, kind, target) for kind, target in stated]
         both += [(new, "supersedes", one) for new in node.superseded_by]
         both += [(target, "builds_on", one) for kind, target in stated if kind == "built_on_by"]

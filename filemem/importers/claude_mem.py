@@ -21,10 +21,16 @@ def read(source: Path) -> Iterator[Item]:
     """The observations and summaries of a database."""
     tables = {"observations": _observation, "session_summaries": _summary}
     with database(source, *tables) as found:
-        renamed = {line(row.get("old_project")): line(row.get("new_project")) for row in found.rows("project_aliases")}
+        renamed = {
+            line(row.get("old_project")): line(row.get("new_project"))
+            for row in found.rows("project_aliases")
+        }
         for table, item in tables.items():
             for row in found.rows(table):
-                project, created = line(row.get("project")), row.get("created_at_epoch") or row.get("created_at")
+                project, created = (
+                    line(row.get("project")),
+                    row.get("created_at_epoch") or row.get("created_at"),
+                )
                 of_all: dict[str, Any] = {
                     "created": moment(created),
                     "project": renamed.get(project, project),
@@ -34,9 +40,15 @@ def read(source: Path) -> Iterator[Item]:
 
 
 def _observation(row: Row) -> Item:
-    title, kind, visibility = line(row.get("title")), text(row.get("type")), text(row.get("visibility")).casefold()
+    title, kind, visibility = (
+        line(row.get("title")),
+        text(row.get("type")),
+        text(row.get("visibility")).casefold(),
+    )
     body = sections(*(("", row.get(name)) for name in ("subtitle", "narrative", "text")))
-    facts, concepts, changed = (items(row.get(name)) for name in ("facts", "concepts", "files_modified"))
+    facts, concepts, changed = (
+        items(row.get(name)) for name in ("facts", "concepts", "files_modified")
+    )
     given: dict[str, Any] = {
         "agent": line(row.get("agent")).replace("legacy", ""),
         "session": line(row.get("memory_session_id")),

@@ -19,17 +19,29 @@ def read(source: Path) -> Iterator[Item]:
         try:
             record = _record(row)
         except (TypeError, ValueError, KeyError, AttributeError):
-            raise BadInput(f"{source}: record {number} is not as filemem export writes it", field="source") from None
-        stated = {name: getattr(record, name) for name in ("topic", "topic_stated", "supersedes", "superseded_by")}
+            raise BadInput(
+                f"{source}: record {number} is not as filemem export writes it", field="source"
+            ) from None
+        stated = {
+            name: getattr(record, name)
+            for name in ("topic", "topic_stated", "supersedes", "superseded_by")
+        }
         yield item_of(record, record.id, kept=True, more={**stated, "extra": record.extra})
 
 
 def _record(row: Row) -> Record:
     """The record of a line. Raises ValueError and the like where a value is not what its field holds."""
     said = {name: value for name, value in row.items() if name in Record._fields}
-    logged = [(parse_time(one["at"]) or 0, one["outcome"], one["reason"]) for one in said.get("outcomes", ())]
-    record = from_plain({**said, "created": parse_time(said.get("created", "")), "outcomes": logged})
+    logged = [
+        (parse_time(one["at"]) or 0, one["outcome"], one["reason"])
+        for one in said.get("outcomes", ())
+    ]
+    record = from_plain(
+        {**said, "created": parse_time(said.get("created", "")), "outcomes": logged}
+    )
     render(record)
-    if record.type not in TYPES or not all(isinstance(one, str) for one in (record.id, record.title, record.text)):
+    if record.type not in TYPES or not all(
+        isinstance(one, str) for one in (record.id, record.title, record.text)
+    ):
         raise ValueError
     return record

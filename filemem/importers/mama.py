@@ -25,7 +25,8 @@ def read(source: Path) -> Iterator[Item]:
         rows = {text(row["id"]): row for row in found.rows("decisions")}
         edges = _edges(rows, found.rows("decision_edges"))
         scopes = {
-            row.get("id"): (text(row.get("kind")), text(row.get("external_id"))) for row in found.rows("memory_scopes")
+            row.get("id"): (text(row.get("kind")), text(row.get("external_id")))
+            for row in found.rows("memory_scopes")
         }
         bound: dict[str, dict[str, str]] = defaultdict(dict)
         for row in found.rows("memory_scope_bindings"):
@@ -36,15 +37,27 @@ def read(source: Path) -> Iterator[Item]:
             common: dict[str, Any] = {"project": bound[one].get("project", ""), "kept": True}
             if (kind := text(row.get("kind"))) in _NO_DECISIONS:
                 private = kind == "preference" or "user" in bound[one]
-                body = {"title": line(given["topic"]), "tags": (kind,), "kind": "memory" if private else "discovery"}
+                body = {
+                    "title": line(given["topic"]),
+                    "tags": (kind,),
+                    "kind": "memory" if private else "discovery",
+                }
                 body["text"] = sections(("", given["decision"]), ("", given["reasoning"]))
-                yield Item(one, OBSERVATION, moment(row.get("created_at")), body, private=private, **common)
+                yield Item(
+                    one, OBSERVATION, moment(row.get("created_at")), body, private=private, **common
+                )
             else:
                 yield Item(one, DECISION, moment(row.get("created_at")), given, more, **common)
         for row in found.rows("checkpoints"):
             given = {"summary": text(row.get("summary")), "next_steps": text(row.get("next_steps"))}
             given["open_files"] = items(row.get("open_files"))
-            yield Item(f"checkpoint_{row['id']}", CHECKPOINT, moment(row.get("timestamp")), given, counted=True)
+            yield Item(
+                f"checkpoint_{row['id']}",
+                CHECKPOINT,
+                moment(row.get("timestamp")),
+                given,
+                counted=True,
+            )
 
 
 def _edges(rows: Mapping[str, Row], stated: Iterator[Row]) -> _Edges:
@@ -62,16 +75,23 @@ def _edges(rows: Mapping[str, Row], stated: Iterator[Row]) -> _Edges:
 
 def _decision(row: Row, edges: Mapping[str, list[str]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The fields of a decision, and those that a save does not take."""
-    outcome, involved = parse_outcome(text(row.get("outcome"))) or "pending", text(row.get("user_involvement"))
+    outcome, involved = (
+        parse_outcome(text(row.get("outcome"))) or "pending",
+        text(row.get("user_involvement")),
+    )
     given = {
         "topic": line(row.get("topic")),
         "decision": text(row.get("decision")),
-        "reasoning": sections(("", row.get("reasoning")), *((name.capitalize(), row.get(name)) for name in _BESIDES)),
+        "reasoning": sections(
+            ("", row.get("reasoning")), *((name.capitalize(), row.get(name)) for name in _BESIDES)
+        ),
         "confidence": row.get("confidence"),
         "outcome": outcome,
         "limitation": line(row.get("limitation")),
         "decided_by": "user" if involved in ("requested", "approved") else "",
-        "status": "rejected" if involved == "rejected" else _STATUS.get(text(row.get("status")), ""),
+        "status": "rejected"
+        if involved == "rejected"
+        else _STATUS.get(text(row.get("status")), ""),
         "rejected": items(row.get("alternatives")),
         "session": line(row.get("session_id")),
     }

@@ -12,8 +12,26 @@ from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
 from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
 
-_MADE_ANEW = ("id", "type", "path", "created", "source", "mentions", "id_stated", "superseded_by", "secrets_allowed")
-_OURS = ("date", "superseded_by", "superseded-by", "replaces", "title", "permalink", *(key.name for key in KEYS))
+_MADE_ANEW = (
+    "id",
+    "type",
+    "path",
+    "created",
+    "source",
+    "mentions",
+    "id_stated",
+    "superseded_by",
+    "secrets_allowed",
+)
+_OURS = (
+    "date",
+    "superseded_by",
+    "superseded-by",
+    "replaces",
+    "title",
+    "permalink",
+    *(key.name for key in KEYS),
+)
 
 
 def read_claude_code(source: Path) -> Iterator[Item]:
@@ -24,10 +42,14 @@ def read_claude_code(source: Path) -> Iterator[Item]:
         project, made = path.parent.parent.name, int(path.stat().st_mtime * 1000)
         found = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
         title = text(found.extra.get("name"))
-        whole = found.text or found.title * bool(title)  # one line without a heading is the title of its record
+        whole = found.text or found.title * bool(
+            title
+        )  # one line without a heading is the title of its record
         body = sections(("", found.extra.get("description")), ("", whole))
         given = {"title": title or found.title, "text": body, "kind": "memory"}
-        yield Item(f"{project}/{path.name}", OBSERVATION, made, given, project=project, private=True)
+        yield Item(
+            f"{project}/{path.name}", OBSERVATION, made, given, project=project, private=True
+        )
 
 
 def read_basic_memory(source: Path) -> Iterator[Item]:
@@ -38,12 +60,18 @@ def read_basic_memory(source: Path) -> Iterator[Item]:
             continue
         kind = record.type if record.type == DECISION else OBSERVATION
         one = text(record.extra.get("permalink")) or name
-        yield item_of(record._replace(type=kind), one, more={"kind": "memory"} if kind == OBSERVATION else {})
+        yield item_of(
+            record._replace(type=kind), one, more={"kind": "memory"} if kind == OBSERVATION else {}
+        )
 
 
 def item_of(record: Record, one: str, *, kept: bool = False, more: dict[str, Any]) -> Item:
     """The item that a record of another store is."""
     stated = {name: value for name, value in to_plain(record).items() if name not in _MADE_ANEW}
-    stated["extra"] = {name: value for name, value in record.extra.items() if name.casefold() not in _OURS}
-    unread = any(name.casefold() == "visibility" for name in record.extra)  # who may read it is not known: nobody else
+    stated["extra"] = {
+        name: value for name, value in record.extra.items() if name.casefold() not in _OURS
+    }
+    unread = any(
+        name.casefold() == "visibility" for name in record.extra
+    )  # who may read it is not known: nobody else
     return Item(one, record.type, record.created, {}, {**stated, **more}, kept=kept, private=unread)

@@ -11,7 +11,14 @@ from filemem.importers.values import line, mapping, moment, text
 from filemem.memory.ingest import Item
 from filemem.record import OBSERVATION
 
-_SCORES = ("intelligence", "memory_management", "importance_score", "access_count", "scope", "memory_type")
+_SCORES = (
+    "intelligence",
+    "memory_management",
+    "importance_score",
+    "access_count",
+    "scope",
+    "memory_type",
+)
 _NAMES = ("user_id", "agent_id", "run_id")
 
 
@@ -30,7 +37,11 @@ def read(source: Path) -> Iterator[Item]:
                     "kind": "memory",
                     "scope": line(stated.get("scope")),
                     "memory_type": line(payload.get("category") or stated.get("memory_type")),
-                    "metadata": {name: value for name, value in stated.items() if name not in _SCORES},
+                    "metadata": {
+                        name: value for name, value in stated.items() if name not in _SCORES
+                    },
                 }
                 created = moment(payload.get("created_at")) or moment(row.get("created_at"))
-                yield Item(text(row["id"]), OBSERVATION, created, given, private=bool(given["user_id"]))
+                yield Item(
+                    text(row["id"]), OBSERVATION, created, given, private=bool(given["user_id"])
+                )

@@ -15,7 +15,10 @@ _CHOICE = re.compile(
     r"|\b(?:never|do not|don't|avoid|always|must(?: not)?)\b.{0,200}\b(?:use|add|import|commit|call|write|store|run)\b"
 )
 _MARK = re.compile(r"[ \t>]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
-_BEGIN, _END = "<!-- filemem:begin", "<!-- filemem:end"  # around the block that `filemem init` writes
+_BEGIN, _END = (
+    "<!-- filemem:begin",
+    "<!-- filemem:end",
+)  # around the block that `filemem init` writes
 
 
 def read(work_tree: Path) -> Iterator[tuple[str, int, str]]:
@@ -25,7 +28,11 @@ def read(work_tree: Path) -> Iterator[tuple[str, int, str]]:
     """
     found = [one for pattern in _FILES for one in documents(work_tree, pattern)]
     if (work_tree / _CURSOR).is_dir():
-        found += [one for pattern in ("**/*.mdc", "**/*.md") for one in documents(work_tree / _CURSOR, pattern)]
+        found += [
+            one
+            for pattern in ("**/*.mdc", "**/*.md")
+            for one in documents(work_tree / _CURSOR, pattern)
+        ]
     for path, data in found:
         code, ours = False, False
         for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):

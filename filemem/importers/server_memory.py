@@ -21,9 +21,18 @@ def read(source: Path) -> Iterator[Item]:
         if row.get("type") == "entity" and text(row.get("name")):
             entities.setdefault(text(row["name"]), dict(row))
         elif row.get("type") == "relation":
-            related[text(row.get("from"))].append(f"{text(row.get('relationType'))} [[{text(row.get('to'))}]]")
+            related[text(row.get("from"))].append(
+                f"{text(row.get('relationType'))} [[{text(row.get('to'))}]]"
+            )
     for name, row in entities.items():
         kind, told = text(row.get("entityType")), row.get("observations")
-        body = sections(("", kind), ("", told if isinstance(told, list) else []), ("Related", related[name]))
-        given = {"title": line(name), "text": body, "kind": "memory", "concepts": (kind,) if kind else ()}
+        body = sections(
+            ("", kind), ("", told if isinstance(told, list) else []), ("Related", related[name])
+        )
+        given = {
+            "title": line(name),
+            "text": body,
+            "kind": "memory",
+            "concepts": (kind,) if kind else (),
+        }
         yield Item(name, OBSERVATION, None, given, private=kind.casefold() in _PEOPLE)

@@ -24,7 +24,12 @@ class Database:
 
     def tables(self) -> list[str]:
         """The names of the tables."""
-        return [name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return [
+            name
+            for (name,) in self._connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            )
+        ]
 
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of a table, in the order in which they were made; none where there is no such table."""
@@ -41,7 +46,9 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}", "name what to import", field="source") from None
+        raise BadInput(
+            f"{path} cannot be read: {error.strerror}", "name what to import", field="source"
+        ) from None
 
 
 @contextmanager
@@ -56,12 +63,20 @@ def database(path: Path, *needed: str) -> Iterator[Database]:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             found = Database(connection)
             if needed and not {*needed} & {*found.tables()}:
-                raise BadInput(f"{path} has no table {' or '.join(needed)}", "is it of another program?", "source")
+                raise BadInput(
+                    f"{path} has no table {' or '.join(needed)}",
+                    "is it of another program?",
+                    "source",
+                )
             yield found
     except KeyError as error:  # of a row
-        raise BadInput(f"{path}: a table has no column {error}", "is it of another program?", "source") from None
+        raise BadInput(
+            f"{path}: a table has no column {error}", "is it of another program?", "source"
+        ) from None
     except sqlite3.Error as error:
-        raise BadInput(f"{path} cannot be read: {error}", "is it a database of SQLite?", field="source") from None
+        raise BadInput(
+            f"{path} cannot be read: {error}", "is it a database of SQLite?", field="source"
+        ) from None
 
 
 def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
@@ -88,5 +103,7 @@ def lines(path: Path) -> Iterator[Row]:
                 if not isinstance(found, dict):
                     raise ValueError
             except (ValueError, RecursionError):
-                raise BadInput(f"{path}:{number}: this line is no JSON object", "nothing was imported") from None
+                raise BadInput(
+                    f"{path}:{number}: this line is no JSON object", "nothing was imported"
+                ) from None
             yield found

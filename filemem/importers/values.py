@@ -46,7 +46,9 @@ def items(value: object) -> tuple[str, ...]:
     """The lines of a list, or of a text of JSON that holds one; a text alone is a list of one."""
     found = data(value)
     found = found if isinstance(found, list) else [found] if found else []
-    lines = (line(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) for one in found)
+    lines = (
+        line(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) for one in found
+    )
     return tuple(filter(None, lines))[:ITEMS]
 
 
@@ -61,6 +63,10 @@ def sections(*parts: tuple[str, object]) -> str:
     said = []
     for name, value in parts:
         found = data(value)
-        body = "\n".join(f"- {one}" for one in items(found)) if isinstance(found, list) else text(value)
+        body = (
+            "\n".join(f"- {one}" for one in items(found))
+            if isinstance(found, list)
+            else text(value)
+        )
         said += [f"## {name}\n{body}" if name else body] if body else []
     return "\n\n".join(said)

@@ -46,8 +46,28 @@ from filemem.index.plan import Counts, added, said_in, said_instead
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.writer import Load, Progress, make, planned
 
-__all__ = ["Around", "Catalog", "Chains", "Counts", "Doc", "Found", "Index", "IndexDamaged", "Model"]
-__all__ += ["ModelUnavailable", "Node", "Row", "added", "document", "embedder", "links_of", "rows_of", "said_in"]
+__all__ = [
+    "Around",
+    "Catalog",
+    "Chains",
+    "Counts",
+    "Doc",
+    "Found",
+    "Index",
+    "IndexDamaged",
+    "Model",
+]
+__all__ += [
+    "ModelUnavailable",
+    "Node",
+    "Row",
+    "added",
+    "document",
+    "embedder",
+    "links_of",
+    "rows_of",
+    "said_in",
+]
 __all__ += ["said_instead"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
@@ -94,7 +114,9 @@ class Index(Search):
         if self.model is None:
             return NO_MODEL
         with self._now():
-            gap = self._gap("vector")  # where there is none, the model was read: loading it takes longer than all else
+            gap = self._gap(
+                "vector"
+            )  # where there is none, the model was read: loading it takes longer than all else
             return (gap and self.model.trouble) or (self.exists and gap) or ""
 
     def crowded(self, *, old: bool) -> bool:
@@ -203,8 +225,10 @@ class Index(Search):
         load: Load,
         progress: Progress | None = None,
         *,
-        seen: Manifest | None = None,  # the whole scan; renews size and time of files whose content is the same
-        waited: Iterable[Item] | None = None,  # what waited when the look began; what was saved since stays, and wins
+        seen: Manifest
+        | None = None,  # the whole scan; renews size and time of files whose content is the same
+        waited: Iterable[Item]
+        | None = None,  # what waited when the look began; what was saved since stays, and wins
         anew: bool = False,  # build it anew; the changes are all files
     ) -> None:
         """Update the index with waiting saves and the given changes, all or nothing.
@@ -222,7 +246,9 @@ class Index(Search):
                     base, before, dateless = self._seal, self._db.manifest(), self._db.undated()
             if dateless:  # a commit may have dated them
                 named = {change.path for change in changes}
-                dated = (path for path in self._dates(dateless) if path in before and path not in named)
+                dated = (
+                    path for path in self._dates(dateless) if path in before and path not in named
+                )
                 changes += [Change(MODIFIED, path, before[path]) for path in dated]
             work = planned(items, before, changes, load, seen or {})
             if work.size or work.gone or work.entries or not base.name:
@@ -238,12 +264,19 @@ class Index(Search):
             files, folder = self._seal.files, self.root / self._seal.name
         for name, (_, size, _, crc) in files.items():
             graph = self.root / f"{crc:08x}{GRAPH}"
-            if not name.endswith(SEGMENT) or size < LARGE or name.replace(SEGMENT, GRAPH) in files or graph.exists():
+            if (
+                not name.endswith(SEGMENT)
+                or size < LARGE
+                or name.replace(SEGMENT, GRAPH) in files
+                or graph.exists()
+            ):
                 continue
             if self.model and not self._deepening.is_alive():
                 from filemem.index.vectors import link
 
-                self._deepening = Thread(None, link, "filemem-graph", (folder / name, graph), daemon=True)
+                self._deepening = Thread(
+                    None, link, "filemem-graph", (folder / name, graph), daemon=True
+                )
                 self._deepening.start()
 
     def rest(self) -> None:
@@ -253,7 +286,9 @@ class Index(Search):
                 self._db.close()
                 self._forget()
                 self._vectors = None
-                with contextlib.suppress(AttributeError, OSError):  # the C library keeps what is freed, 10 MB here
+                with contextlib.suppress(
+                    AttributeError, OSError
+                ):  # the C library keeps what is freed, 10 MB here
                     import ctypes
 
                     ctypes.CDLL(None).malloc_trim(0)

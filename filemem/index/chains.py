@@ -29,7 +29,9 @@ class Around(NamedTuple):
 
     graph: chain.Graph  # who supersedes whom, and what holds
     nodes: Mapping[str, Node]  # the decisions in it by id
-    pointing: tuple[Node, ...]  # every record that was met and refers to one of them, by whatever edge
+    pointing: tuple[
+        Node, ...
+    ]  # every record that was met and refers to one of them, by whatever edge
 
 
 class Chains:
@@ -49,7 +51,9 @@ class Chains:
         rows = self.rows("name", [*readings(name), *([UNSTATED + key] if key else [])])
         by_id = {row.written.id: row for row in rows if row.shown}
         ids = answering(name, (bare(row.written) for row in by_id.values()))
-        return [by_id[each] for each in ids] or [row for row in by_id.values() if not row.written.stated]
+        return [by_id[each] for each in ids] or [
+            row for row in by_id.values() if not row.written.stated
+        ]
 
     def around(self, nodes: Iterable[Node]) -> Around:
         """Return the chains that some records belong to."""
@@ -70,7 +74,8 @@ class Chains:
             wants = {
                 "key": {node.key for node in nodes if node.key} - asked["key"],
                 "target": wave.keys() - asked["target"],
-                "id": {target for node in nodes for target in node.replaces if target not in found} - asked["id"],
+                "id": {target for node in nodes for target in node.replaces if target not in found}
+                - asked["id"],
             }
             wave = {}
             for field, values in wants.items():
@@ -103,12 +108,23 @@ class Chains:
         referring = {path: row.written for path, row in rows.items() if row.written.references}
         references = {each for node in referring.values() for each in node.references}
         others = references - {row.written.id for row in self.rows("id", references)}
-        names = {path: [each for each in node.references if each in others] for path, node in referring.items()}
-        asked = {name for path, own in names.items() for each in own for name in readings(each, referring[path].folder)}
+        names = {
+            path: [each for each in node.references if each in others]
+            for path, node in referring.items()
+        }
+        asked = {
+            name
+            for path, own in names.items()
+            for each in own
+            for name in readings(each, referring[path].folder)
+        }
         known = reference_index(bare(row.written) for row in self.rows("name", asked))
         found = {}
         for path, row in rows.items():
-            meant = {each: resolve_reference(each, known, row.written.folder) for each in names.get(path, ())}
+            meant = {
+                each: resolve_reference(each, known, row.written.folder)
+                for each in names.get(path, ())
+            }
             found[path] = row._replace(meant={each: one for each, one in meant.items() if one})
         return found
 
@@ -143,11 +159,15 @@ class Catalog(Database, Chains):
 def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:
     """Where a topic stands in the list of all, by number or else by name, and what finds it there."""
     last = graph.nodes[family.members[-1]]
-    newest = max((graph.nodes[head] for head in family.heads), key=lambda node: node.age, default=None)
+    newest = max(
+        (graph.nodes[head] for head in family.heads), key=lambda node: node.age, default=None
+    )
     title, path = newest.title if newest else "", (newest or last).path
     number = adr_number(path, (newest or last).id) or 0
     file = "" if family.key else path.rpartition("/")[2]
-    return f"{number:09} {0 if family.key else 1} {family.key or last.path}", topic_key(f"{last.topic} {title} {file}")
+    return f"{number:09} {0 if family.key else 1} {family.key or last.path}", topic_key(
+        f"{last.topic} {title} {file}"
+    )
 
 
 def _by_path(rows: Iterable[Row]) -> dict[str, Row]:
@@ -156,4 +176,8 @@ def _by_path(rows: Iterable[Row]) -> dict[str, Row]:
 
 def _names(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
     """Each name with its strength and whose it is."""
-    return {(name, strength, row.written.id) for row in rows for strength, name in names_of(bare(row.written))}
+    return {
+        (name, strength, row.written.id)
+        for row in rows
+        for strength, name in names_of(bare(row.written))
+    }

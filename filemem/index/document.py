@@ -24,7 +24,21 @@ from filemem.changes import Entry
 from filemem.errors import BrokenStore
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
-TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run session project".split())  # noqa: SIM905
+TERM_FIELDS = (
+    "short",
+    "type",
+    "topic",
+    "tag",
+    "outcome",
+    "status",
+    "agent",
+    "affects",
+    "branch",
+    "user",
+    "run",
+    "session",
+    "project",
+)
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
 SEGMENT, GRAPH = ".rows", ".graph"  # files of vectors: rows, and which of them are near each other
 LARGE = 60_000_000  # bytes of a segment from which on a graph pays: about 200,000 rows
@@ -56,7 +70,9 @@ class Doc(NamedTuple):
     path: str
     blob: str  # Git blob id of the bytes it was made from; embeddings are cached under it
     created: int
-    terms: Mapping[str, tuple[str, ...]]  # exact values by field (see TERM_FIELDS); matched whole, never analysed
+    terms: Mapping[
+        str, tuple[str, ...]
+    ]  # exact values by field (see TERM_FIELDS); matched whole, never analysed
     title: str  # analysed, as are topic and body
     topic: str
     body: str
@@ -69,7 +85,9 @@ def document(record: Record, blob: str) -> Doc:
     """Return what the index should know of a record; `blob` is the Git blob id of its file."""
     body = "\n\n".join(part for part in _body(record) if part)
     analysed = f"{record.title}\n{body}"
-    topic = record.topic if record.topic_stated else ""  # else it is the title, which would count twice
+    topic = (
+        record.topic if record.topic_stated else ""
+    )  # else it is the title, which would count twice
     return Doc(
         path=record.path,
         blob=blob,
@@ -102,7 +120,11 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
             filled = f"{filled} {piece}" if filled else piece
     if filled and len(pieces) < MOST_PASSAGES:
         pieces.append(filled)
-    return tuple("\n".join(part for part in (head, piece) if part) for piece in pieces or [""] if head or piece)
+    return tuple(
+        "\n".join(part for part in (head, piece) if part)
+        for piece in pieces or [""]
+        if head or piece
+    )
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
@@ -132,12 +154,18 @@ def record_from(text: str) -> Record:
 def to_plain(record: Record) -> dict[str, Any]:
     """The fields that say something, in their order."""
     usual = Record._field_defaults
-    return {name: value for name, value in record._asdict().items() if name not in usual or value != usual[name]}
+    return {
+        name: value
+        for name, value in record._asdict().items()
+        if name not in usual or value != usual[name]
+    }
 
 
 def from_plain(said: Mapping[str, Any]) -> Record:
     """The record of plain values, or of what JSON made of them."""
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+    }
     values["outcomes"] = tuple(Outcome(*one) for one in values.get("outcomes", ()))
     values["mentions"] = tuple(Edge(*one) for one in values.get("mentions", ()))
     return Record(**values)
@@ -186,14 +214,17 @@ class IndexDamaged(BrokenStore):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"the search index is damaged: {what}", "run `filemem index --rebuild`; the records are not affected"
+            f"the search index is damaged: {what}",
+            "run `filemem index --rebuild`; the records are not affected",
         )
 
 
 def refused(number: int) -> BrokenStore:
     """Return the error for something that the system refused a library, by its number."""
     told = f"the search index cannot be written or read: {os.strerror(number)}"
-    return BrokenStore(told, "check the free space, and who may write there; the records are not affected")
+    return BrokenStore(
+        told, "check the free space, and who may write there; the records are not affected"
+    )
 
 
 @contextlib.contextmanager
@@ -249,7 +280,10 @@ def read_times(path: Path) -> dict[str, int]:
     try:
         data = path.read_bytes()
         start = 8 * (1 + int.from_bytes(data[:8], sys.byteorder))
-        times, names = array("q", data[8:start]), data[start:].decode("utf-8", "surrogateescape").split("\0")
+        times, names = (
+            array("q", data[8:start]),
+            data[start:].decode("utf-8", "surrogateescape").split("\0"),
+        )
         return dict(zip(names, times, strict=True)) if times else {}
     except (OSError, ValueError):
         return {}
@@ -356,7 +390,9 @@ class Fresh:
             if not name.endswith(f"-{_sum(found)}.json"):
                 return None
             doc = document(record_from(found["card"]), found["blob"]) if "card" in found else None
-            return Item(name, found["path"], doc, Entry(*found["entry"]) if found["entry"] else None)
+            return Item(
+                name, found["path"], doc, Entry(*found["entry"]) if found["entry"] else None
+            )
         return None
 
 

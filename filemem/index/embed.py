@@ -17,9 +17,15 @@ from filemem.errors import FilememError
 if TYPE_CHECKING:
     from filemem.index.model import Floats, Table
 
-BUNDLED = "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
+BUNDLED = (
+    "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
+)
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+_ONE_THREAD = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
 
 
 def one_thread() -> None:
@@ -72,5 +78,8 @@ def embedder(folder: str = "") -> Model:
         return Model()
     path = Path(folder).expanduser().resolve()
     files = [path / name for name in ("model.safetensors", "tokenizer.json")]
-    stamps = [(found.st_size, found.st_mtime_ns) for found in (file.stat() for file in files if file.is_file())]
+    stamps = [
+        (found.st_size, found.st_mtime_ns)
+        for found in (file.stat() for file in files if file.is_file())
+    ]
     return Model(path, f"{path}@{zlib.crc32(repr(stamps).encode()):08x}")

@@ -40,7 +40,9 @@ _NUMBERS = "IN (SELECT value FROM json_each(?))"
 _AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
 _LINKED = ("name", "refers", "target", "affects", "branch")  # kinds of links
 
-Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of paths, epoch milliseconds
+Dates = Callable[
+    [Collection[str]], Mapping[str, int]
+]  # first-commit dates of paths, epoch milliseconds
 
 
 class Row(NamedTuple):
@@ -75,7 +77,9 @@ class Database:
         self._over: dict[str, Row | None] = {}  # what waits, by path
         self._covered: set[int] = set()  # numbers of the rows that it lies over
         self._dead: set[int] | None = None
-        address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}" if path else ":memory:"
+        address = (
+            f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}" if path else ":memory:"
+        )
         with _ours():
             self._con = sqlite3.connect(
                 address, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
@@ -128,19 +132,26 @@ class Database:
     def seal(self, seal: Seal) -> None:
         self._do("REPLACE INTO facts VALUES ('seal', ?)", [(json.dumps(seal._asdict()),)])
 
-    def manifest(self, paths: Iterable[str] | None = None, *, below: Iterable[str] = ("",)) -> dict[str, Entry]:
+    def manifest(
+        self, paths: Iterable[str] | None = None, *, below: Iterable[str] = ("",)
+    ) -> dict[str, Entry]:
         """Return what the index was built from: path -> entry; of some paths only, or of all below some folders."""
         sql = "SELECT path, blob, size, mtime FROM files"
         found = [] if paths is None else self._ask(f"{sql} WHERE path {_AMONG}", list(paths))
         for folder in below if paths is None else ():
-            ends = (_bytes(f"{folder}/"), _bytes(f"{folder}0")) if folder else (b"", b"\xff")  # "0" comes after "/"
+            ends = (
+                (_bytes(f"{folder}/"), _bytes(f"{folder}0")) if folder else (b"", b"\xff")
+            )  # "0" comes after "/"
             with _ours():
                 found += self._con.execute(f"{sql} WHERE path >= ? AND path < ?", ends)
         return {path.decode("utf-8", "surrogatepass"): Entry(*entry) for path, *entry in found}
 
     def note_files(self, entries: Mapping[str, Entry | None]) -> None:
         """Change the manifest; None takes a path out."""
-        self._do("DELETE FROM files WHERE path = ?", [(_bytes(path),) for path, entry in entries.items() if not entry])
+        self._do(
+            "DELETE FROM files WHERE path = ?",
+            [(_bytes(path),) for path, entry in entries.items() if not entry],
+        )
         there = ((_bytes(path), *entry) for path, entry in entries.items() if entry)
         self._do("REPLACE INTO files VALUES (?, ?, ?, ?)", there)
 
@@ -151,7 +162,9 @@ class Database:
         wanted = list(dict.fromkeys(values))
         found = [row for row in self._rows(field, wanted) if row.written.path not in self._over]
         asked = set(wanted)
-        return found + [row for row in self._over.values() if row and not asked.isdisjoint(row.values(field))]
+        return found + [
+            row for row in self._over.values() if row and not asked.isdisjoint(row.values(field))
+        ]
 
     def _rows(self, field: str, wanted: list[Any]) -> Iterable[Row]:
         """The same, of the file alone."""
@@ -164,7 +177,9 @@ class Database:
         """Return all records that are shown, or so many of the newest, newest first."""
         rows = map(_row, self._ask(f"{_ROWS} shown = 1 ORDER BY created DESC LIMIT {most}"))
         found = [row for row in rows if row.written.path not in self._over]
-        return sorted([*found, *(row for row in self._over.values() if row and row.shown)], key=newest_first)
+        return sorted(
+            [*found, *(row for row in self._over.values() if row and row.shown)], key=newest_first
+        )
 
     def listed(self, words: str, most: int, offset: int) -> tuple[list[Row], int]:
         """Return rows that stand for a topic, in order, of those with some words; and how many there are."""
@@ -172,7 +187,9 @@ class Database:
         those = f"place IS NOT NULL AND instr(names, CAST(? AS BLOB)) AND NOT row {_NUMBERS}"
         asked = words, json.dumps(list(self._covered))
         with _ours():
-            found = self._con.execute(f"{_ROWS} {those} ORDER BY place LIMIT ?", (*asked, offset + most)).fetchall()
+            found = self._con.execute(
+                f"{_ROWS} {those} ORDER BY place LIMIT ?", (*asked, offset + most)
+            ).fetchall()
             counted = f"SELECT count(*) FROM nodes WHERE {those}"  # noqa: S608 - names only
             ((count,),) = self._con.execute(counted, asked).fetchall()
         rows = sorted([*map(_row, found), *over], key=lambda row: row.place)
@@ -186,14 +203,18 @@ class Database:
 
     def hidden(self) -> set[int]:
         """Return the numbers that the words of the generation know and that are not to be found."""
-        found = {row for (row,) in self._ask("SELECT row FROM nodes WHERE shown = 0")} | self._covered
+        found = {
+            row for (row,) in self._ask("SELECT row FROM nodes WHERE shown = 0")
+        } | self._covered
         return found - {row.number for row in self._over.values() if row and row.shown}
 
     def dead(self) -> set[int]:
         """Return the numbers of decisions that do not hold."""
         if self._dead is None:
             self._dead = {row for (row,) in self._ask("SELECT row FROM nodes WHERE live = 0")}
-        return self._dead - self._covered | {row.number for row in self._over.values() if row and not row.live}
+        return self._dead - self._covered | {
+            row.number for row in self._over.values() if row and not row.live
+        }
 
     def private(self) -> list[int]:
         """Return the numbers of the records in the folder `private`."""
@@ -227,14 +248,18 @@ class Database:
             self._do("DELETE FROM links WHERE kind = ? AND value = ? AND row = ?", links)
             self._do("DELETE FROM nodes WHERE row = ?", [(row.number,)])
         kept = [row for row in rows.values() if row is not None]
-        self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
+        self._do(
+            "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept)
+        )
         links = ((kind, _bytes(value), row.number) for row in kept for kind, value in links_of(row))
         self._do("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
 
     def _ask(self, sql: str, values: list[Any] | None = None) -> list[Any]:
         """Run a question, about a list of values if there is one."""
         with _ours():
-            return self._con.execute(sql, () if values is None else (json.dumps(values),)).fetchall()
+            return self._con.execute(
+                sql, () if values is None else (json.dumps(values),)
+            ).fetchall()
 
     def _do(self, sql: str, values: Iterable[Iterable[Any]]) -> None:
         with _ours():
@@ -245,7 +270,9 @@ def rows_of(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
     """Return the rows of documents by number; `dates` is asked for what states none."""
     undated = [doc.path for doc in docs.values() if not doc.created]
     known = dates(undated) if undated else {}
-    dated = ((at, doc.blob, doc.node, doc.created or known.get(doc.path, 0)) for at, doc in docs.items())
+    dated = (
+        (at, doc.blob, doc.node, doc.created or known.get(doc.path, 0)) for at, doc in docs.items()
+    )
     return [Row(at, blob, node._replace(created=created)) for at, blob, node, created in dated]
 
 
@@ -283,12 +310,24 @@ def _node(text: str) -> Node:
 def _row(columns: tuple[Any, ...]) -> Row:
     number, live, shown, blob, node, meant, *listed = columns
     place, names = ((text or b"").decode("utf-8", "surrogatepass") for text in listed)
-    return Row(number, blob, _node(node), bool(live), bool(shown), json.loads(meant) if meant else {}, place, names)
+    return Row(
+        number,
+        blob,
+        _node(node),
+        bool(live),
+        bool(shown),
+        json.loads(meant) if meant else {},
+        place,
+        names,
+    )
 
 
 def _columns(row: Row) -> tuple[Any, ...]:
     node, meant = row.written, json.dumps(row.meant) if row.meant else ""
-    text, names = json.dumps(node, separators=(",", ":")), map(_bytes, (node.path, node.id, node.key))
+    text, names = (
+        json.dumps(node, separators=(",", ":")),
+        map(_bytes, (node.path, node.id, node.key)),
+    )
     listed = (_bytes(one) if row.place else None for one in (row.place, row.names))
     return row.number, *names, node.created, row.live, row.shown, row.blob, text, meant, *listed
 
@@ -306,7 +345,9 @@ def _ours() -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
-            raise Locked("another process is writing the search index", "try again in a moment") from error
+            raise Locked(
+                "another process is writing the search index", "try again in a moment"
+            ) from error
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
             raise refused(errno.ENOSPC if code == sqlite3.SQLITE_FULL else errno.EIO) from error
         raise IndexDamaged(f"{DATABASE} cannot be read or written") from error

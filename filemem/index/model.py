@@ -24,8 +24,12 @@ Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]  # of tokens, in as few bytes as the model needs
 
 TINY = 1e-9  # a length that is none
-_TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
-_TURN = 0.3  # how far what may be said instead turns the vector of a query, if it stands for every word
+_TELLING = (
+    200.0  # length of the vectors of words that are about something: of five tokens four have more
+)
+_TURN = (
+    0.3  # how far what may be said instead turns the vector of a query, if it stands for every word
+)
 _MET, _MET_BY_KIND = 0.9, 0.72  # how well a token is met by what may be said instead, at most
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 
@@ -45,9 +49,18 @@ class Table:
     `telling` is how long the vectors of words are that are about something; 0 where that is not known.
     """
 
-    def __init__(self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0) -> None:
-        self._rows, self._weights, self._tokenizer, self._telling = rows, weights, tokenizer, telling
-        self._known = lru_cache(maxsize=4096)(self._look_up)  # what is said instead is the same words again and again
+    def __init__(
+        self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0
+    ) -> None:
+        self._rows, self._weights, self._tokenizer, self._telling = (
+            rows,
+            weights,
+            tokenizer,
+            telling,
+        )
+        self._known = lru_cache(maxsize=4096)(
+            self._look_up
+        )  # what is said instead is the same words again and again
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
@@ -59,7 +72,9 @@ class Table:
         out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         read: list[Integers] = [np.zeros(0, dtype=np.int64)]
         plain = [valid(text) for text in texts]
-        for at, encoding in enumerate(self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)):
+        for at, encoding in enumerate(
+            self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)
+        ):
             ids = np.array(encoding.ids, dtype=np.int64)
             total = self._weights[ids] @ self._rows[ids].astype(np.float32)
             length = float(np.sqrt(total @ total))
@@ -77,7 +92,9 @@ class Table:
         """Return the vector of a query, turned towards the mean of what may be said instead of its words."""
         query: Floats = self.encode([terms.text])[0][0]
         for each in terms.alike:
-            mean: Floats = np.sum([weight * self._known(phrase)[2] for phrase, weight in each.instead], axis=0)
+            mean: Floats = np.sum(
+                [weight * self._known(phrase)[2] for phrase, weight in each.instead], axis=0
+            )
             share = _TURN * len(each.words) / len(terms.words)
             query = query + mean * (share / max(float(np.linalg.norm(mean)), TINY))
         turned: Floats = query / max(float(np.linalg.norm(query)), TINY)
@@ -89,13 +106,17 @@ class Table:
         for word, weight in words.items():
             for token in self._known(word)[0].tolist():
                 found[token] = max(found.get(token, 0.0), weight * float(self._weights[token]))
-        own = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)[:_MOST_TOKENS]
+        own = sorted(
+            (token for token in found if found[token] > 0), key=found.__getitem__, reverse=True
+        )[:_MOST_TOKENS]
         best: dict[int, dict[int, float]] = {token: {token: 1.0} for token in own}
         for each in said:
             for phrase, weight in each.instead if len(each.words) == 1 else ():
                 if len(tokens := self._known(phrase)[0]) == 1 and self._weights[tokens[0]] > 0:
                     for token in self._known(each.words[0])[0].tolist():
-                        best.get(token, {}).setdefault(int(tokens[0]), _MET if weight == 1 else _MET_BY_KIND)
+                        best.get(token, {}).setdefault(
+                            int(tokens[0]), _MET if weight == 1 else _MET_BY_KIND
+                        )
         tokens = np.array([token for of in best.values() for token in of], dtype=np.int64)
         most = np.array([most for of in best.values() for most in of.values()], dtype=np.float32)
         weights = np.array([found[token] for token in own], dtype=np.float32)
@@ -113,7 +134,11 @@ class Table:
         (row,), ids, _ = self.encode([word])
         lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
         length = float((lengths * self._weights[ids]).max(initial=0.0))
-        return ids.astype(np.int64), min(1.0, length / self._telling) if length and self._telling else 1.0, row
+        return (
+            ids.astype(np.int64),
+            min(1.0, length / self._telling) if length and self._telling else 1.0,
+            row,
+        )
 
 
 def bundled(folder: Path) -> Table:
@@ -130,7 +155,10 @@ def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
         begin = 8 + int.from_bytes(file.read(8), "little")
         known = json.loads(file.read(begin - 8))
         found = map(known.get, names)
-        about = [(kinds[one["dtype"]], begin + one["data_offsets"][0], tuple(one["shape"])) for one in found]
+        about = [
+            (kinds[one["dtype"]], begin + one["data_offsets"][0], tuple(one["shape"]))
+            for one in found
+        ]
         return [np.asarray(np.memmap(file, kind, "r", at, shape)) for kind, at, shape in about]
 
 
@@ -142,7 +170,13 @@ def configured(folder: Path) -> Table:
 
     if not folder.is_dir():
         raise FileNotFoundError(folder)  # model2vec would look for it on the network
-    logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load
+    logging.getLogger("huggingface_hub.repocard").setLevel(
+        logging.ERROR
+    )  # it misses a model card on every load
     model = StaticModel.from_pretrained(str(folder), force_download=False)
     rows = model.embedding if model.token_mapping is None else model.embedding[model.token_mapping]
-    return Table(rows, np.ones(len(rows), np.float32) if model.weights is None else model.weights, model.tokenizer)
+    return Table(
+        rows,
+        np.ones(len(rows), np.float32) if model.weights is None else model.weights,
+        model.tokenizer,
+    )

@@ -39,9 +39,13 @@ PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
 SAID = 0.4  # weight of what may be said instead of a word; measured in a study of its own: docs/ranking.md
 AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
-BOTH = AS_WRITTEN + STEMMED  # a word of the query is looked for in both ways, what may be said instead in one
+BOTH = (
+    AS_WRITTEN + STEMMED
+)  # a word of the query is looked for in both ways, what may be said instead in one
 SHORT = 8  # words that say something, in a query that is widened: a longer one says in its own words what it means
-_list = cache(partial((Path(__file__).parents[1] / "query/synonyms.txt").read_text, encoding="utf-8"))
+_list = cache(
+    partial((Path(__file__).parents[1] / "query/synonyms.txt").read_text, encoding="utf-8")
+)
 _K1, _B = 1.2, 0.75  # as Tantivy has them
 _Group = tuple[Clause, ...]
 _Other = tuple[_Group, ...]  # what may be said instead: of each group one clause must match
@@ -50,10 +54,14 @@ _Other = tuple[_Group, ...]  # what may be said instead: of each group one claus
 class Plan(NamedTuple):
     """A query made ready."""
 
-    words: tuple[tuple[str, _Group], ...] = ()  # (word as typed, its clauses): any may match, each adds to the score
+    words: tuple[
+        tuple[str, _Group], ...
+    ] = ()  # (word as typed, its clauses): any may match, each adds to the score
     required: tuple[_Group, ...] = ()  # groups, of each of which one clause must match
     excluded: tuple[_Group, ...] = ()  # groups, of none of which any clause may match
-    instead: tuple[tuple[tuple[str, ...], tuple[_Other, ...]], ...] = ()  # (words as typed, what may be said for them)
+    instead: tuple[
+        tuple[tuple[str, ...], tuple[_Other, ...]], ...
+    ] = ()  # (words as typed, what may be said for them)
 
     @property
     def scored(self) -> list[tuple[_Group, tuple[_Other, ...]]]:
@@ -78,7 +86,9 @@ class Plan(NamedTuple):
 
     def demands(self, known: Words) -> Restriction:
         """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
-        required = [(MUST, silent(known.any_of(group) or known.one_of(PATH, ()))) for group in self.required]
+        required = [
+            (MUST, silent(known.any_of(group) or known.one_of(PATH, ()))) for group in self.required
+        ]
         excluded = [known.any_of(group) for group in self.excluded]
         return required + [(MUST_NOT, query) for query in excluded if query]
 
@@ -91,7 +101,9 @@ def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
     for typed, word in words:
         if word in content or not content:  # stop words count only where there is nothing else
             tells = (telling or {}).get(typed, 1.0)
-            found.append((typed, tuple(one._replace(boost=tells * one.boost) for one in _word_clauses(word))))
+            found.append(
+                (typed, tuple(one._replace(boost=tells * one.boost) for one in _word_clauses(word)))
+            )
     phrases = [(typed, _phrase(typed)) for typed in terms.phrases]
     return Plan(
         words=(*found, *(phrase for phrase in phrases if phrase[1])),
@@ -105,7 +117,9 @@ def said_instead(words: Sequence[str], own: str = "") -> tuple[Alike, ...]:
     """Return what may be said instead of the words of a short query; `own`: a list of the project's, as a text."""
     if sum(bool(analyze(STEM, normal(word)) or runs(word)) for word in words) > SHORT:
         return ()
-    begins = sorted({part[:2] for word in words for part in stems(word)})  # no stemmer changes these
+    begins = sorted(
+        {part[:2] for word in words for part in stems(word)}
+    )  # no stemmer changes these
     return alike(words, [_table(text, begin) for text in (own, _list()) for begin in begins], stems)
 
 
@@ -117,7 +131,10 @@ def _table(text: str, begin: str) -> Synonyms:
 
 def said_in(text: str, said: Iterable[Alike]) -> dict[str, tuple[str, ...]]:
     """Return for words of a query that a text does not have what it says instead."""
-    there, found = {*analyze(STEM, normal(text)), *analyze(EXACT, normal(text))}, dict[str, tuple[str, ...]]()
+    there, found = (
+        {*analyze(STEM, normal(text)), *analyze(EXACT, normal(text))},
+        dict[str, tuple[str, ...]](),
+    )
     for each in said:
         typed = " ".join(each.words)
         others = tuple(phrase for phrase, _ in each.instead if there.issuperset(stems(phrase)))
@@ -133,7 +150,11 @@ def _others(each: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:
         tokens = tuple(analyze(EXACT, normal(phrase)))
         found = [analyze(STEM, token) for token in tokens]
         if all(found):
-            yield tuple(tuple(_everywhere(STEM, (stem,), boost * BOTH / STEMMED)) for of in found for stem in of)
+            yield tuple(
+                tuple(_everywhere(STEM, (stem,), boost * BOTH / STEMMED))
+                for of in found
+                for stem in of
+            )
         elif tokens:
             yield (tuple(_everywhere(EXACT, tokens, boost * BOTH / AS_WRITTEN)),)
 
@@ -143,7 +164,9 @@ def _word_clauses(word: str) -> Iterator[Clause]:
     for way in (EXACT, STEM):
         for token in dict.fromkeys(analyze(way, spelt)):
             yield from _everywhere(way, (token,))
-    for run in runs(word):  # whole, and each pair of neighbours in it; a single character is a plain term
+    for run in runs(
+        word
+    ):  # whole, and each pair of neighbours in it; a single character is a plain term
         characters = tuple(analyze(EXACT, run[:MAX_RUN]))
         if len(characters) > 2:
             yield from _everywhere(EXACT, characters, WHOLE_RUN)
@@ -173,7 +196,9 @@ class Counts(NamedTuple):
 
     total: int = 0  # documents
     held: Mapping[tuple[str, str], int] = {}  # (field, term) -> documents that hold it
-    sizes: Mapping[str, tuple[int, float]] = {}  # field -> documents and their tokens, as far as that is known
+    sizes: Mapping[
+        str, tuple[int, float]
+    ] = {}  # field -> documents and their tokens, as far as that is known
 
     def having(self, field: str, term: str) -> int:
         """Return how many documents hold a term in a field; 0 for one that was not counted."""
@@ -210,13 +235,20 @@ def on_scale(clauses: Sequence[Clause], own: Words, known: Counts | None) -> Seq
         return rare / (1 + _K1 * (1 - _B + _B * long))
 
     return (
-        [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses] if known else clauses
+        [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses]
+        if known
+        else clauses
     )
 
 
 def rarity(clauses: Iterable[Clause], known: Words | Counts) -> float:
     """Return the weight of a word by the rarest of its forms that stands in any text."""
-    counts = [known.having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
+    counts = [
+        known.having(clause.field, term)
+        for clause in clauses
+        for term in clause.terms
+        if clause.boost > 0
+    ]
     return _idf(known.total, min((count for count in counts if count), default=0))
 
 
@@ -230,7 +262,9 @@ def whole(asked: Plan, known: Words | Counts) -> float:
     )
 
 
-def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts, *, sized: bool = False) -> float:
+def bm25(
+    asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts, *, sized: bool = False
+) -> float:
     """Return what a document scores that is not in an index, by these counts.
 
     Its length counts if it is `sized`; else it is taken as of usual length, which costs less.
@@ -244,7 +278,10 @@ def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts
         score = 0.0
         for clause in clauses:
             if times := frequency(clause, tokens[clause.field]):
-                rare = sum(_idf(known.total, max(1, known.having(clause.field, term))) for term in clause.terms)
+                rare = sum(
+                    _idf(known.total, max(1, known.having(clause.field, term)))
+                    for term in clause.terms
+                )
                 score += clause.boost * rare * (_K1 + 1) * times / (times + _K1 * length(clause))
         return score
 
@@ -269,7 +306,9 @@ def frequency(clause: Clause, tokens: Sequence[str]) -> int:
     first, size = clause.terms[0], len(clause.terms)
     if size == 1 or first not in tokens:
         return tokens.count(first)
-    return sum(tuple(tokens[at : at + size]) == clause.terms for at in range(len(tokens) - size + 1))
+    return sum(
+        tuple(tokens[at : at + size]) == clause.terms for at in range(len(tokens) - size + 1)
+    )
 
 
 def _idf(total: int, having: int) -> float:

@@ -39,7 +39,16 @@ from filemem.index.document import (
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Counts, Plan
-from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
+from filemem.index.words import (
+    MUST,
+    MUST_NOT,
+    READING,
+    SHOULD,
+    Restriction,
+    Words,
+    both,
+    everything,
+)
 from filemem.query import FEW, FIELDS, Candidate, Filter, Terms, matches, promising, touches
 from filemem.record import Record
 
@@ -50,7 +59,9 @@ NO_MODEL = "no embedding model is configured"
 _LAYOUT = 17  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, Notes._fields, TERM_FIELDS)
 
-Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
+Layer = Callable[
+    [Mapping[str, Entry]], Mapping[str, Doc | None]
+]  # given what a generation was built from
 _COLUMNS = {"topic": "key", "heading": "name", "short": "name", "ref": "target"}  # of the database
 NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
 
@@ -115,7 +126,10 @@ class Search:
     def facts(self) -> Iterator[Catalog]:
         """The records as the generation in use knows them, without what waits; changes are not kept."""
         there = (self.root / DATABASE).exists()
-        with contextlib.closing(Catalog(self.root / DATABASE if there else None)) as database, database.reading():
+        with (
+            contextlib.closing(Catalog(self.root / DATABASE if there else None)) as database,
+            database.reading(),
+        ):
             if there:
                 database.lay_over()
             yield database
@@ -127,7 +141,9 @@ class Search:
         if there != self._opened:
             self._open(there)
             if self._layer:
-                items = tuple(Item("", path, doc) for path, doc in self._layer(self._db.manifest()).items())
+                items = tuple(
+                    Item("", path, doc) for path, doc in self._layer(self._db.manifest()).items()
+                )
         if items != self._items:
             self._take(items)
 
@@ -144,7 +160,9 @@ class Search:
                     self._version = database.version
             except FilememError:
                 database.close()
-                if (now := mark(self.root / DATABASE)) != there:  # another process has replaced it while we looked
+                if (
+                    now := mark(self.root / DATABASE)
+                ) != there:  # another process has replaced it while we looked
                     self._open(now)
                     return
                 raise
@@ -153,14 +171,18 @@ class Search:
 
     def _take(self, items: tuple[Item, ...]) -> None:
         """Let what waits be these entries."""
-        if not self._items or self._items != items[: len(self._items)]:  # some were folded in, or given up
+        if (
+            not self._items or self._items != items[: len(self._items)]
+        ):  # some were folded in, or given up
             if self._seal.name:
                 self._db.lay_over()
             else:
                 self._db = Catalog(None)
             self._items, self._docs, self._tokens = (), {}, {}
         first = len(self._items)
-        new = {item.path: (-at - 1, item) for at, item in enumerate(items) if at >= first and item.path}
+        new = {
+            item.path: (-at - 1, item) for at, item in enumerate(items) if at >= first and item.path
+        }
         docs = {number: item.doc for number, item in new.values() if item.doc}
         self._docs |= docs
         self._tokens |= {number: words.tokens_of(doc) for number, doc in docs.items()}
@@ -174,10 +196,19 @@ class Search:
         """Return how many documents hold each form of the words of a query."""
         with self._now():
             known, clauses = self._words, plan.plan(terms).clauses
-            held = {(one.field, term): known.having(one.field, term) for one in clauses for term in one.terms}
-            usual = {field: known.usual(field, [term for of, term in held if of == field]) for field, _ in held}
+            held = {
+                (one.field, term): known.having(one.field, term)
+                for one in clauses
+                for term in one.terms
+            }
+            usual = {
+                field: known.usual(field, [term for of, term in held if of == field])
+                for field, _ in held
+            }
             return Counts(
-                known.total, held, {field: (known.total, known.total * of) for field, of in usual.items() if of}
+                known.total,
+                held,
+                {field: (known.total, known.total * of) for field, of in usual.items() if of},
             )
 
     def candidates(
@@ -204,7 +235,9 @@ class Search:
             every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
             asked = plan.plan(terms, near.table.telling(every) if near else None)
             by_words = mode != "vector" or near is None
-            found = self._sealed_ones(asked, wanted or Filter(), depth, near, counts, by_words=by_words)
+            found = self._sealed_ones(
+                asked, wanted or Filter(), depth, near, counts, by_words=by_words
+            )
             for row in self._allowed(wanted or Filter(), asked):
                 score = plan.bm25(asked, self._tokens[row.number], known)
                 if near or score > 0:
@@ -212,7 +245,10 @@ class Search:
             rows = self._db.rows("row", found)
             like = near.likeness(key(row.blob) for row in rows) if near else {}
             parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
-            made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
+            made = [
+                Candidate(rows[at].node, rows[at].blob, *parts[at])
+                for at in promising(parts, depth)
+            ]
             if near and asked.words:  # how well each is met, if only by a word of like meaning
                 told = {typed: plan.rarity(of, known) ** 0.5 for typed, of in asked.words}
                 met = near.wording([key(one.blob) for one in made], told, terms.alike)
@@ -225,7 +261,9 @@ class Search:
             return terms
         own = [one for _, clauses in plan.plan(terms).words for one in clauses]
         held = max((known.having(one.field, one.terms[0]) for one in own), default=0)
-        held += sum(any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values())
+        held += sum(
+            any(plan.frequency(one, of[one.field]) for one in own) for of in self._tokens.values()
+        )
         return terms._replace(alike=()) if 0 < held <= FEW else terms
 
     def _ranking(self, terms: Terms) -> Ranking:
@@ -250,11 +288,21 @@ class Search:
         return None
 
     def _sealed_ones(
-        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, counts: Counts | None, *, by_words: bool
+        self,
+        asked: Plan,
+        wanted: Filter,
+        depth: int,
+        near: Ranking | None,
+        counts: Counts | None,
+        *,
+        by_words: bool,
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
         known, scaled = self._words, partial(plan.on_scale, own=self._words, known=counts)
-        sides = ((scaled(own), [map(scaled, groups) for groups in others]) for own, others in asked.scored)
+        sides = (
+            (scaled(own), [map(scaled, groups) for groups in others])
+            for own, others in asked.scored
+        )
         query = words.sum_of(known.best_of(own, others) for own, others in sides)
         limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
@@ -267,21 +315,32 @@ class Search:
             else:
                 keys = near.first(depth + len(hidden))
             scoring = [(SHOULD, query)] if query is not None else []
-            nearest = both(known.one_of(words.KEY, keys[: depth + len(hidden)]), [*demands, *scoring])
+            nearest = both(
+                known.one_of(words.KEY, keys[: depth + len(hidden)]), [*demands, *scoring]
+            )
             found += known.search(nearest, known.total)
-        return dict(zip(known.numbers(words.ROW, found), (score for score, _ in found), strict=True))
+        return dict(
+            zip(known.numbers(words.ROW, found), (score for score, _ in found), strict=True)
+        )
 
     # listings and lookups
 
     def newest(
-        self, wanted: Filter | None = None, limit: int = 10, offset: int = 0, *, without: Terms | None = None
+        self,
+        wanted: Filter | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        *,
+        without: Terms | None = None,
     ) -> list[Node]:
         """Return the nodes of the newest records, newest first, undated ones last; the exclusions of `without` hold."""
         with self._now():
             asked, wanted = plan.plan(without or Terms()), wanted or Filter()
             limits = [*self._restriction(wanted), *asked.demands(self._words), *self._not_hidden()]
             found = self._words.search(both(everything(), limits), limit + offset, words.CREATED)
-            rows = self._db.rows("row", self._words.numbers(words.ROW, found)) + self._allowed(wanted, asked)
+            rows = self._db.rows("row", self._words.numbers(words.ROW, found)) + self._allowed(
+                wanted, asked
+            )
             return [row.node for row in sorted(rows, key=newest_first)[offset : offset + limit]]
 
     def count(self, wanted: Filter | None = None) -> int:
@@ -289,7 +348,9 @@ class Search:
         with self._now():
             wanted = wanted or Filter()
             limits = [*self._restriction(wanted), *self._not_hidden()]
-            return self._words.count(both(everything(), limits)) + len(self._allowed(wanted, Plan()))
+            return self._words.count(both(everything(), limits)) + len(
+                self._allowed(wanted, Plan())
+            )
 
     def lookup(self, field: str, values: Collection[str]) -> list[Node]:
         """Return the records with one of some values: id, path, topic and heading (keys), short, ref."""
@@ -302,7 +363,9 @@ class Search:
         """Return (value, number of records) of a field, in order."""
         with self._now():
             query = both(everything(), self._not_hidden())
-            counts = Counter({value: n for value, n in self._words.terms(field, prefix, query) if n})
+            counts = Counter(
+                {value: n for value, n in self._words.terms(field, prefix, query) if n}
+            )
             for row in self._allowed(Filter(), Plan()):
                 stated = self._docs[row.number].terms.get(field, ())
                 counts.update({value for value in stated if value.startswith(prefix)})
@@ -336,16 +399,26 @@ class Search:
             rows = self._db.rows("path", paths)
             cards = {at: doc.card for at, doc in self._docs.items()}
             cards |= self._words.cards(row.number for row in rows if row.number > 0)
-            there = self._db.manifest(paths) | {path: item.entry for path, item in self._waiting.items() if item.entry}
+            there = self._db.manifest(paths) | {
+                path: item.entry for path, item in self._waiting.items() if item.entry
+            }
             known = {row.written.path: cards[row.number] for row in rows if row.number in cards}
-            return {path: (there[path], record_from(card)) for path, card in known.items() if path in there}
+            return {
+                path: (there[path], record_from(card))
+                for path, card in known.items()
+                if path in there
+            }
 
     # restrictions
 
     def _restriction(self, wanted: Filter) -> Restriction:
         """What a filter demands of every document of the generation."""
         known = self._words
-        groups = [(name, getattr(wanted, field)) for field, name in FIELDS.items() if getattr(wanted, field)]
+        groups = [
+            (name, getattr(wanted, field))
+            for field, name in FIELDS.items()
+            if getattr(wanted, field)
+        ]
         if wanted.path:
             stated = (value for value, _ in known.terms("affects", "", everything()))
             groups.append(("affects", [one for one in stated if touches(one, wanted.path)]))

@@ -22,7 +22,11 @@ from filemem.query.terms import Alike
 
 MERGE_RATIO = 4  # a segment is merged into the one before it unless that is this much larger
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
-_LINKS, _WIDTH, _SEARCHED = 32, 128, 1024  # of a graph: found .97 of the fifty nearest of 247,000 rows, .51 as usual
+_LINKS, _WIDTH, _SEARCHED = (
+    32,
+    128,
+    1024,
+)  # of a graph: found .97 of the fifty nearest of 247,000 rows, .51 as usual
 _ROWS = 4  # rows that a graph is asked for, for each document: as many as one has
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
 
@@ -46,7 +50,10 @@ def embed(docs: Iterable[Doc], table: Table) -> Rows:
     passages = [doc.passages or (doc.title,) for _, doc in items]
     keys = np.array([number for number, _ in items], dtype=np.int64)
     full, tokens, counts = table.encode([text for own in passages for text in own])
-    (rows, scales), (titles, title_scales) = _small(full), _small(table.encode([doc.title for _, doc in items])[0])
+    (rows, scales), (titles, title_scales) = (
+        _small(full),
+        _small(table.encode([doc.title for _, doc in items])[0]),
+    )
     starts = _starts([len(own) for own in passages])
     return Rows(keys, starts, _starts(counts), scales, title_scales, tokens, rows, titles)
 
@@ -67,7 +74,9 @@ def _starts(counts: Sequence[int] | Integers) -> Integers:
 def _ranges(starts: Integers, counts: Integers) -> Integers:
     """Return the numbers from each start on, as many as each count says, one after the other."""
     ends = np.cumsum(counts)
-    found: Integers = np.repeat(starts - ends + counts, counts) + np.arange(int(ends[-1]) if len(ends) else 0)
+    found: Integers = np.repeat(starts - ends + counts, counts) + np.arange(
+        int(ends[-1]) if len(ends) else 0
+    )
     return found
 
 
@@ -75,7 +84,9 @@ def places(part: Rows, keys: Iterable[int]) -> Integers:
     """Return where those of the keys that the part has stand in it."""
     if not len(part.keys):
         return np.zeros(0, dtype=np.int64)
-    wanted = np.array(sorted(set(keys)), dtype=np.int64)  # not np.unique, which imports numpy.ma: a tenth of numpy
+    wanted = np.array(
+        sorted(set(keys)), dtype=np.int64
+    )  # not np.unique, which imports numpy.ma: a tenth of numpy
     at = np.minimum(np.searchsorted(part.keys, wanted), len(part.keys) - 1)
     found: Integers = at[part.keys[at] == wanted]
     return found
@@ -100,7 +111,9 @@ def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
     order = np.argsort(joined["keys"])
     if keys is not None:
         wanted = set(keys)
-        order = order[np.array([each in wanted for each in joined["keys"][order].tolist()], dtype=np.bool_)]
+        order = order[
+            np.array([each in wanted for each in joined["keys"][order].tolist()], dtype=np.bool_)
+        ]
     rows = _ranges(_starts(counts)[:-1][order], counts[order])
     return Rows(
         starts=_starts(counts[order]),
@@ -153,7 +166,9 @@ class Growth:
         if not self._new:
             return
         kept = len(self._known)
-        while kept and len(self._known[kept - 1].rows) < MERGE_RATIO * sum(len(part.rows) for part in self._new):
+        while kept and len(self._known[kept - 1].rows) < MERGE_RATIO * sum(
+            len(part.rows) for part in self._new
+        ):
             kept -= 1
             self._new.append(self._known[kept])
         wanted = set(living) if kept < len(self._known) else set()
@@ -175,7 +190,9 @@ def link(segment: Path, target: Path) -> None:
     from usearch.index import Index
 
     rows, temporary = np.asarray(read(segment).rows), target.with_suffix(".tmp")
-    graph = Index(ndim=rows.shape[1], metric="cos", dtype="i8", connectivity=_LINKS, expansion_add=_WIDTH)
+    graph = Index(
+        ndim=rows.shape[1], metric="cos", dtype="i8", connectivity=_LINKS, expansion_add=_WIDTH
+    )
     graph.add(np.arange(len(rows)), rows, threads=1)
     graph.save(str(temporary))
     with temporary.open("rb") as file:
@@ -203,7 +220,9 @@ class _Side(NamedTuple):
     """A query against one part."""
 
     part: Rows
-    close: Callable[[Integers], Floats]  # how near some documents are: the cosines of their nearest passages
+    close: Callable[
+        [Integers], Floats
+    ]  # how near some documents are: the cosines of their nearest passages
     first: Callable[[int], Integers]  # so many of the nearest documents
 
 
@@ -211,7 +230,9 @@ def _compared(part: Rows, query: Floats) -> _Side:
     """All documents are compared."""
     near = nearest(part, query)
     every = np.arange(len(near))
-    return _Side(part, near.__getitem__, lambda n: near.argpartition(-n)[-n:] if n < len(near) else every)
+    return _Side(
+        part, near.__getitem__, lambda n: near.argpartition(-n)[-n:] if n < len(near) else every
+    )
 
 
 def _walked(part: Rows, graph: Any, query: Floats) -> _Side:
@@ -221,12 +242,18 @@ def _walked(part: Rows, graph: Any, query: Floats) -> _Side:
         counts = part.starts[at + 1] - part.starts[at]
         rows = _ranges(part.starts[at], counts)
         scores = (part.rows[rows].astype(np.float32) @ query) * part.scales[rows]
-        best: Floats = np.maximum.reduceat(scores, np.cumsum(counts) - counts) if len(rows) else scores
+        best: Floats = (
+            np.maximum.reduceat(scores, np.cumsum(counts) - counts) if len(rows) else scores
+        )
         return best
 
     def first(count: int) -> Integers:
-        found = graph.search(_small(query[None])[0][0], _ROWS * count, threads=1).keys.astype(np.int64)
-        return np.array(sorted({*(np.searchsorted(part.starts, found, "right") - 1).tolist()}), dtype=np.int64)
+        found = graph.search(_small(query[None])[0][0], _ROWS * count, threads=1).keys.astype(
+            np.int64
+        )
+        return np.array(
+            sorted({*(np.searchsorted(part.starts, found, "right") - 1).tolist()}), dtype=np.int64
+        )
 
     return _Side(part, close, first)
 
@@ -236,7 +263,10 @@ class Ranking:
 
     def __init__(self, parts: Sequence[tuple[Rows, Any]], query: Floats, table: Table) -> None:
         self._query, self.table = query, table
-        self._sides = [_walked(part, graph, query) if graph else _compared(part, query) for part, graph in parts]
+        self._sides = [
+            _walked(part, graph, query) if graph else _compared(part, query)
+            for part, graph in parts
+        ]
 
     def first(self, count: int) -> list[int]:
         """Return the keys of the nearest documents, nearest first."""
@@ -256,12 +286,16 @@ class Ranking:
             found.update(zip(part.keys[at].tolist(), both, strict=True))
         return found
 
-    def wording(self, keys: Iterable[int], words: Mapping[str, float], said: Iterable[Alike] = ()) -> dict[int, float]:
+    def wording(
+        self, keys: Iterable[int], words: Mapping[str, float], said: Iterable[Alike] = ()
+    ) -> dict[int, float]:
         """Return how well the words of a query, each with its weight, or others, are met by each of the keys."""
         wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words, said)
         for part, _, _ in self._sides:
             at = places(part, wanted)
-            found.update(zip(part.keys[at].tolist(), met(part, at, self.table, asked).tolist(), strict=True))
+            found.update(
+                zip(part.keys[at].tolist(), met(part, at, self.table, asked).tolist(), strict=True)
+            )
         return found
 
 
@@ -288,11 +322,15 @@ def met(part: Rows, at: Integers, table: Table, asked: Asked) -> Floats:
         place[tokens] = 1
         different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
-        near = (table.directions(asked.tokens) @ table.directions(different).T) * asked.most[:, None]
+        near = (table.directions(asked.tokens) @ table.directions(different).T) * asked.most[
+            :, None
+        ]
         near = np.ascontiguousarray(np.maximum.reduceat(near, asked.starts).T)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
         passages[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
-    best: Floats = np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
+    best: Floats = (
+        np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
+    )
     return best
 
 
@@ -301,17 +339,28 @@ class Vectors:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._open: dict[tuple[int, ...], Any] = {}  # segments and graphs, by what the seal says of a file
+        self._open: dict[
+            tuple[int, ...], Any
+        ] = {}  # segments and graphs, by what the seal says of a file
         self._made: list[Rows] = []  # of what waited when last asked
 
     def rank(self, query: Floats, root: Path, seal: Seal, waiting: Iterable[Doc]) -> Ranking:
         """Return how near documents are to a query, those of a generation and those that wait."""
-        files = {tuple(about): name for name, about in seal.files.items() if name.startswith(VECTORS)}
+        files = {
+            tuple(about): name for name, about in seal.files.items() if name.startswith(VECTORS)
+        }
         if files.keys() - self._open.keys():
             compare(root, seal, VECTORS)
-        self._open = {mark: self._open.get(mark) or _open(root / seal.name / name) for mark, name in files.items()}
+        self._open = {
+            mark: self._open.get(mark) or _open(root / seal.name / name)
+            for mark, name in files.items()
+        }
         there = {name: self._open[mark] for mark, name in files.items()}
-        parts = [(there[name], there.get(name.replace(SEGMENT, GRAPH))) for name in there if name.endswith(SEGMENT)]
+        parts = [
+            (there[name], there.get(name.replace(SEGMENT, GRAPH)))
+            for name in there
+            if name.endswith(SEGMENT)
+        ]
         docs = {key(doc.blob): doc for doc in waiting}
         new = [docs[number] for number in missing(self._made, docs)]
         if new or not docs:  # each is embedded once, and all are one part, as each part costs time

@@ -20,7 +20,10 @@ from tantivy import Occur, Query
 from filemem.index.document import TERM_FIELDS, Doc, IndexDamaged, key, refused
 from filemem.record.lines import valid
 
-EXACT, STEM = "exact", "stem"  # the two ways of reading a text; unspaced scripts are in the exact one only
+EXACT, STEM = (
+    "exact",
+    "stem",
+)  # the two ways of reading a text; unspaced scripts are in the exact one only
 
 # text field -> (part of the document, way it is read, weight of a match in it). Titles are short, so BM25 favours them
 # already: heavier weights than these cost up to 3 points of nDCG@10 on three retrieval sets.
@@ -50,7 +53,13 @@ _STOP_WORDS = (
     " will with would you your s t ll re ve"
 )
 _VERSION = 9  # of what is read and kept: raised where documents have other texts
-READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, [(name, *of[:2]) for name, of in FIELDS.items()])
+READING = (
+    _VERSION,
+    UNSPACED_SCRIPTS,
+    _LONGEST_TOKEN,
+    _STOP_WORDS,
+    [(name, *of[:2]) for name, of in FIELDS.items()],
+)
 
 MUST, MUST_NOT, SHOULD = Occur.Must, Occur.MustNot, Occur.Should
 Restriction = list[tuple[Occur, Query]]
@@ -68,8 +77,12 @@ def border() -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
-        said = re.search(r"\(os error (\d{1,5})\)", str(error))  # as Rust ends its words for what the system said
-        if said and int(said[1]) != errno.ENOENT:  # a file that is gone is damage, a full disk is none
+        said = re.search(
+            r"\(os error (\d{1,5})\)", str(error)
+        )  # as Rust ends its words for what the system said
+        if (
+            said and int(said[1]) != errno.ENOENT
+        ):  # a file that is gone is damage, a full disk is none
             raise refused(int(said[1])) from error
         raise IndexDamaged("its words cannot be read or written") from error
 
@@ -106,7 +119,9 @@ def analyze(way: str, text: str) -> list[str]:
 
 def stems(text: str) -> tuple[str, ...]:
     """Return what all forms of a phrase share: its words stemmed, in order; one that no stem is kept of as it is."""
-    return tuple(part for word in analyze(EXACT, normal(text)) for part in (analyze(STEM, word) or (word,)))
+    return tuple(
+        part for word in analyze(EXACT, normal(text)) for part in (analyze(STEM, word) or (word,))
+    )
 
 
 def tokens_of(doc: Doc) -> dict[str, list[str]]:
@@ -127,9 +142,16 @@ def _exact(value: str | int) -> str | int:
 @cache
 def _analyzer(way: str) -> tantivy.TextAnalyzer:
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    filters = [tantivy.Filter.remove_long(_LONGEST_TOKEN), tantivy.Filter.lowercase(), tantivy.Filter.ascii_fold()]
+    filters = [
+        tantivy.Filter.remove_long(_LONGEST_TOKEN),
+        tantivy.Filter.lowercase(),
+        tantivy.Filter.ascii_fold(),
+    ]
     if way == STEM:
-        filters += [tantivy.Filter.custom_stopword(_STOP_WORDS.split()), tantivy.Filter.stemmer("english")]
+        filters += [
+            tantivy.Filter.custom_stopword(_STOP_WORDS.split()),
+            tantivy.Filter.stemmer("english"),
+        ]
     for each in filters:
         builder = builder.filter(each)
     return builder.build()
@@ -142,7 +164,9 @@ def schema() -> tantivy.Schema:
     for name in (PATH, *TERM_FIELDS):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name, (_, way, _) in FIELDS.items():
-        builder.add_text_field(name, tokenizer_name=way, index_option="freq" if way == STEM else "position")
+        builder.add_text_field(
+            name, tokenizer_name=way, index_option="freq" if way == STEM else "position"
+        )
     builder.add_bytes_field(_CARD, stored=True)
     for name in (ROW, KEY, CREATED):
         builder.add_integer_field(name, indexed=True, fast=True)
@@ -166,7 +190,9 @@ class Words:
     def __init__(self, index: Path | tantivy.Index) -> None:
         with border():
             opened = tantivy.Index.open(str(index)) if isinstance(index, Path) else index
-            opened.config_reader("manual", 0)  # the default policy polls, and its reload blocks for 100 ms
+            opened.config_reader(
+                "manual", 0
+            )  # the default policy polls, and its reload blocks for 100 ms
             opened.reload()
             self._searcher, self._schema = opened.searcher(), opened.schema
         self.total: int = self._searcher.num_docs
@@ -204,17 +230,24 @@ class Words:
             return Query.empty_query()
         if len(wanted) > 200:  # beyond that one automaton is cheaper than many terms
             return silent(Query.term_set_query(self._schema, field, wanted))
-        terms = [(Occur.Should, Query.term_query(self._schema, field, value, "basic")) for value in wanted]
+        terms = [
+            (Occur.Should, Query.term_query(self._schema, field, value, "basic"))
+            for value in wanted
+        ]
         return silent(Query.boolean_query(terms))
 
     def between(self, since: int | None, until: int | None) -> Query:
         """Return a query for documents created in a span (epoch ms, both ends inclusive)."""
-        return silent(Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, since, until))
+        return silent(
+            Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, since, until)
+        )
 
     def search(self, query: Query, limit: int, order: str | None = None) -> list[Match]:
         """Return the best matches, or, in the order of a number, those with the largest."""
         with border():
-            return list(self._searcher.search(query, max(1, limit), count=False, order_by_field=order).hits)
+            return list(
+                self._searcher.search(query, max(1, limit), count=False, order_by_field=order).hits
+            )
 
     def count(self, query: Query) -> int:
         """Return the number of matches."""
@@ -233,7 +266,9 @@ class Words:
         wanted = list(rows)
         found = self.search(self.one_of(ROW, wanted), len(wanted)) if wanted else []
         with border():
-            cards = [bytes(self._searcher.doc(at).get_first(_CARD) or b"").decode() for _, at in found]
+            cards = [
+                bytes(self._searcher.doc(at).get_first(_CARD) or b"").decode() for _, at in found
+            ]
         return dict(zip(self.numbers(ROW, found), cards, strict=True))
 
     def terms(self, name: str, prefix: str, query: Query) -> list[tuple[str, int]]:
@@ -253,10 +288,19 @@ class Words:
                 queries.append(Query.boost_query(found, boost))
         return sum_of(queries)
 
-    def best_of(self, clauses: Iterable[Clause], others: Iterable[Iterable[Iterable[Clause]]]) -> Query | None:
+    def best_of(
+        self, clauses: Iterable[Clause], others: Iterable[Iterable[Iterable[Clause]]]
+    ) -> Query | None:
         """Return the query of which one side counts, the best: any of the clauses, or one of each group of another."""
-        sides = [[self.any_of(clauses)], *([self.any_of(group) for group in groups] for groups in others)]
-        found = [Query.boolean_query([(MUST, query) for query in side if query]) for side in sides if all(side)]
+        sides = [
+            [self.any_of(clauses)],
+            *([self.any_of(group) for group in groups] for groups in others),
+        ]
+        found = [
+            Query.boolean_query([(MUST, query) for query in side if query])
+            for side in sides
+            if all(side)
+        ]
         return Query.disjunction_max_query(found) if len(found) > 1 else found[0] if found else None
 
 

@@ -38,7 +38,9 @@ from filemem.index.words import WordsWriter
 
 _CHUNK = 256  # documents between two looks at the model
 
-Load = Callable[[str], Doc | None]  # path -> its document; None where there is none; NotFound: no such file any more
+Load = Callable[
+    [str], Doc | None
+]  # path -> its document; None where there is none; NotFound: no such file any more
 Progress = Callable[[int, int], object]  # documents done, documents in all
 
 
@@ -46,14 +48,20 @@ class Work(NamedTuple):
     """The work of a change, computed before anything is written."""
 
     before: Mapping[str, Entry]  # the manifest as it is
-    entries: dict[str, Entry | None]  # what it shall say of the paths that differ; None where one is gone
+    entries: dict[
+        str, Entry | None
+    ]  # what it shall say of the paths that differ; None where one is gone
     docs: Iterable[Doc]  # to put in
     size: int  # how many at most
     gone: Collection[str]  # paths whose documents are to be taken out first
 
 
 def planned(
-    items: Iterable[Item], before: Mapping[str, Entry], changes: Iterable[Change], load: Load, seen: Manifest
+    items: Iterable[Item],
+    before: Mapping[str, Entry],
+    changes: Iterable[Change],
+    load: Load,
+    seen: Manifest,
 ) -> Work:
     """The content of the next generation: the old one, waiting saves, then the changes; the later wins."""
     changed = {change.path: change.entry for change in changes}
@@ -71,7 +79,9 @@ def planned(
         for path in to_load:
             try:
                 doc = load(path)
-            except NotFound:  # a checkout took it since it was listed: should it come back, it is new
+            except (
+                NotFound
+            ):  # a checkout took it since it was listed: should it come back, it is new
                 entries[path] = doc = None
             if doc:
                 entry = entries[path]
@@ -82,7 +92,9 @@ def planned(
     return Work(before, entries, docs(), len(ready) + len(to_load), {*waiting, *changed})
 
 
-def make(root: Path, base: Seal, work: Work, model: Model | None, dates: Dates, progress: Progress | None) -> None:
+def make(
+    root: Path, base: Seal, work: Work, model: Model | None, dates: Dates, progress: Progress | None
+) -> None:
     """Build the next generation from another or from nothing, and use it; raises `BrokenStore`, `IndexDamaged`."""
     import shutil  # 2 ms, for its archives; most commands build nothing
 
@@ -99,10 +111,18 @@ def make(root: Path, base: Seal, work: Work, model: Model | None, dates: Dates, 
             rows, lacking = _fill(staged, database.last + 1, work, model, dates, progress)
             files: dict[str, list[int]] = {}
             for part in (WORDS, VECTORS):
-                for name in (f"{part}/{each}" for each in listed(staged / part) if not each.endswith(".lock")):
+                for name in (
+                    f"{part}/{each}" for each in listed(staged / part) if not each.endswith(".lock")
+                ):
                     known, there = base.files.get(name), mark(staged / name)
-                    files[name] = known if known and known[:-1] == there else [*there, checksum(staged / name)]
-            last = max((int(name[1:]) for name in listed(root) if GENERATION.fullmatch(name)), default=0)
+                    files[name] = (
+                        known
+                        if known and known[:-1] == there
+                        else [*there, checksum(staged / name)]
+                    )
+            last = max(
+                (int(name[1:]) for name in listed(root) if GENERATION.fullmatch(name)), default=0
+            )
             seal = Seal(f"g{last + 1:010d}", files, base.missing + lacking)
             staged.rename(root / seal.name)
             with database.writing():
@@ -141,7 +161,12 @@ def _stage(root: Path, base: Seal) -> Path:
 
 
 def _fill(
-    staged: Path, number: int, work: Work, model: Model | None, dates: Dates, progress: Progress | None
+    staged: Path,
+    number: int,
+    work: Work,
+    model: Model | None,
+    dates: Dates,
+    progress: Progress | None,
 ) -> tuple[dict[str, Row | None], int]:
     """Write documents into a staged folder; return their rows, None for removed ones, and how many lack vectors."""
     words = WordsWriter(staged / WORDS)
@@ -158,7 +183,9 @@ def _fill(
     while chunk := list(islice(docs, _CHUNK)):
         if growth:
             growth.add(chunk)
-        for doc, row in zip(chunk, rows_of(dict(enumerate(chunk, number + done)), dates), strict=True):
+        for doc, row in zip(
+            chunk, rows_of(dict(enumerate(chunk, number + done)), dates), strict=True
+        ):
             words.add(doc, row.number, row.written.created)
             rows[doc.path] = row
         done += len(chunk)
@@ -166,5 +193,7 @@ def _fill(
             progress(done, max(done, work.size))
     words.close()
     if growth:
-        growth.write({key(entry.blob) for entry in {**work.before, **work.entries}.values() if entry})
+        growth.write(
+            {key(entry.blob) for entry in {**work.before, **work.entries}.values() if entry}
+        )
     return rows, done if model and not growth else 0

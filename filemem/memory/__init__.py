@@ -24,7 +24,18 @@ from filemem.record import Problem, Record
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import brief, check, evidence, forget, hits, ingest, search, snapshot, status, update  # noqa: F401
+    from filemem.memory import (  # noqa: F401
+        brief,
+        check,
+        evidence,
+        forget,
+        hits,
+        ingest,
+        search,
+        snapshot,
+        status,
+        update,
+    )
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision, Topics
@@ -63,9 +74,15 @@ class Memory:
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
         self._past: Memory | None = None  # the one opened last
-        self.personal: Callable[[], Memory] | None = None  # opens the user's personal memory, where that may be asked
-        self.workspace: Callable[[], Workspace] | None = None  # this one with those of other repositories, likewise
-        self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
+        self.personal: Callable[[], Memory] | None = (
+            None  # opens the user's personal memory, where that may be asked
+        )
+        self.workspace: Callable[[], Workspace] | None = (
+            None  # this one with those of other repositories, likewise
+        )
+        self.stated_user = (
+            ""  # whose memories are saved where a save does not say; "": as configured
+        )
 
     @classmethod
     def open(
@@ -86,11 +103,16 @@ class Memory:
         """
         memory = cls(Store(folder, store, serving=serving), progress)
         keeper = memory.keeper
-        steps: list[Callable[[], object]] = [keeper.finish, partial(keeper.in_step, LONG, looks=True)]
+        steps: list[Callable[[], object]] = [
+            keeper.finish,
+            partial(keeper.in_step, LONG, looks=True),
+        ]
         for step in steps if look and not serving else steps[:1]:
             try:
                 step()
-            except FilememError as error:  # a Git directory that cannot be written can still be read
+            except (
+                FilememError
+            ) as error:  # a Git directory that cannot be written can still be read
                 keeper.trouble = error.told
         memory.keeper.looks = stays
         return memory
@@ -172,9 +194,13 @@ class Memory:
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
-        found = self.keeper.read(lambda store: verbs.search.search(among or store, words, given, **how))
+        found = self.keeper.read(
+            lambda store: verbs.search.search(among or store, words, given, **how)
+        )
         if restrictions.get("path"):
-            found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))
+            found = found.replace(
+                hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits))
+            )
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), *found.degraded.split("; "))))
         return found.replace(degraded="; ".join(parts))
 
@@ -187,7 +213,9 @@ class Memory:
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
-        return self.keeper.read(lambda store: verbs.history.history(store, fields.line("topic", topic_or_id)))
+        return self.keeper.read(
+            lambda store: verbs.history.history(store, fields.line("topic", topic_or_id))
+        )
 
     def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
         """How records were edited in place, oldest first, by the id that was found for each. Raises NotFound."""
@@ -197,16 +225,22 @@ class Memory:
         """What a branch changes in the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
         return self.keeper.read(lambda store: verbs.diff.compare(store, between))
 
-    def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
+    def timeline(
+        self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5
+    ) -> Results:
         """What was saved around a record, a time, or the best hit of a query. Raises BadInput, NotFound."""
         before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
         after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
         asked = {"anchor": fields.line("anchor", anchor), "query": fields.text("query", query)}
-        return self.keeper.read(lambda s: verbs.history.timeline(s, **asked, depth_before=before, depth_after=after))
+        return self.keeper.read(
+            lambda s: verbs.history.timeline(s, **asked, depth_before=before, depth_after=after)
+        )
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to resume from, with a note if it is of another branch or author."""
-        return self.keeper.read(lambda store: verbs.history.latest_checkpoint(store, fields.line("branch", branch)))
+        return self.keeper.read(
+            lambda store: verbs.history.latest_checkpoint(store, fields.line("branch", branch))
+        )
 
     def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
         """What a session should know at its start. Does not update the index. Arguments as for `brief.brief`."""
@@ -220,7 +254,9 @@ class Memory:
         """Topics that have these words in their name or title, what holds on each, and how many there are in all."""
         words, most = fields.line("prefix", prefix), fields.whole("limit", limit, 1, MOST_HITS)
         skip = fields.whole("offset", offset, 0, MOST_PASSED)
-        return self.keeper.read(lambda store: verbs.history.topics(store, words, limit=most, offset=skip))
+        return self.keeper.read(
+            lambda store: verbs.history.topics(store, words, limit=most, offset=skip)
+        )
 
     def overview(self) -> Overview:
         """A row for each record that is meant for all who have the repository, oldest first."""
@@ -229,12 +265,16 @@ class Memory:
     def details(self, *ids: str) -> tuple[Detail, ...]:
         """All that is known of some records, for pages about them. Raises NotFound, also for what is not for all."""
         hits = self.get(*ids)
-        return self.keeper.ask(lambda store: tuple(verbs.overview.detail(store, hit) for hit in hits))
+        return self.keeper.ask(
+            lambda store: tuple(verbs.overview.detail(store, hit) for hit in hits)
+        )
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         wanted = fields.each("ids", ids)
-        return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
+        return self.keeper.ask(
+            lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)}
+        )
 
     def owners(self) -> dict[str, str]:
         """User, agent and run that are meant if a call names none, by the environment or a `.env` of the work tree.
@@ -249,7 +289,9 @@ class Memory:
     def sharer(self) -> str:
         """The e-mail by which Git knows the user, if the repository has another side, so that others read it; or ""."""
         code = self._store.code
-        shared = any(key.startswith("remote.") and key.endswith(".url") for key in code.settings.values)
+        shared = any(
+            key.startswith("remote.") and key.endswith(".url") for key in code.settings.values
+        )
         with self.keeper.lock, suppress(BadInput):  # Git knows none
             return code.identity()[0][1] if shared else ""
         return ""
@@ -273,10 +315,16 @@ class Memory:
 
     def status(self) -> dict[str, Any]:
         """The state of the memory: counts, index, pending saves, problems."""
-        found = self.keeper.read(lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble)))
+        found = self.keeper.read(
+            lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble))
+        )
         owners = ", ".join(f"{name} {value}" for name, value in self.owners().items())
         named = {"owners": owners} if owners else {}
-        return {**found, **named, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
+        return {
+            **found,
+            **named,
+            "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning))),
+        }
 
     def save(self, **given: Any) -> Saved:
         """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
@@ -303,20 +351,36 @@ class Memory:
         named, former = fields.each("files", files, fields.path), fields.line("was", was)
         return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
 
-    def delete(self, id: str, *, reason: str = "", agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
+    def delete(
+        self,
+        id: str,  # noqa: A002
+        *,
+        reason: str = "",
+        agent: str = "",
+        allow_secret: bool = False,
+    ) -> Saved:
         """Remove a record by a commit; nothing but `restore` brings it back. Errors as for `forget.delete`."""
-        return self.keeper.write(lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret))
+        return self.keeper.write(
+            lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret)
+        )
 
     def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Restore a deleted record. Errors as for `forget.restore`."""
-        return self.keeper.write(lambda store: verbs.forget.restore(store, id, agent, allow_secret=allow_secret))
+        return self.keeper.write(
+            lambda store: verbs.forget.restore(store, id, agent, allow_secret=allow_secret)
+        )
 
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that removes a record from Git's history, and what it cannot reach. Runs nothing."""
         return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
 
     def ingest(
-        self, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
+        self,
+        items: Collection[Item],
+        system: str,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> Ingested:
         """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
         found, name = tuple(items), fields.line("system", system)
@@ -325,7 +389,9 @@ class Memory:
         if dry_run or not done.records:
             return done
         self.keeper.look()
-        return done._replace(forked=self.keeper.ask(lambda store: store.forked(store.index.nodes())))
+        return done._replace(
+            forked=self.keeper.ask(lambda store: store.forked(store.index.nodes()))
+        )
 
     def records(self, *, private: bool = False) -> list[Record]:
         """Every record as its file stands now, oldest first; `private` ones if asked for."""

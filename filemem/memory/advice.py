@@ -14,7 +14,9 @@ from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
 NEAREST = 20  # records that are compared with a new one; what says nearly the same is far nearer
 GIST = 900  # characters of a text by which it is compared
-NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
+NEAR_TOPIC = (
+    0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
+)
 NOTHING_YET = "nothing is saved yet"
 
 
@@ -46,7 +48,11 @@ def _alike(store: Store, record: Record) -> Iterator[Similar]:
     words = tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS]
     asked, mode = (Terms(text=own[:GIST]), "vector") if store.serving else (Terms(words), "keyword")
     found = store.index.candidates(asked, depth=NEAREST, mode=mode).candidates
-    near = {one.path: one for one in found if one.node.type == record.type and one.node.id not in without}
+    near = {
+        one.path: one
+        for one in found
+        if one.node.type == record.type and one.node.id not in without
+    }
     graph = store.index.around(one.node for one in near.values()).graph
     for path, old in store.records(near).items():
         like = query.likeness(own, _text(old), near[path].cosine)
@@ -91,7 +97,11 @@ def _text(record: Record) -> str:
 def why_empty(store: Store, wanted: Filter, asked: bool) -> str:
     """Explain in one sentence why a search shows nothing; `asked`: whether the query had words."""
     if not store.index.count():
-        begin = "there is no memory here yet: run `filemem init`, or save something" if store.absent else NOTHING_YET
+        begin = (
+            "there is no memory here yet: run `filemem init`, or save something"
+            if store.absent
+            else NOTHING_YET
+        )
         return "" if store.obstacle() or not store.index.exists else begin
     for field, name in FIELDS.items():
         for value in getattr(wanted, field):
@@ -110,5 +120,7 @@ def passed_over(offset: int) -> str:
 def nothing_like(asked: bool, *, restricted: bool) -> str:
     """Explain that nothing is similar to what was `asked` or, without a question, that there is nothing to list."""
     if asked:
-        return f"no record{' that passes the filters' if restricted else ''} is similar to the query"
+        return (
+            f"no record{' that passes the filters' if restricted else ''} is similar to the query"
+        )
     return "no record passes these filters" if restricted else NOTHING_YET

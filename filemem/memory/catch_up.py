@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
 FIRST = 300  # files that answer while the first index is built; to read and to split them takes a fifth of a second
-SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, waits until the index has heard of a checkout
+SHORT, LONG = (
+    1.0,
+    10.0,
+)  # seconds that a question, and a save, waits until the index has heard of a checkout
 PAUSE = 0.05  # seconds between two looks at what another process does
 _Answer = TypeVar("_Answer")
 
@@ -62,25 +65,34 @@ def catch_up(
     now: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
     moved, hidden = not knows_head(store), was.forgotten != now["forgotten"]
     everything = full or moved or hidden or not known
-    waiting = index.waiting()  # what is saved while we look is news for the next look: we may see half of it
+    waiting = (
+        index.waiting()
+    )  # what is saved while we look is news for the next look: we may see half of it
     if not (everything or hints or written or waiting):
         return Look()
     store.history.extend()  # so that no question waits for it
     if not index.writable:
         return Look(busy=True)
     hinted = (posixpath.relpath(hint, store.folder) for hint in hints)
-    inside = {path for path in hinted if not path.startswith("..")} | {item.path for item in waiting}
+    inside = {path for path in hinted if not path.startswith("..")} | {
+        item.path for item in waiting
+    }
     folders = written | set(map(posixpath.dirname, inside))
     before = {} if anew else index.manifest(("",) if everything else folders)
     began = time.time_ns()
-    after, times, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
+    after, times, _ = store.files.scan(
+        before, hash_name=store.repo.hash_name, folders=None if everything else folders
+    )
     if everything:
         now |= {"looked": began, "cost": time.time_ns() - began}
     else:
         times = {folder: at for folder, at in known.items() if folder not in folders} | times
     found = list(changes.diff(before, after))
     if hidden and not anew:
-        marks, nodes = store.tombstones, list(store.index.nodes())  # one came or went without its record's file
+        marks, nodes = (
+            store.tombstones,
+            list(store.index.nodes()),
+        )  # one came or went without its record's file
         paths = {node.path for node in nodes if mark_of(node.id) in marks}
         paths |= after.keys() - {node.path for node in nodes}
         paths -= {change.path for change in found}
@@ -88,7 +100,9 @@ def catch_up(
     load = partial(store.document, forgotten=store.tombstones)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
     folds = waiting and (fold or index.crowded(old=store.serving))
-    if anew or found or touched or moved or folds or not index.sound:  # a move may have dated records
+    if (
+        anew or found or touched or moved or folds or not index.sound
+    ):  # a move may have dated records
         index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
         if store.serving:
             index.deepen()
@@ -118,7 +132,9 @@ def knows_head(store: Store) -> bool:
 def knows(store: Store, commit: str) -> bool:
     """Whether the index knows the records of a commit; "" means before the first commit."""
     noted = store.index.notes.head
-    return noted == commit or bool(noted and commit and _records_of(store, noted) == _records_of(store, commit))
+    return noted == commit or bool(
+        noted and commit and _records_of(store, noted) == _records_of(store, commit)
+    )
 
 
 def _records_of(store: Store, commit: str) -> str | None:
@@ -140,7 +156,9 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
         else:
             store.index.push_removed(path)
         if made.commit and knows(store, made.onto):
-            store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
+            store.index.note(
+                head=made.commit
+            )  # so that nobody takes our own commit for a move of HEAD
             if made.entry:
                 store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
     except BrokenStore as error:
@@ -168,12 +186,18 @@ class Keeper:
         self._progress = progress
         self._state = ""  # what was announced last
         self._newest: Store | None = None  # answers while a server builds its first index
-        self._behind = False  # whether the index had not heard of HEAD when the last question was asked
+        self._behind = (
+            False  # whether the index had not heard of HEAD when the last question was asked
+        )
 
     @property
     def degraded(self) -> str:
         """Why answers may be incomplete, or ""."""
-        unbuilt = "" if self.store.index.sound or self.store.absent else "the search index is not built yet"
+        unbuilt = (
+            ""
+            if self.store.index.sound or self.store.absent
+            else "the search index is not built yet"
+        )
         if unbuilt and self._newest and self._newest.unread:
             unbuilt += f"; until then only the newest {FIRST} records are searched, {self._newest.unread:,} are not"
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
@@ -248,15 +272,24 @@ class Keeper:
     def _is_due(self, looks: bool) -> bool:
         """Whether to look before a question: if HEAD was moved, or if no watcher looks."""
         index = self.store.index
-        if self.store.tip != "HEAD" or not (looks or index.notes.looked):  # a past does not move; a watcher builds
+        if self.store.tip != "HEAD" or not (
+            looks or index.notes.looked
+        ):  # a past does not move; a watcher builds
             return False
         if not knows_head(self.store):
             return True
         known = index.folders
-        if not looks or (index.notes.looked and not known and self.store.absent):  # there is nothing to look at
+        if not looks or (
+            index.notes.looked and not known and self.store.absent
+        ):  # there is nothing to look at
             return False
         hidden = index.notes.forgotten != _forgotten(self.store)
-        return not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store)
+        return (
+            not known
+            or hidden
+            or bool(self.store.files.changed_folders(known))
+            or overdue(self.store)
+        )
 
     def read(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer a question that needs a store, after a look if one is due."""
@@ -274,7 +307,9 @@ class Keeper:
     def refuse_past(self) -> None:
         """Refuse to change what was. Raises BadInput."""
         if self.store.tip != "HEAD":
-            raise BadInput("a past state of the memory cannot be changed", "leave `at` out", field="at")
+            raise BadInput(
+                "a past state of the memory cannot be changed", "leave `at` out", field="at"
+            )
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer from the index, or from the newest files while a server builds the first one."""
@@ -294,7 +329,9 @@ class Keeper:
             with self.lock:
                 return question(ready())
         except NotFound as error:
-            raise NotFound(error.message, "; ".join(filter(None, (self.degraded, error.hint)))) from None
+            raise NotFound(
+                error.message, "; ".join(filter(None, (self.degraded, error.hint)))
+            ) from None
         except IndexDamaged:
             built = False
             try:

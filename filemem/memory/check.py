@@ -61,12 +61,20 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         now = of_work_tree(store, lint.lint)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
     found += _of_code(now, against)
-    wanted = [store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths]
+    wanted = [
+        store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths
+    ]
     for path in wanted:
         if path and not any(one == path or one.startswith(f"{path}/") for one in now.files):
             raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
-    shown = [p for p in found if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
-    plain = ((one, posixpath.dirname(one.path) if secrets.find(one.path) else one.path) for one in shown)
+    shown = [
+        p
+        for p in found
+        if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)
+    ]
+    plain = (
+        (one, posixpath.dirname(one.path) if secrets.find(one.path) else one.path) for one in shown
+    )
     named = {one._replace(path=store.shown(path)) for one, path in plain}
     return sum(map(is_listed, now.files)), tuple(sorted(named, key=lambda one: one.order))
 
@@ -86,7 +94,9 @@ def brought(before: Snapshot, after: Snapshot) -> list[Problem]:
             found.append(finding.problem)
         elif not eased(before.graph, after.graph, finding.about):
             heads = after.graph.chain(finding.about).heads
-            new = [head for head in heads if head not in before.nodes]  # a review shows files that the branch brings
+            new = [
+                head for head in heads if head not in before.nodes
+            ]  # a review shows files that the branch brings
             found.append(finding.problem._replace(path=after.by_id[(new or heads)[-1]].path))
     return found
 
@@ -106,11 +116,16 @@ def _each(snapshot: Snapshot) -> Iterator[Finding]:
     """Problems of one record alone."""
     for path, data in snapshot.data.items():
         if len(data) > MAX_SIZE:
-            yield Finding(Problem(path, 1, "too-large", "error", f"larger than {MAX_SIZE} bytes: not read"), path)
+            yield Finding(
+                Problem(path, 1, "too-large", "error", f"larger than {MAX_SIZE} bytes: not read"),
+                path,
+            )
     for path, parsed in snapshot.parsed.items():
         rows = snapshot.data[path].decode(errors="replace").splitlines() if parsed.problems else []
         for one in parsed.problems:
-            row = rows[one.line - 1].strip() if one.code == "secret" and one.line <= len(rows) else ""
+            row = (
+                rows[one.line - 1].strip() if one.code == "secret" and one.line <= len(rows) else ""
+            )
             yield Finding(one, parsed.record.id if parsed.record else path, row)
         if parsed.record and path not in snapshot.records:
             text = f"{parsed.record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
@@ -133,7 +148,9 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
     yield from _numbers(snapshot)
     for flaw in snapshot.graph.problems:
-        yield Finding(Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message), flaw.node)
+        yield Finding(
+            Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message), flaw.node
+        )
     for node in snapshot.nodes.values():
         for kind, target, _ in node.edges:
             if target in snapshot.missing and not snapshot.is_forgotten(target):
@@ -176,7 +193,9 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
         if not is_listed(path):
             yield from (Finding(one, path) for one in lint.lint_other(blob(oid) or b"", path))
     committed = not snapshot.on_disk and blob(snapshot.files.get(SYNONYMS, ""))
-    words = snapshot.store.synonyms if snapshot.on_disk else (committed or b"").decode(errors="replace")
+    words = (
+        snapshot.store.synonyms if snapshot.on_disk else (committed or b"").decode(errors="replace")
+    )
     for line, text, said in malformed(words) if words else ():
         yield Finding(Problem(SYNONYMS, line, "synonyms", "warning", text), SYNONYMS, said)
 
@@ -190,8 +209,15 @@ def _names(snapshot: Snapshot) -> Iterator[Finding]:
         if found := hidden_characters(name):
             text = f"its name holds {named(found)}: rename it"
             yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
-        elif is_record(name) and path in snapshot.files and not is_listed(path) and not snapshot.on_disk:
-            text = "holds a file whose name has control characters or is of Git's own: it is not read"
+        elif (
+            is_record(name)
+            and path in snapshot.files
+            and not is_listed(path)
+            and not snapshot.on_disk
+        ):
+            text = (
+                "holds a file whose name has control characters or is of Git's own: it is not read"
+            )
             yield Finding(Problem(posixpath.dirname(path), 1, "file-name", "error", text), path)
     for secret in secrets.find("\n".join(paths)):
         path = paths[secret.line - 1]
@@ -210,7 +236,9 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
         text = f"Git has it and the work tree does not: git restore {store.shown(path)}, or commit its removal"
         yield Problem(path, 1, "record-missing", "warning", text)
     if found := settings.ignored(store.repo, *map(store.files.named, _SAVED)):
-        yield Problem("", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores {found}")
+        yield Problem(
+            "", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores {found}"
+        )
 
 
 def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
@@ -223,7 +251,9 @@ def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
         return  # the base is a commit of the memory, and says nothing of the code
     testimony = evidence.Testimony(store, now.resolve)
     since = (store.code.parted(base, testimony.tip) or base) if base else ""
-    before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip)) if base else ({}, {})
+    before, after = (
+        (store.code.listing(tip, ".") for tip in (since, testimony.tip)) if base else ({}, {})
+    )
     known = store.history.ancestors(base) if base else ()
     live = [(node, now.by_id[node.id]) for node in now.nodes.values() if now.graph.is_head(node.id)]
     drifts = evidence.drifts(store, live, testimony)

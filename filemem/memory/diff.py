@@ -47,7 +47,9 @@ class Effect(NamedTuple):
     title: str
     path: str
     details: tuple[str, ...] = ()  # phrases: what was revised, what is left hanging
-    others: tuple[Named, ...] = ()  # what it replaces, or what replaced it; of a topic what holds, or held
+    others: tuple[
+        Named, ...
+    ] = ()  # what it replaces, or what replaced it; of a topic what holds, or held
 
 
 class Comparison(NamedTuple):
@@ -68,14 +70,19 @@ def compare(store: Store, text: str) -> Comparison:
     """
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
-    with closing(past) as before, closing(PastStore(store, of_commit(store, head.id), head)) as after:
+    with (
+        closing(past) as before,
+        closing(PastStore(store, of_commit(store, head.id), head)) as after,
+    ):
         change = Change(before, after)
         found = [*change.effects()]
         if base.id != parted:
             with closing(PastStore(store, of_merge(store, base.id, head.id), head)) as merged:
                 found += _later_forks(change, merged)
     shown = (one._replace(path=store.shown(one.path) if one.path else "") for one in found)
-    return Comparison(base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind))))
+    return Comparison(
+        base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind)))
+    )
 
 
 class Change:
@@ -88,7 +95,9 @@ class Change:
         self.before, self.after = before, after
         self._follows = consequences(self.old.graph, self.new.graph)
         nodes = (*self.old.nodes.values(), *self.new.nodes.values())
-        read = [parsed.record for parsed in (*self.was.values(), *self.now.values()) if parsed.record]
+        read = [
+            parsed.record for parsed in (*self.was.values(), *self.now.values()) if parsed.record
+        ]
         self._titles = {one.id: one.title for one in nodes} | {one.id: one.title for one in read}
 
     def effects(self) -> Iterator[Effect]:
@@ -101,7 +110,11 @@ class Change:
         for one, parsed in self.was.items():
             if one not in self.now and parsed.record:
                 yield _of(parsed.record, "removed")
-        follows, was, now = self._follows, self.old.nodes, self.new.nodes  # for decisions, touched or not
+        follows, was, now = (
+            self._follows,
+            self.old.nodes,
+            self.new.nodes,
+        )  # for decisions, touched or not
         for one, successors in follows.superseded.items():
             yield _of(now[one], "superseded", (), self._named(successors))
         for one in follows.accepted:
@@ -109,7 +122,9 @@ class Change:
         for key, heads in follows.forked.items():
             yield _topic(self.new, "forked", heads, key)
         for key in follows.headless:
-            if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
+            if not self.new.graph.holding(
+                key
+            ):  # else it went on elsewhere, as what was superseded says
                 yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
         yield from self._hanging()
 
@@ -130,17 +145,32 @@ class Change:
             return
         phrases = [one for one in changes(was, now) if not (accepted and one.startswith("status "))]
         outcomes = tuple(one for one in phrases if one.startswith("outcome "))
-        others = (*(one for one in phrases if one not in outcomes), *damage(before.problems, after.problems))
-        yield from (_of(now, kind, told) for kind, told in (("outcome", outcomes), ("revised", others)) if told)
+        others = (
+            *(one for one in phrases if one not in outcomes),
+            *damage(before.problems, after.problems),
+        )
+        yield from (
+            _of(now, kind, told)
+            for kind, told in (("outcome", outcomes), ("revised", others))
+            if told
+        )
 
     def _hanging(self) -> Iterator[Effect]:
         """Decisions that refer to records that no longer exist."""
         gone = self.was.keys() - self.now.keys()
-        referring = {node.id for node in self.before.index.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
+        referring = (
+            {node.id for node in self.before.index.lookup("ref", gone)}
+            | self.ids
+            | set(self._follows.hanging)
+        )
         for node in self.after.index.lookup("id", referring):
             if node.type != DECISION:
                 continue
-            meant = [one.id for to in node.references for one in self.before.index.answering(to)] if gone else []
+            meant = (
+                [one.id for to in node.references for one in self.before.index.answering(to)]
+                if gone
+                else []
+            )
             lost = self._named([one for one in dict.fromkeys(meant) if one in gone])
             phrases = tuple(f"refers to {one.title}, which is removed" for one in lost)
             if phrases or node.id in self._follows.hanging:
@@ -157,7 +187,12 @@ def _touched(before: PastStore, after: PastStore) -> set[str]:
     paths = [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]
     ids = {node.id for side in (before, after) for node in side.index.lookup("path", paths)}
     if turned := before.forgotten ^ after.forgotten:
-        ids |= {node.id for side in (before, after) for node in side.index.nodes() if mark_of(node.id) in turned}
+        ids |= {
+            node.id
+            for side in (before, after)
+            for node in side.index.nodes()
+            if mark_of(node.id) in turned
+        }
     return ids
 
 
@@ -182,9 +217,14 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
     if (tip := store.repo.head()) is None:
-        raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
+        raise NotFound(
+            "nothing is committed yet, so there is nothing to compare",
+            "the first save makes a commit",
+        )
     here = right in ("", HEAD)
-    head = moment_of(store.repo, tip, store.branch or HEAD) if here else moment(store, right, "range")
+    head = (
+        moment_of(store.repo, tip, store.branch or HEAD) if here else moment(store, right, "range")
+    )
     base = moment(store, left, "range") if left else _default(store, head)
     if direct:
         return base, head, base.id
@@ -200,8 +240,14 @@ def _default(store: Store, head: Moment) -> Moment:
     own = store.repo is not store.code and bool(store.branch)
     found = Branch(store.branch, head.id) if own else store.repo.default_branch()
     if found is None:
-        raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", _EXAMPLE)
-    if (found.name, found.tip) != (head.name, head.id):  # a branch that has nothing yet of its own is another
+        raise BadInput(
+            "there is no default branch to compare with: no origin/HEAD, main, master or trunk",
+            _EXAMPLE,
+        )
+    if (found.name, found.tip) != (
+        head.name,
+        head.id,
+    ):  # a branch that has nothing yet of its own is another
         return moment_of(store.repo, found.tip, found.name)
     if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
         return moment_of(store.repo, there, f"origin/{found.name}")
@@ -214,11 +260,17 @@ def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:
     ours = {one for one in new.nodes if new.graph.is_head(one) and not graph.is_head(one)}
     here, there = _around(change.after, merged, change.ids | _touched(change.after, merged))
     for key, heads in consequences(here.graph, there.graph).forked.items():
-        if not ours.isdisjoint(heads) and not here.graph.chain(key).is_forked:  # else it is shown already
-            yield _topic(there, "forked", heads, key, "when merged: the other side has decided it too")
+        if (
+            not ours.isdisjoint(heads) and not here.graph.chain(key).is_forked
+        ):  # else it is shown already
+            yield _topic(
+                there, "forked", heads, key, "when merged: the other side has decided it too"
+            )
 
 
-def _of(one: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()) -> Effect:
+def _of(
+    one: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()
+) -> Effect:
     stated = one.stated if isinstance(one, Node) else one.topic_stated
     topic = one.topic if one.type == DECISION and stated else ""
     return Effect(kind, one.id, one.type, topic, one.title, one.path, details, others)

@@ -37,7 +37,10 @@ def statements(trailers: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]
 
 def last_outcome(record: Record) -> int:
     """The time of the last outcome in epoch milliseconds, the end of the day for a bare date; -1 for none."""
-    return max((entry.at if entry.at % DAY else entry.at + DAY - 1 for entry in record.outcomes), default=-1)
+    return max(
+        (entry.at if entry.at % DAY else entry.at + DAY - 1 for entry in record.outcomes),
+        default=-1,
+    )
 
 
 class Testimony:
@@ -49,15 +52,21 @@ class Testimony:
     def __init__(self, store: Store, resolve: Callable[[str], str] | None = None) -> None:
         self._store, self._meant = store, cache(resolve or self._by_index)
         now = store.tip == "HEAD" or store.repo is not store.code
-        self.tip = (store.code.head() or "") if now else store.tip  # from where the code's history is seen
+        self.tip = (
+            (store.code.head() or "") if now else store.tip
+        )  # from where the code's history is seen
         self.commits = store.history.spoken(self.tip) if self.tip else ()
-        self._said: dict[str, dict[str, tuple[str, str]]] = {}  # by decision: outcome and reason by commit
+        self._said: dict[
+            str, dict[str, tuple[str, str]]
+        ] = {}  # by decision: outcome and reason by commit
         for commit in self.commits:
             for name, told in statements(commit.trailers).items():
                 names = (name,) if self._meant(name) else map(str.strip, name.split(","))
                 for decision in filter(None, map(self._meant, names)):
                     self._said.setdefault(decision, {})[commit.id] = told
-        self._reverts: dict[str, frozenset[str]] = {}  # by a commit that is not reverted itself: what it reverts
+        self._reverts: dict[
+            str, frozenset[str]
+        ] = {}  # by a commit that is not reverted itself: what it reverts
         self._fallen: set[str] = set()
         for commit in reversed(self.commits):
             if commit.id not in self._fallen and (taken := store.history.reverted(commit)):
@@ -70,7 +79,9 @@ class Testimony:
 
     def carried_out(self, decision: str) -> frozenset[str]:
         """The commits that implement a decision: they name it, and no failure."""
-        return frozenset(one for one, told in self._said.get(decision, {}).items() if told[0] != "failed")
+        return frozenset(
+            one for one, told in self._said.get(decision, {}).items() if told[0] != "failed"
+        )
 
     def named_by(self, commit: str, names: Iterable[str] = ()) -> list[str]:
         """The decisions that a commit names in its trailers, and those that further names mean."""
@@ -80,7 +91,9 @@ class Testimony:
     def of(self, node: Node, record: Record) -> tuple[Evidence, ...]:
         """Evidence for or against a decision that no newer outcome answers, oldest first."""
         said = self._said.get(node.id, {})
-        told = [one for one in self.commits if one.id in self._reverts or said.get(one.id, ("", ""))[0]]
+        told = [
+            one for one in self.commits if one.id in self._reverts or said.get(one.id, ("", ""))[0]
+        ]
         if not told or record.type != DECISION:
             return ()
         path = self._store.files.named(node.path)
@@ -90,7 +103,11 @@ class Testimony:
         carriers -= self._store.repo.boundary  # what these brought is not known
         found = []
         for commit in told:
-            if commit.id in self._fallen or commit.id in removed or commit.at <= last_outcome(record):
+            if (
+                commit.id in self._fallen
+                or commit.id in removed
+                or commit.at <= last_outcome(record)
+            ):
                 continue
             outcome, reason = said.get(commit.id, ("", ""))
             text = f"{commit.id[:10]} says so: {reason or commit.subject}"
@@ -101,17 +118,23 @@ class Testimony:
         return tuple(found)
 
 
-def with_code(store: Store, hits: Sequence[Hit], testimony: Testimony | None = None) -> tuple[Hit, ...]:
+def with_code(
+    store: Store, hits: Sequence[Hit], testimony: Testimony | None = None
+) -> tuple[Hit, ...]:
     """Return hits with the drift of the code that they govern, and with evidence from commits."""
     wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
     decisions = [(node, wanted[node.id]) for node in store.index.lookup("id", list(wanted))]
     told = testimony or Testimony(store)
     stands = drifts(store, decisions, told)
     said = {node.id: told.of(node, record) for node, record in decisions}
-    return tuple(hit._replace(drift=stands.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits)
+    return tuple(
+        hit._replace(drift=stands.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits
+    )
 
 
-def drifts(store: Store, decisions: Iterable[tuple[Node, Record]], testimony: Testimony) -> dict[str, Drift]:
+def drifts(
+    store: Store, decisions: Iterable[tuple[Node, Record]], testimony: Testimony
+) -> dict[str, Drift]:
     """Return the drift of the code that decisions govern, by id; decisions that name no code are left out."""
     wanted = {
         node: [one for one in record.affects if within(one) and "\n" not in one]
@@ -125,18 +148,32 @@ def drifts(store: Store, decisions: Iterable[tuple[Node, Record]], testimony: Te
         starts = [(base, fixed(one)) for node, base in known.items() for one in wanted[node]]
         ids = _ids(store, (*starts, *((tip, start) for _, start in starts)))
         files = lru_cache(8)(lambda commit: store.code.listing(commit, "."))
-        return {node.id: _drift(stated, known.get(node, ""), tip, ids, files, cut) for node, stated in wanted.items()}
+        return {
+            node.id: _drift(stated, known.get(node, ""), tip, ids, files, cut)
+            for node, stated in wanted.items()
+        }
     except GitError:
         if not cut:
             raise
-        return {node.id: Drift(UNKNOWN, reason=cut) for node in wanted}  # a partial clone lacks what it takes
+        return {
+            node.id: Drift(UNKNOWN, reason=cut) for node in wanted
+        }  # a partial clone lacks what it takes
 
 
 def answered(store: Store, record: Record, drift: Drift, tip: str) -> bool:
     """Whether an outcome is newer than the last change of the files."""
     if not record.outcomes:
         return False
-    asked = ("log", "-1", "--first-parent", "--format=%ct", tip, "--", *drift.missing, *drift.changed)
+    asked = (
+        "log",
+        "-1",
+        "--first-parent",
+        "--format=%ct",
+        tip,
+        "--",
+        *drift.missing,
+        *drift.changed,
+    )
     return int(store.code.git.run(*asked) or 0) * 1000 <= last_outcome(record)
 
 
@@ -160,9 +197,18 @@ def _bases(store: Store, wanted: Iterable[Node], testimony: Testimony) -> dict[s
 def _ids(store: Store, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
     """The object at a path of a commit, by both; b"" for none."""
     wanted = list(dict.fromkeys(places))
-    asked = "".join(f"{commit}:{path}\n" for commit, path in wanted).encode("utf-8", "surrogateescape")
-    told = store.code.git.run("cat-file", "--batch-check=%(objectname)", input=asked).splitlines() if wanted else ()
-    return {one: b"" if oid.endswith(b" missing") else oid for one, oid in zip(wanted, told, strict=True)}
+    asked = "".join(f"{commit}:{path}\n" for commit, path in wanted).encode(
+        "utf-8", "surrogateescape"
+    )
+    told = (
+        store.code.git.run("cat-file", "--batch-check=%(objectname)", input=asked).splitlines()
+        if wanted
+        else ()
+    )
+    return {
+        one: b"" if oid.endswith(b" missing") else oid
+        for one, oid in zip(wanted, told, strict=True)
+    }
 
 
 def _drift(
@@ -196,4 +242,8 @@ def _drift(
 def _governed(paths: Iterable[str], stated: Sequence[str]) -> set[str]:
     """Those of some files that a decision names, by paths or globs."""
     starts = tuple(map(fixed, stated))  # which are quick to compare
-    return {path for path in paths if path.startswith(starts) and any(affects_match(one, path) for one in stated)}
+    return {
+        path
+        for path in paths
+        if path.startswith(starts) and any(affects_match(one, path) for one in stated)
+    }

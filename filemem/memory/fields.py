@@ -39,7 +39,9 @@ def outcome(field: str, value: object) -> str:
     """Read an outcome in any case, `failure` for `failed` included. Raises BadInput."""
     word = parse_outcome(value) if isinstance(value, str) else None
     if word is None:
-        raise BadInput(f"{field} must be one of {', '.join(OUTCOMES)}, not {shown(value)}", field=field)
+        raise BadInput(
+            f"{field} must be one of {', '.join(OUTCOMES)}, not {shown(value)}", field=field
+        )
     return word
 
 
@@ -55,7 +57,9 @@ def text(field: str, value: object, limit: int = TEXT) -> str:
         if "\udc80" <= bad[0] <= "\udcff":  # how Python keeps a byte that is not UTF-8
             told = f"{field} is not UTF-8: it holds the byte {ord(bad[0]) - 0xDC00:#04x}"
             raise BadInput(told, "send it as UTF-8", field=field)
-        raise BadInput(f"{field} holds the control character U+{ord(bad[0]):04X}", "remove it", field=field)
+        raise BadInput(
+            f"{field} holds the control character U+{ord(bad[0]):04X}", "remove it", field=field
+        )
     return clean
 
 
@@ -81,7 +85,11 @@ def path(field: str, value: object) -> str:
             return value
     except UnicodeEncodeError:
         pass
-    raise BadInput(f"{field}: no file can be named {shown(value)}", "give a path that this system allows", field=field)
+    raise BadInput(
+        f"{field}: no file can be named {shown(value)}",
+        "give a path that this system allows",
+        field=field,
+    )
 
 
 def lines(field: str, value: object) -> tuple[str, ...]:
@@ -90,7 +98,9 @@ def lines(field: str, value: object) -> tuple[str, ...]:
     if not isinstance(values, (list, tuple)):
         raise BadInput(f"{field} must be a list of texts, not {shown(value)}", field=field)
     if len(values) > ITEMS:
-        raise BadInput(f"{field} has {len(values):,} entries; at most {ITEMS} are kept", field=field)
+        raise BadInput(
+            f"{field} has {len(values):,} entries; at most {ITEMS} are kept", field=field
+        )
     return tuple(item for item in each(field, values) if item)
 
 
@@ -110,7 +120,9 @@ def one_of(words: tuple[str, ...]) -> Check:
     def check(field: str, value: object) -> str:
         word = str(value).strip().casefold()
         if not isinstance(value, str) or word not in words:
-            raise BadInput(f"{field} must be one of {', '.join(words)}, not {shown(value)}", field=field)
+            raise BadInput(
+                f"{field} must be one of {', '.join(words)}, not {shown(value)}", field=field
+            )
         return word
 
     return check
@@ -200,8 +212,18 @@ FIELDS = {
     ),
 }
 NAMES = frozenset({"type", *COMMON}.union(*FIELDS.values()))
-_REQUIRED = {DECISION: ("topic", "decision", "reasoning"), CHECKPOINT: ("summary",), OBSERVATION: ("text",)}
-_SIGNS = {"summary": CHECKPOINT, "text": OBSERVATION, "title": OBSERVATION, "decision": DECISION, "topic": DECISION}
+_REQUIRED = {
+    DECISION: ("topic", "decision", "reasoning"),
+    CHECKPOINT: ("summary",),
+    OBSERVATION: ("text",),
+}
+_SIGNS = {
+    "summary": CHECKPOINT,
+    "text": OBSERVATION,
+    "title": OBSERVATION,
+    "decision": DECISION,
+    "topic": DECISION,
+}
 _ALIASES = {"memory_session_id": "session"}
 
 
@@ -216,7 +238,9 @@ def type_of(given: Mapping[str, object]) -> str:
     if stated in KINDS and implied in (OBSERVATION, None):
         return OBSERVATION
     raise BadInput(
-        f"type must be one of {', '.join(TYPES)}, not {shown(stated)}" if stated is not None else "nothing to save",
+        f"type must be one of {', '.join(TYPES)}, not {shown(stated)}"
+        if stated is not None
+        else "nothing to save",
         "a decision has topic, decision and reasoning; a checkpoint has summary; an observation has title and text",
         field="type",
     )
@@ -227,20 +251,28 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     named = {_ALIASES.get(name, name): value for name, value in fields.items()}
     given = {name: value for name, value in named.items() if value is not None}
     kind = type_of(given)
-    if (stated := given.pop("type", None)) not in (None, *TYPES) or (stated == DECISION and kind == OBSERVATION):
+    if (stated := given.pop("type", None)) not in (None, *TYPES) or (
+        stated == DECISION and kind == OBSERVATION
+    ):
         given.setdefault("kind", stated)
     known = {**FIELDS[kind], **COMMON}
     for name in named:
         if name not in known and (name in given or name not in NAMES):
             owner = next((other for other, table in FIELDS.items() if name in table), None)
-            hint = f"that is for {article(owner)}: leave it out, or save twice" if owner else suggest(name, known)
+            hint = (
+                f"that is for {article(owner)}: leave it out, or save twice"
+                if owner
+                else suggest(name, known)
+            )
             raise BadInput(f"{article(kind)} has no field {name!r}", hint, field=name)
     checked = {name: known[name](name, value) for name, value in given.items()}
     if lacking := missing(kind, checked):
         needed = f"give {', '.join(_REQUIRED[kind])}"
         raise BadInput(f"{article(kind)} needs {' and '.join(lacking)}", needed, field=lacking[0])
     if "reason" in checked and "outcome" not in checked:
-        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
+        raise BadInput(
+            "a reason needs the outcome it explains", "give outcome as well", field="outcome"
+        )
     return kind, checked
 
 
@@ -256,5 +288,7 @@ def article(kind: str) -> str:
 
 def heading(whole: str) -> str:
     """Return the heading for a text: its first line that is not blank, cut to HEADING characters."""
-    first = next((stripped for row in whole.splitlines() if (stripped := " ".join(row.split()))), "")
+    first = next(
+        (stripped for row in whole.splitlines() if (stripped := " ".join(row.split()))), ""
+    )
     return cut(first, HEADING)

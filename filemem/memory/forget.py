@@ -27,7 +27,9 @@ It rewrites all commits that have the file. It cannot reach clones and forks of 
 keeps, or commit messages that quote the title: tell the others to clone anew."""
 
 
-def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
+def delete(
+    store: Store, reference: str, reason: str, agent: str = "", *, allow_secret: bool = False
+) -> Saved:
     """Remove a record by a commit that leaves a tombstone; only `restore` brings it back.
 
     Raises NotFound; Conflict: the file has edits that are not committed, or the repository is busy; BadInput: reason or
@@ -36,7 +38,11 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
     told, agent = _said(store, agent, allow_secret, reason=reason)
     node = store.find(reference)
     record = store.read(node.path).record
-    shown = record._replace(id=node.id) if record else Record(node.id, node.type, path=node.path, title=node.title)
+    shown = (
+        record._replace(id=node.id)
+        if record
+        else Record(node.id, node.type, path=node.path, title=node.title)
+    )
     with store.repo.saving():
         held = store.repo.item(store.files.named(node.path)) is not None
         if store.left_to_user(node.path, node.type) and not is_private(node.path):
@@ -47,11 +53,15 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
                 told = f"{store.shown(node.path)} has edits that are not committed"
                 raise Conflict(told, "commit or undo them first")
         edits = [Edit(node.path, None, store.files.read(node.path))]
-        private = is_private(node.path)  # of one that was imported, so that the next import leaves it away
+        private = is_private(
+            node.path
+        )  # of one that was imported, so that the next import leaves it away
         mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
         if (bool(shown.source) if private else held) and not store.files.exists(mark):
             edits.append(Edit(mark, b"", None))
-        text = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
+        text = message_of(
+            shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent
+        )
         made = write(store, node.path, node.type, lambda: (tuple(edits), text))
     kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
     undo = f"restore {short_id(node.id)}" if held else ""
@@ -69,7 +79,9 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
     with store.repo.saving():
         record, data = _gone(store, wanted)
         if store.index.lookup("id", [record.id]):
-            raise NotFound(f"{wanted!r} exists: {record.title}", "only a deleted record can be restored")
+            raise NotFound(
+                f"{wanted!r} exists: {record.title}", "only a deleted record can be restored"
+            )
         path, mark = record.path, f"{FORGOTTEN}/{mark_of(record.id)}"
         here = store.files.read(path) if store.files.exists(path) else None
         if here is not None and (found := parse(here, path).record) and found.id != record.id:
@@ -89,7 +101,10 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
 
 def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
     """Check reason and agent: both stay in the commit message."""
-    said = {"reason": fields.line("reason", reason), "agent": fields.line("agent", agent) or store.config.agent}
+    said = {
+        "reason": fields.line("reason", reason),
+        "agent": fields.line("agent", agent) or store.config.agent,
+    }
     refuse_secrets({**said, "allow_secret": fields.flag("allow_secret", allowed)})
     return said["reason"], said["agent"]
 
@@ -125,7 +140,9 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
     data, path = store.repo.blob(touch.old) or b"", store.files.inside(touch.path)
     if (last := parse(data, path).record) is None or not data:
         why = store.repo.incomplete() or "its text cannot be read"
-        raise NotFound(f"{wanted!r} was deleted in {touch.commit.id[:10]}, and its text is not here: {why}")
+        raise NotFound(
+            f"{wanted!r} was deleted in {touch.commit.id[:10]}, and its text is not here: {why}"
+        )
     return last, data
 
 
@@ -133,7 +150,9 @@ def _removed(store: Store, wanted: str) -> Touch | None:
     """The last deletion of a record, by any of its names; None if there was none."""
     for touch in store.history.removals(store.tip):
         path = store.files.inside(touch.path)
-        last = parse(store.repo.blob(touch.old) or b"", path).record or Record(derived_id(path), "", path=path)
+        last = parse(store.repo.blob(touch.old) or b"", path).record or Record(
+            derived_id(path), "", path=path
+        )
         if is_listed(path) and _is_called(store.asked(wanted), last):
             return touch
     return None
@@ -141,7 +160,11 @@ def _removed(store: Store, wanted: str) -> Touch | None:
 
 def _is_called(name: str, record: Record) -> bool:
     """Whether a record has this name, as `Store.find` reads names."""
-    begins = len(name) >= LEAST and not name.isdigit() and short_id(record.id).startswith(name.casefold())
+    begins = (
+        len(name) >= LEAST
+        and not name.isdigit()
+        and short_id(record.id).startswith(name.casefold())
+    )
     return begins or bool(answering(name, [record]))
 
 
@@ -155,8 +178,16 @@ def undo(store: Store) -> Saved:
         touches = _last(store)
         done, edits = touches[0].commit, list[Edit]()
         if IMPORTED in dict(done.trailers):
-            raise Conflict(f"the last save is an import: {done.subject}", f"git revert {done.id[:10]} undoes it")
-        if sum(touch.kind != "D" and is_listed(store.files.inside(touch.path)) for touch in touches) > 1:
+            raise Conflict(
+                f"the last save is an import: {done.subject}",
+                f"git revert {done.id[:10]} undoes it",
+            )
+        if (
+            sum(
+                touch.kind != "D" and is_listed(store.files.inside(touch.path)) for touch in touches
+            )
+            > 1
+        ):
             told = f"{done.id[:10]} holds several records: {done.subject}"
             raise Conflict(told, f"git revert {done.id[:10]} undoes it")
         for touch in touches:
@@ -170,7 +201,11 @@ def undo(store: Store) -> Saved:
         if (record := parse(main.data or main.before or b"", main.path).record) is None:
             raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
         mark = f"{FORGOTTEN}/{mark_of(record.id)}"
-        if main.data is None and not store.files.exists(mark) and mark not in {one.path for one in edits}:
+        if (
+            main.data is None
+            and not store.files.exists(mark)
+            and mark not in {one.path for one in edits}
+        ):
             edits.append(Edit(mark, b"", None))  # as `forget` leaves it
         text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
         made = write(store, main.path, record.type, lambda: (tuple(edits), text))
@@ -185,8 +220,12 @@ def _last(store: Store) -> list[Touch]:
     for commit, found in groupby(touches, key=lambda touch: touch.commit):
         named, changes = {value for key, value in commit.trailers if key == _UNDOES}, list(found)
         held = ((store.repo.item(one.path), one.new) for one in changes)
-        reverted = IMPORTED in dict(commit.trailers) and not any(item and item.oid == new for item, new in held)
+        reverted = IMPORTED in dict(commit.trailers) and not any(
+            item and item.oid == new for item, new in held
+        )
         if not (named or reverted or commit.id in undone):
             return changes
         undone |= named
-    raise NotFound("nothing to undo: no save of yours is on this branch", "filemem forget ID removes a record")
+    raise NotFound(
+        "nothing to undo: no save of yours is on this branch", "filemem forget ID removes a record"
+    )

@@ -18,7 +18,16 @@ from filemem.memory.evidence import Testimony
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
-from filemem.record import CHECKPOINT, DECISION, Parsed, adr_number, parse, parse_time, short_id, topic_key
+from filemem.record import (
+    CHECKPOINT,
+    DECISION,
+    Parsed,
+    adr_number,
+    parse,
+    parse_time,
+    short_id,
+    topic_key,
+)
 from filemem.record.compare import FORM, changes, damage
 from filemem.repo.history import Touch
 
@@ -43,14 +52,18 @@ class Step(NamedTuple):
     supersedes: tuple[str, ...] = ()  # ids, oldest first
     implied: bool = False  # nobody stated what it supersedes
     foreign: bool = False  # it belongs to another topic that the chain leads to
-    revisions: tuple[Revision, ...] = ()  # edits in place, oldest first, at the end those that are not committed
+    revisions: tuple[
+        Revision, ...
+    ] = ()  # edits in place, oldest first, at the end those that are not committed
 
 
 class History(NamedTuple):
     """How a topic was decided: the chain, oldest first, and its live decisions."""
 
     topic: str
-    heads: tuple[str, ...]  # what holds on the topic; where nothing does, what replaced its decisions on others
+    heads: tuple[
+        str, ...
+    ]  # what holds on the topic; where nothing does, what replaced its decisions on others
     chain: tuple[Step, ...]
     notes: tuple[str, ...] = ()  # what Git's history does not show, and why
     forked: bool = False  # several decisions on the topic hold at once
@@ -99,7 +112,10 @@ def history(store: Store, topic_or_id: str) -> History:
     chain = _steps(store, around, [around.nodes[one] for one in graph.linked(members)], key)
     last = around.nodes[members[-1]]
     topic = last.topic if key else start[0].topic
-    why, notes = vacancy(graph, around.nodes, last, heads), tuple(filter(None, [store.repo.incomplete()]))
+    why, notes = (
+        vacancy(graph, around.nodes, last, heads),
+        tuple(filter(None, [store.repo.incomplete()])),
+    )
     return History(topic, heads, tuple(chain), notes, graph.chain(key).is_forked, why)
 
 
@@ -137,7 +153,9 @@ def _revisions(store: Store, node: Node, touches: Sequence[Touch]) -> tuple[Revi
             was = _version(store, touch.old, touch.before or touch.path)
             told = _compared(was, _version(store, touch.new, touch.path))
         commit = touch.commit
-        edits.append(Revision(commit.id, commit.author, commit.agent, commit.at, commit.subject, told))
+        edits.append(
+            Revision(commit.id, commit.author, commit.agent, commit.at, commit.subject, told)
+        )
     if touches and store.tip == "HEAD" and store.edited(node.path):
         was = _version(store, touches[0].new, touches[0].path)
         edits.append(Revision("", "", "", 0, "", _compared(was, store.read(node.path))))
@@ -177,10 +195,16 @@ def timeline(
         middle = store.find(anchor or best[0].id)
         at = middle.created or store.clock()
     skip = middle.id if middle else ""
-    older = [n for n in store.index.newest(Filter(until=at), depth_before + 1, 0) if n.id != skip][:depth_before]
+    older = [n for n in store.index.newest(Filter(until=at), depth_before + 1, 0) if n.id != skip][
+        :depth_before
+    ]
     since = Filter(since=at)
-    first = max(0, store.index.count(since) - depth_after - 1)  # the end of the newest-first listing
-    younger = [n for n in reversed(store.index.newest(since, depth_after + 1, first)) if n.id != skip][:depth_after]
+    first = max(
+        0, store.index.count(since) - depth_after - 1
+    )  # the end of the newest-first listing
+    younger = [
+        n for n in reversed(store.index.newest(since, depth_after + 1, first)) if n.id != skip
+    ][:depth_after]
     nodes = [*reversed(older), *([middle] if middle else []), *younger]
     return Results(present(store, nodes), anchor=skip or anchor)
 
@@ -204,8 +228,14 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
     if hit.provenance.author not in ("", me):
         notes.append(f"saved by {hit.provenance.author}")
     if hit is not (newest := hits[0]):
-        where = f" on branch {newest.record.branch}" if newest.record.branch != hit.record.branch else ""
-        notes.append(f"{newest.provenance.author} saved a newer one{where}: {newest.title} ({short_id(newest.id)})")
+        where = (
+            f" on branch {newest.record.branch}"
+            if newest.record.branch != hit.record.branch
+            else ""
+        )
+        notes.append(
+            f"{newest.provenance.author} saved a newer one{where}: {newest.title} ({short_id(newest.id)})"
+        )
     return hit, "; ".join(notes)
 
 
@@ -222,7 +252,9 @@ def topics(store: Store, prefix: str = "", *, limit: int, offset: int = 0) -> To
     return Topics(tuple(found), count)
 
 
-def _topic(store: Store, around: Around, key: str, members: Sequence[str], heads: tuple[str, ...]) -> Topic:
+def _topic(
+    store: Store, around: Around, key: str, members: Sequence[str], heads: tuple[str, ...]
+) -> Topic:
     held = [around.nodes[head] for head in heads]
     newest = max(held, key=lambda node: node.age, default=None)
     last = around.nodes[members[-1]]

@@ -20,7 +20,9 @@ INVERSE |= {"built_on_by": "builds_on"}  # as "Amended by" says it
 EDITS_SHOWN = 5  # of a record, the newest
 
 
-def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, detail: bool = True) -> tuple[Hit, ...]:
+def present(
+    store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, detail: bool = True
+) -> tuple[Hit, ...]:
     """Make hits of records, in the order given."""
     wanted = list(nodes)
     around = store.index.around(wanted)
@@ -47,7 +49,9 @@ def of_places(
     alike = terms.alike if terms and detail else ()
     records = store.records([node.path for node in nodes])
     said = provenances(store, records, detail=detail) if said is None else said
-    incoming: dict[str, list[Edge]] = {node.id: [] for node in nodes}  # of other records, in the words of this one
+    incoming: dict[str, list[Edge]] = {
+        node.id: [] for node in nodes
+    }  # of other records, in the words of this one
     for node in around.pointing:
         for kind, target, reason in node.edges:
             if target in incoming:
@@ -58,7 +62,9 @@ def of_places(
             continue
         who, heads = said.get(node.path, Provenance()), graph.holds_for(node.id)
         superseded_by = graph.superseded_by(node.id)
-        if superseded_by and record.superseded_by and record.status == "deprecated":  # it is only marked as superseded
+        if (
+            superseded_by and record.superseded_by and record.status == "deprecated"
+        ):  # it is only marked as superseded
             record = record._replace(status="accepted")
         about = f"{record.topic} {record.title}"
         hits.append(
@@ -74,10 +80,19 @@ def of_places(
                 proposed=graph.proposed_for(node.id),
                 more=place.more,
                 brought_in=place.scored is None,
-                related=tuple({one[:2]: one for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])}.values()),
-                already_rejected=query.rejected_before(terms, record.rejected, about) if terms else (),
+                related=tuple(
+                    {
+                        one[:2]: one
+                        for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])
+                    }.values()
+                ),
+                already_rejected=query.rejected_before(terms, record.rejected, about)
+                if terms
+                else (),
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
-                instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", alike) if alike else {},
+                instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", alike)
+                if alike
+                else {},
                 snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
             )
         )
@@ -88,19 +103,29 @@ def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collecti
     """Return a note that nothing holds for a decision, and what is proposed; "" if its `heads` hold."""
     if node.type != DECISION or heads or node.id not in graph.nodes:
         return ""
-    others = [nodes[one] for one in graph.chain(node.key).order if node.key and one in nodes and one != node.id]
-    proposed = [one for one in others if one.status == "proposed" and not graph.superseded_by(one.id)]
+    others = [
+        nodes[one]
+        for one in graph.chain(node.key).order
+        if node.key and one in nodes and one != node.id
+    ]
+    proposed = [
+        one for one in others if one.status == "proposed" and not graph.superseded_by(one.id)
+    ]
     return "nothing holds" + (f"; proposed: {listed(proposed)}" if proposed else "")
 
 
-def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> dict[str, Provenance]:
+def provenances(
+    store: Store, paths: Iterable[str], *, detail: bool = True
+) -> dict[str, Provenance]:
     """The provenance of records, by store path, from the commit table; uncommitted ones are left out."""
     named = {store.files.named(path): path for path in paths}
     if not named or not detail:
         found = store.history.committed(named, store.seen_from) if named else {}
         return {named[path]: Provenance(commit=one) for path, one in found.items()}
     here, boundary = store.branch, store.repo.boundary
-    own = store.repo is not store.code and bool(here)  # a branch that is only a memory is its own default
+    own = store.repo is not store.code and bool(
+        here
+    )  # a branch that is only a memory is its own default
     default = Branch(here, store.repo.head() or "") if own else store.repo.default_branch()
     landed = store.history.landed(named, default.tip) if default else {}
     elsewhere = default is not None and default.name != here
@@ -112,7 +137,9 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
         if first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
             said[named[path]] = Provenance(commit=rows[0].commit.id)
             continue
-        edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][:EDITS_SHOWN]
+        edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][
+            :EDITS_SHOWN
+        ]
         said[named[path]] = Provenance(
             author=first.author,
             agent=first.agent,
@@ -134,5 +161,9 @@ def _body(record: Record) -> str:
     rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
     said = [part for part in (record.decision, record.text) if part and part != record.title]
     first = query.beyond(record.title, said[0]) if said else ""
-    ended = "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
-    return "\n".join(filter(None, (query.prose(first) + ended, *map(query.prose, said[1:]), rejected)))
+    ended = (
+        "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
+    )
+    return "\n".join(
+        filter(None, (query.prose(first) + ended, *map(query.prose, said[1:]), rejected))
+    )

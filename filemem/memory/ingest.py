@@ -47,7 +47,9 @@ class Item(NamedTuple):
     type: str
     created: int | None  # epoch milliseconds; None where the source does not say
     given: Mapping[str, Any]  # fields as a save takes them; what is empty says nothing
-    more: Mapping[str, Any] = {}  # further fields of the record; edges name items by their ids in the source
+    more: Mapping[
+        str, Any
+    ] = {}  # further fields of the record; edges name items by their ids in the source
     project: str = ""  # that it belongs to; "" where the source does not say
     counted: bool = False  # its id is a counter, which others have too
     kept: bool = False  # its id becomes the record's
@@ -57,7 +59,9 @@ class Item(NamedTuple):
 class Ingested(NamedTuple):
     """What a run did, or would do, and what is left to the user."""
 
-    counts: Mapping[str, int]  # new, updated, same, forgotten here; private and bytes, of those that are written
+    counts: Mapping[
+        str, int
+    ]  # new, updated, same, forgotten here; private and bytes, of those that are written
     records: Mapping[str, int]  # those that are written, by type
     edited: tuple[str, ...] = ()  # paths of records that were changed here and in the source
     refused: tuple[tuple[str, str], ...] = ()  # ids in the source, and why each is not written
@@ -68,7 +72,12 @@ class Ingested(NamedTuple):
 
 
 def ingest(
-    store: Store, items: Collection[Item], system: str, *, dry_run: bool = False, progress: Progress | None = None
+    store: Store,
+    items: Collection[Item],
+    system: str,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> Ingested:
     """Write the records of some items; `dry_run`: only say what that would do.
 
@@ -86,7 +95,10 @@ def ingest(
         told = f"{store.name} is a folder of numbered decision records; nothing was imported"
         raise Conflict(told, "`filemem --store memory import ...` begins a memory beside it")
     counts = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in done.records.items())
-    trailers = [("Imported-From", system), *([("Agent", store.config.agent)] if store.config.agent else [])]
+    trailers = [
+        ("Imported-From", system),
+        *([("Agent", store.config.agent)] if store.config.agent else []),
+    ]
     told = commit.message(f"import({system}): {counts}", trailers)
     ours, others = list[Edit](), list[Edit]()
     for edit, kind in edits:
@@ -94,9 +106,13 @@ def ingest(
         (others if store.left_to_user(edit.path, kind) else ours).append(named)
     with store.repo.saving():
         if ours:
-            made = commit.save(store.repo, store.files, lambda: Plan(tuple(ours), told, store.clock()))
+            made = commit.save(
+                store.repo, store.files, lambda: Plan(tuple(ours), told, store.clock())
+            )
             waits = f"not committed yet: {made.pending}" if made.pending else ""
-            done = done._replace(commit=made.commit, note="; ".join(filter(None, (waits, made.left, made.trouble))))
+            done = done._replace(
+                commit=made.commit, note="; ".join(filter(None, (waits, made.left, made.trouble)))
+            )
         if done.counts["private"]:
             store.files.hide("private")
         write_files(store.files, others)
@@ -123,12 +139,23 @@ def _planned(
     """What a run would do, and the edits of it, each with the type of its record."""
     ids = {item.id: id_of(item, system) for item in items}
     there = {node.id: node for node in store.index.lookup("id", list(ids.values()))}
-    others = {one for item in items for kind in EDGE_KINDS for one in item.more.get(kind) or () if one not in ids}
+    others = {
+        one
+        for item in items
+        for kind in EDGE_KINDS
+        for one in item.more.get(kind) or ()
+        if one not in ids
+    }
     known = {**{node.id: node.id for node in store.index.lookup("id", list(others))}, **ids}
     hidden, taken = store.folder / "private" / FORGOTTEN, set[str]()
     marks = store.tombstones | {one.name for one in hidden.glob("*")}
     counts, kinds = Counter(dict.fromkeys(("new", "updated", "same"), 0)), Counter[str]()
-    edits, samples, edited, refused = list[tuple[Edit, str]](), list[Record](), list[str](), list[tuple[str, str]]()
+    edits, samples, edited, refused = (
+        list[tuple[Edit, str]](),
+        list[Record](),
+        list[str](),
+        list[tuple[str, str]](),
+    )
     for step, item in enumerate(items, 1):
         if progress is not None:
             progress(step, len(items))
@@ -141,7 +168,9 @@ def _planned(
             if {record.id, record.path} & taken:
                 raise BadInput("another item has its id, or its file")
             if node and is_private(record.path) and not is_private(node.path):
-                raise BadInput(f"it is private there now, and committed here: {store.shown(node.path)}")
+                raise BadInput(
+                    f"it is private there now, and committed here: {store.shown(node.path)}"
+                )
         except BadInput as error:
             refused.append((item.id, error.message))
             continue
@@ -169,8 +198,15 @@ def id_of(item: Item, system: str) -> str:
 
 def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, bytes]:
     """The record of an item and its bytes. Raises BadInput: it is empty, too long, or looks like a secret."""
-    known: Mapping[str, Callable[[str, object], Any]] = {**fields.FIELDS[item.type], **fields.COMMON}
-    given = {name: known[name](name, _cleaned(value)) for name, value in item.given.items() if value or value == 0}
+    known: Mapping[str, Callable[[str, object], Any]] = {
+        **fields.FIELDS[item.type],
+        **fields.COMMON,
+    }
+    given = {
+        name: known[name](name, _cleaned(value))
+        for name, value in item.given.items()
+        if value or value == 0
+    }
     values = {name: value for name, value in given.items() if name not in SPELT_OUT}
     if given:
         values["title"], values["text"] = worded(item.type, given)
@@ -182,12 +218,18 @@ def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, 
         raise BadInput("it has no text")
     if item.type == DECISION:
         values["topic"] = values.get("topic") or topic_of_heading(values["title"])
-        usual = {"topic_stated": bool(topic_key(values["topic"])), "supersedes": (), "decision": values["title"]}
+        usual = {
+            "topic_stated": bool(topic_key(values["topic"])),
+            "supersedes": (),
+            "decision": values["title"],
+        }
         values = {**usual, **values}
     if item.private or str(values.get("visibility", "")).strip().casefold() == "private":
         values["visibility"] = "private"
     source = {"system": system, "id": _cleaned(item.id)}
-    record = Record(id=id_of(item, system), type=item.type, created=item.created, source=source, **values)
+    record = Record(
+        id=id_of(item, system), type=item.type, created=item.created, source=source, **values
+    )
     record = record._replace(path=record_path(record))
     plain = render(record)
     row = f"\nsource: {flow({**source, 'hash': _digest(plain)})}\n"
@@ -219,6 +261,8 @@ def _compared(before: bytes, path: str, data: bytes) -> str:
         return "same"
     if not isinstance(here, Mapping) or not isinstance(there, Mapping):
         return "edited"
-    plain = before.replace(b"\r\n", b"\n").replace(f", hash: {flow(here.get('hash', ''))}}}\n".encode(), b"}\n", 1)
+    plain = before.replace(b"\r\n", b"\n").replace(
+        f", hash: {flow(here.get('hash', ''))}}}\n".encode(), b"}\n", 1
+    )
     untouched = here.get("system") == there["system"] and _digest(plain) == here.get("hash")
     return "updated" if untouched else "edited"

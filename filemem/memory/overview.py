@@ -63,7 +63,9 @@ class Detail(NamedTuple):
     chain: tuple[Node, ...]  # the decisions of its chain, oldest first
     governed: tuple[Governed, ...]
     commits: tuple[Commit, ...]  # those that touched it, newest first
-    related: tuple[tuple[str, Node, str, bool], ...]  # edges: kind, the other record, the reason, whether from that one
+    related: tuple[
+        tuple[str, Node, str, bool], ...
+    ]  # edges: kind, the other record, the reason, whether from that one
 
 
 def is_open(node: Node) -> bool:
@@ -78,10 +80,18 @@ def overview(store: Store) -> Overview:
     graph = chain.resolve(one for one in nodes if one.type == DECISION)
     head = store.repo.head() or ""
     who = store.history.authors(store.seen_from) if head else {}
-    told = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads").decode(errors="replace")
+    told = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads").decode(
+        errors="replace"
+    )
     rows = (_row(store, graph, one, who.get(store.files.named(one.path), "")) for one in nodes)
     closed = {one.id: one.title for one in every if not is_open(one)}
-    return Overview(store.branch, head, tuple(told.split()), tuple(sorted(rows, key=lambda row: row.node.age)), closed)
+    return Overview(
+        store.branch,
+        head,
+        tuple(told.split()),
+        tuple(sorted(rows, key=lambda row: row.node.age)),
+        closed,
+    )
 
 
 def detail(store: Store, hit: Hit) -> Detail:
@@ -97,15 +107,28 @@ def detail(store: Store, hit: Hit) -> Detail:
     row = _row(store, graph, node, touches[-1].commit.author if touches else "")
     family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
     edges = list(_edges(row, hit))
-    others = {one.id: one for one in store.index.lookup("id", [edge[1] for edge in edges]) if is_open(one)}
+    others = {
+        one.id: one for one in store.index.lookup("id", [edge[1] for edge in edges]) if is_open(one)
+    }
     return Detail(
-        hit if len(seen) == len(around) else hit._replace(vacancy="", heads=()),  # which may name what is private
+        hit
+        if len(seen) == len(around)
+        else hit._replace(vacancy="", heads=()),  # which may name what is private
         row,
-        store.listing[node.path] if isinstance(store, PastStore) else store.repo.blob_id(store.files.read(node.path)),
+        store.listing[node.path]
+        if isinstance(store, PastStore)
+        else store.repo.blob_id(store.files.read(node.path)),
         tuple(seen[one] for one in family),
-        tuple(_governed(store, one, hit.drift, at < COUNTED) for at, one in enumerate(hit.record.affects)),
+        tuple(
+            _governed(store, one, hit.drift, at < COUNTED)
+            for at, one in enumerate(hit.record.affects)
+        ),
         tuple(dict.fromkeys(one.commit for one in touches)),
-        tuple((kind, others[to], reason, inwards) for kind, to, reason, inwards in edges if to in others),
+        tuple(
+            (kind, others[to], reason, inwards)
+            for kind, to, reason, inwards in edges
+            if to in others
+        ),
     )
 
 
@@ -135,8 +158,13 @@ def _row(store: Store, graph: chain.Graph, node: Node, who: str) -> Row:
 def _governed(store: Store, stated: str, drift: Drift | None, counts: bool) -> Governed:
     if drift is None or not drift.since:
         return Governed(stated, drift.verdict if drift else FRESH)
-    gone, changed = ([one for one in files if affects_match(stated, one)] for files in (drift.missing, drift.changed))
+    gone, changed = (
+        [one for one in files if affects_match(stated, one)]
+        for files in (drift.missing, drift.changed)
+    )
     if not (gone or changed):
         return Governed(stated, FRESH)
     asked = ("rev-list", "--count", f"{drift.since}..HEAD", "--", *(gone + changed)[:NAMED])
-    return Governed(stated, CHANGED if changed else MISSING, int(store.code.git.run(*asked)) if counts else 0)
+    return Governed(
+        stated, CHANGED if changed else MISSING, int(store.code.git.run(*asked)) if counts else 0
+    )

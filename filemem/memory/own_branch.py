@@ -58,8 +58,15 @@ def project(folder: Path) -> Repo:
         outer = Repo.discover(found.work_tree.parent)
     except (NotFound, BrokenStore):
         return found
-    own = found.git_dir != found.common_dir and found.common_dir.resolve() == outer.common_dir.resolve()
-    return outer if own and outer.work_tree / settings.load(outer.work_tree).store == found.work_tree else found
+    own = (
+        found.git_dir != found.common_dir
+        and found.common_dir.resolve() == outer.common_dir.resolve()
+    )
+    return (
+        outer
+        if own and outer.work_tree / settings.load(outer.work_tree).store == found.work_tree
+        else found
+    )
 
 
 def _home(code: Repo, stated: str | None) -> Home:
@@ -72,14 +79,18 @@ def _home(code: Repo, stated: str | None) -> Home:
         if found is None:
             told = f"this project's memory is on the branch {branch}, and its work tree {name}/ is not attached here"
             raise BrokenStore(told, "`filemem init` attaches it")
-        return Home(config, code, Repo.discover(found), TOP, os.path.relpath(found, code.work_tree), named)
+        return Home(
+            config, code, Repo.discover(found), TOP, os.path.relpath(found, code.work_tree), named
+        )
     path = PurePosixPath(name)
     for inner in (path, *path.parents[:-1]) if name != TOP else ():
         there = code.work_tree / inner
         item = None if there.is_dir() and any(there.iterdir()) else code.item(str(inner))
         if os.path.lexists(there / ".git") or (item and item.mode == b"160000"):  # a submodule
             hint = f"work in that one, filemem -C {shlex.quote(str(there))}, or set another store"
-            raise BadInput(f"the store {name} lies inside another repository, {inner}", hint, field="store")
+            raise BadInput(
+                f"the store {name} lies inside another repository, {inner}", hint, field="store"
+            )
     return Home(config, code, code, name, name, named)
 
 
@@ -105,7 +116,9 @@ def elsewhere(code: Repo, name: str) -> str:
     """A remote branch, as last seen, with records in a folder that HEAD lacks; "" if there is none."""
     if code.item(name) is not None:
         return ""
-    told = code.git.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/remotes").decode()
+    told = code.git.run(
+        "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/remotes"
+    ).decode()
     rows = (row.partition(" ") for row in told.splitlines())
     return next((ref for tip, _, ref in rows if code.item(name, tip)), "")
 
@@ -114,7 +127,13 @@ def elsewhere(code: Repo, name: str) -> str:
 
 
 def attach(
-    code: Repo, name: str, branch: str, files: Mapping[str, bytes] | None, at: int, *, dry_run: bool = False
+    code: Repo,
+    name: str,
+    branch: str,
+    files: Mapping[str, bytes] | None,
+    at: int,
+    *,
+    dry_run: bool = False,
 ) -> str:
     """Attach a work tree for the records, from their branch here or on the remote.
 
@@ -124,20 +143,31 @@ def attach(
     """
     place = code.work_tree / name
     if branch == code.branch():
-        raise Conflict(f"the branch {branch} is checked out already, for work on the project itself", _OTHER)
+        raise Conflict(
+            f"the branch {branch} is checked out already, for work on the project itself", _OTHER
+        )
     tip = code.resolve(f"refs/heads/{branch}")
     _check_memory(code, branch, tip)
     if _checked_out(code, branch):
         return ""
     folder = "take another folder: filemem --store NAME init --own-branch"
     if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
-        raise Conflict(f"{name}/ already exists and is not empty", f"{folder}; then copy the records there")
-    if files and (held := code.git.run("rev-list", "-1", "--branches", "--tags", "--remotes", "--", name).decode()):
+        raise Conflict(
+            f"{name}/ already exists and is not empty", f"{folder}; then copy the records there"
+        )
+    if files and (
+        held := code.git.run(
+            "rev-list", "-1", "--branches", "--tags", "--remotes", "--", name
+        ).decode()
+    ):
         told = f"{name}/ holds files in {held[:10]}: where that is checked out, Git would write over the memory"
         raise Conflict(told, folder)
     if programs := code.settings.own_programs:
         told = f"a checkout would run {programs[0]}, which only this repository's own configuration names"
-        raise BrokenStore(told, f"if you trust it: {code.places.by_hand} worktree add {shlex.quote(name)} {branch}")
+        raise BrokenStore(
+            told,
+            f"if you trust it: {code.places.by_hand} worktree add {shlex.quote(name)} {branch}",
+        )
     done = f"a work tree of the branch {branch}"
     if not dry_run:
         with code.saving():
@@ -168,7 +198,9 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int)
         return f", from {where.label}"
     if files is None:
         sides = f"here or on {where.name}" if where else "here"
-        raise NotFound(f"there is no branch {branch} {sides}", "`filemem init --own-branch` creates one")
+        raise NotFound(
+            f"there is no branch {branch} {sides}", "`filemem init --own-branch` creates one"
+        )
     made = remote.commit_files(code, "", files, (), "memory: begin\n", at)
     code.git.run("update-ref", f"refs/heads/{branch}", made, "")
     return ", which begins empty"
@@ -177,20 +209,31 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int)
 def _checked_out(repo: Repo, branch: str) -> Path | None:
     """The work tree in which a branch is checked out, or None."""
     told = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
-    blocks = (dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n"))
-    places = (Path(each["worktree"]) for each in blocks if each.get("branch") == f"refs/heads/{branch}")
+    blocks = (
+        dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n")
+    )
+    places = (
+        Path(each["worktree"]) for each in blocks if each.get("branch") == f"refs/heads/{branch}"
+    )
     return next((place for place in places if os.path.lexists(place / ".git")), None)
 
 
 def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
     """Check a branch out into a new work tree, which `git status` of the project ignores."""
-    file, line = repo.common_dir / "info" / "exclude", os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/")
+    file, line = (
+        repo.common_dir / "info" / "exclude",
+        os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/"),
+    )
     held = file.read_bytes() if file.is_file() else b""
     if line not in held.splitlines():
         file.parent.mkdir(exist_ok=True)
-        with file.open("ab") as end:  # added to: a full disk must not cost the user what stands there
+        with file.open(
+            "ab"
+        ) as end:  # added to: a full disk must not cost the user what stands there
             end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
     repo.git.run("worktree", "prune")
     repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)
-    with closing(Repo.discover(place)) as own:  # its index is ours, and split it is not written whole at every save
+    with closing(
+        Repo.discover(place)
+    ) as own:  # its index is ours, and split it is not written whole at every save
         own.git.run("update-index", "--split-index")

@@ -41,9 +41,28 @@ from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Plan
 from filemem.repo.journal import write as write_files
 
-_OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
-_OF_AN_ADR = ("id_stated", "title", "text", "decision", "topic", "topic_stated")  # what it says in its own way
-_WHOLE = {DECISION: "decision", CHECKPOINT: "summary", OBSERVATION: "text"}  # the field of which a heading is made
+_OF_THE_SAVE = (
+    "id",
+    "path",
+    "created",
+    "supersedes",
+    "agent",
+    "session",
+    "outcomes",
+)  # not of what is decided
+_OF_AN_ADR = (
+    "id_stated",
+    "title",
+    "text",
+    "decision",
+    "topic",
+    "topic_stated",
+)  # what it says in its own way
+_WHOLE = {
+    DECISION: "decision",
+    CHECKPOINT: "summary",
+    OBSERVATION: "text",
+}  # the field of which a heading is made
 SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
 
 
@@ -55,7 +74,9 @@ class Saved(NamedTuple):
     path: str
     message: str  # one sentence
     commit: str = ""  # the commit that holds it, where there is one already
-    pending: str = ""  # why it is not committed yet; empty where it is, or where it is not ours to commit
+    pending: str = (
+        ""  # why it is not committed yet; empty where it is, or where it is not ours to commit
+    )
     superseded: tuple[str, ...] = ()  # ids of the decisions it replaces
     similar: tuple[advice.Similar, ...] = ()  # records to link to or reuse
     degraded: str = ""  # why the index could not take it at once
@@ -66,7 +87,9 @@ class Saved(NamedTuple):
     warning: str = ""  # why it may be a mistake
 
 
-_Composed = tuple[Record, tuple[Node, ...], bytes]  # what is to be written, what it replaces, and its bytes
+_Composed = tuple[
+    Record, tuple[Node, ...], bytes
+]  # what is to be written, what it replaces, and its bytes
 
 
 def save(store: Store, given: Mapping[str, object]) -> Saved:
@@ -88,7 +111,9 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 
     def composed(*, known: bool) -> _Composed:
         asked = store if known or kind != DECISION else store.from_files()
-        edges = {name: ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
+        edges = {
+            name: ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)
+        }
         return compose(kind, checked | edges, asked, now=now, entropy=entropy, allowed=allowed)
 
     with store.repo.saving():
@@ -97,7 +122,11 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         if len(replaced) == 1:  # a call that is repeated must not replace itself
             for before in store.records([replaced[0].path]).values():
                 if _repeats(record, before):
-                    since = f" since {format_time(replaced[0].created)[:10]}" if replaced[0].created else ""
+                    since = (
+                        f" since {format_time(replaced[0].created)[:10]}"
+                        if replaced[0].created
+                        else ""
+                    )
                     told = f"Decision on {record.topic} holds already{since} in these words; nothing was written"
                     return answer(store, before, Made(), told)
                 warning = "" if "supersedes" in checked else advice.apart(record, before)
@@ -106,9 +135,13 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         rounds: list[_Composed] = []
 
         def plan() -> tuple[tuple[Edit, ...], str]:
-            rounds.append(composed(known=False) if rounds else first)  # a branch that moved: the files are asked
+            rounds.append(
+                composed(known=False) if rounds else first
+            )  # a branch that moved: the files are asked
             record, replaced, data = rounds[-1]
-            return (Edit(record.path, data, None),), message_of(record, record.title, record.agent, replaced)
+            return (Edit(record.path, data, None),), message_of(
+                record, record.title, record.agent, replaced
+            )
 
         made = write(store, record.path, kind, plan)
         record, replaced, data = rounds[-1]
@@ -132,7 +165,11 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 def _note(record: Record, data: bytes, *, carried: bool) -> str:
     """A note for the caller: invisible characters, and paths that the record governs by inheritance."""
     rows = enumerate(data.decode().splitlines(), 1)
-    notes = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
+    notes = [
+        f"line {at} of the file holds {named(found)}"
+        for at, row in rows
+        if (found := hidden_characters(row))
+    ]
     if carried and record.affects:
         notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
     return "; ".join(notes)
@@ -148,7 +185,9 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
     around = store.index.around(found)
     heads = [around.nodes[head] for head in around.graph.chain(key).heads]
     if len(heads) < 2:
-        raise BadInput(f"topic {topic} is not forked", "save a decision on it to go on", field="topic")
+        raise BadInput(
+            f"topic {topic} is not forked", "save a decision on it to go on", field="topic"
+        )
     merged = [head.id for head in heads]
     return save(store, {**given, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
 
@@ -162,19 +201,32 @@ def _repeats(record: Record, before: Record) -> bool:
     return worded and before == record._replace(**{name: getattr(before, name) for name in skip})
 
 
-def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool) -> _Composed:
+def compose(
+    kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool
+) -> _Composed:
     """Make a record of checked fields, and its bytes; a decision replaces what holds at this moment."""
     values = {name: value for name, value in given.items() if name not in SPELT_OUT}
     replaced: tuple[Node, ...] = ()
     if kind == DECISION:
-        replaced, known = _replaced(store, given), store.index.lookup("topic", [topic_key(given["topic"])])
+        replaced, known = (
+            _replaced(store, given),
+            store.index.lookup("topic", [topic_key(given["topic"])]),
+        )
         stated = [node for node in known if node.stated]
-        values["topic"] = min(stated, key=lambda node: node.age).topic if stated else given["topic"]  # one spelling
+        values["topic"] = (
+            min(stated, key=lambda node: node.age).topic if stated else given["topic"]
+        )  # one spelling
         values["topic_stated"] = True
         values["supersedes"] = tuple(node.id for node in replaced)
         if "affects" not in given and given.get("status", "accepted") in DEMOTING:
-            carried = (path for old in store.records([node.path for node in replaced]).values() for path in old.affects)
-            values["affects"] = tuple(dict.fromkeys(carried))  # a successor governs them too unless it says otherwise
+            carried = (
+                path
+                for old in store.records([node.path for node in replaced]).values()
+                for path in old.affects
+            )
+            values["affects"] = tuple(
+                dict.fromkeys(carried)
+            )  # a successor governs them too unless it says otherwise
         if values.get("outcome", OUTCOMES[0]) != OUTCOMES[0]:
             values["outcomes"] = (Outcome(now, values["outcome"], given.get("reason", "")),)
     elif kind == OBSERVATION:
@@ -200,16 +252,22 @@ def worded(kind: str, given: Mapping[str, Any]) -> tuple[str, str]:
     return title, "" if whole == title and not stated else whole
 
 
-def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...]) -> tuple[Record, bytes]:
+def _as_adr(
+    store: Store, record: Record, newest: str, replaced: tuple[Node, ...]
+) -> tuple[Record, bytes]:
     """A decision as the next file of an ADR folder; its topic is stated if neither heading nor links show it."""
     key = topic_key(record.topic)
-    linked = replaced and store.index.lookup("heading", [key]) and not store.index.lookup("topic", [key])
+    linked = (
+        replaced and store.index.lookup("heading", [key]) and not store.index.lookup("topic", [key])
+    )
     record = record._replace(topic_stated=not linked and key != topic_key(record.title))
     links = [(node.title, node.path) for node in replaced]
     like = store.files.read(newest)
     for step in count(1):
         path, data = write_adr(record, newest, like, links, step)
-        if mark_of(derived_id(path)) not in store.tombstones:  # else it would be hidden, as the one forgotten there
+        if (
+            mark_of(derived_id(path)) not in store.tombstones
+        ):  # else it would be hidden, as the one forgotten there
             break
     return record._replace(path=path, id=derived_id(path)), data
 
@@ -223,7 +281,10 @@ def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ..
         except NotFound as error:
             raise NotFound(f"{field}: {error.message}", error.hint) from None
         if node.type != DECISION:
-            raise BadInput(f"{field}: {node.id} is {fields.article(node.type)}; edges lead to decisions", field=field)
+            raise BadInput(
+                f"{field}: {node.id} is {fields.article(node.type)}; edges lead to decisions",
+                field=field,
+            )
         ids.append(node.id)
     return tuple(dict.fromkeys(ids))
 
@@ -234,7 +295,9 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
         return tuple(store.index.lookup("id", given["supersedes"])) if given["supersedes"] else ()
     key = topic_key(given["topic"])
     if not key:
-        raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
+        raise BadInput(
+            "topic has no letters or digits", "name what the decision is about", field="topic"
+        )
     loose = store.index.lookup("heading", [key])
     around = store.index.around([*store.index.lookup("topic", [key]), *loose])
     heads = around.graph.next_supersedes(key) or around.graph.ends_of(node.id for node in loose)
@@ -245,7 +308,9 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
             "read them, then save again and name those that the new decision replaces in supersedes or synthesizes",
             heads=heads,
         )
-    return tuple(around.nodes[head] for head in heads if not merged or len(heads) == 1 or head in merged)
+    return tuple(
+        around.nodes[head] for head in heads if not merged or len(heads) == 1 or head in merged
+    )
 
 
 # what every write does
@@ -266,7 +331,9 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
     return False
 
 
-def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]) -> Made:
+def write(
+    store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]
+) -> Made:
     """Write, change or remove files as `plan` says, commit that if their type is committed, and show it to searches.
 
     The plan is made again if the branch moved. Raises Conflict: a file has other edits, or the repository is busy.
@@ -276,7 +343,11 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
     def whole() -> Plan:
         nonlocal last
         last, message = plan()
-        return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in last), message, store.clock())
+        return Plan(
+            tuple(one._replace(path=store.files.named(one.path)) for one in last),
+            message,
+            store.clock(),
+        )
 
     if left := store.left_to_user(path, kind):
         write_files(store.files, whole().edits)
@@ -289,12 +360,18 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
 
 def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] = ()) -> str:
     """The commit message of a change to a record: what, who, and which decisions it replaces."""
-    scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
+    scope = (
+        f"{record.type}({record.topic})"
+        if record.type == DECISION and record.topic
+        else record.type
+    )
     trailers = [("Filemem-Id", record.id), *(("Supersedes", old.id) for old in replaced)]
     return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
 
 
-def answer(store: Store, record: Record, made: Made, message: str, note: str = "", **more: Any) -> Saved:
+def answer(
+    store: Store, record: Record, made: Made, message: str, note: str = "", **more: Any
+) -> Saved:
     """The answer to a write of a record; `more`: further fields of the answer."""
     return Saved(
         id=record.id,

@@ -47,12 +47,17 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             given = [word for word in listed(asked, value) if (name, word) != ("type", "all")]
             values[NAMED[name]] = found = tuple(map(read, given))
             if wrong := [word for word in found if allowed and word not in allowed]:
-                raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
+                raise BadInput(
+                    f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name
+                )
         elif name == "live":
             values[name] = fields.flag(name, value)
         else:
             values[name] = fields.line(name, value)
-            if name != "path" and (moment := parse_moment(values[name], now, end=name == "until")) is None:
+            if (
+                name != "path"
+                and (moment := parse_moment(values[name], now, end=name == "until")) is None
+            ):
                 hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
                 raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
             values[name] = values[name] if name == "path" else moment
@@ -75,12 +80,21 @@ def search(
     `asked`: a store, or several as one, which are searched by words alone; `given`: filters besides those in the text;
     `offset`: hits to skip; `recency`: whether age counts; `detail`: whether to add who wrote what is found.
     """
-    store, source = (asked, Here(asked)) if (alone := isinstance(asked, Store)) else (asked.store, asked)
+    store, source = (
+        (asked, Here(asked)) if (alone := isinstance(asked, Store)) else (asked.store, asked)
+    )
     terms, stated = query.parse(text, store.clock())
-    wanted, has_words = query.merge(given, stated)._replace(shared=not alone), bool(terms.words or terms.phrases)
+    wanted, has_words = (
+        query.merge(given, stated)._replace(shared=not alone),
+        bool(terms.words or terms.phrases),
+    )
     if not alone and (wanted.path or not has_words):
         field = "path" if wanted.path else "query"
-        raise BadInput("several repositories are searched by words alone", "`filemem -C DIR` asks one", field=field)
+        raise BadInput(
+            "several repositories are searched by words alone",
+            "`filemem -C DIR` asks one",
+            field=field,
+        )
     if wanted.path:
         wanted = wanted._replace(path=store.of_code(wanted.path))
     told, degraded = [f"{one} is not a filter, so it was searched as text" for one in terms.odd], ""
@@ -88,12 +102,19 @@ def search(
     if not has_words:
         shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
         if wanted.path:
-            governs = (any(query.affects_match(one, wanted.path) for one in hit.record.affects) for hit in shown)
-            shown = tuple(hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True))
+            governs = (
+                any(query.affects_match(one, wanted.path) for one in hit.record.affects)
+                for hit in shown
+            )
+            shown = tuple(
+                hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True)
+            )
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
-        terms = terms._replace(alike=said_instead(terms.words, store.synonyms) if mode != "vector" else ())
+        terms = terms._replace(
+            alike=said_instead(terms.words, store.synonyms) if mode != "vector" else ()
+        )
         looked_at = max(RANKED, 3 * (limit + offset))
         found = source.nominate(terms, wanted, looked_at, mode)
         if loose := bool(terms.phrases and not found.candidates):
@@ -120,17 +141,23 @@ def search(
 
 def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int) -> list[Node]:
     """The newest records; with a path, the live decisions that govern it, or replace one that did, come first."""
-    nodes = store.index.newest(wanted._replace(live=wanted.live and not wanted.path), limit, offset, without=terms)
+    nodes = store.index.newest(
+        wanted._replace(live=wanted.live and not wanted.path), limit, offset, without=terms
+    )
     if not wanted.path:
         return nodes
     around = store.index.around(nodes)
     heads = [around.nodes[one] for node in nodes for one in around.graph.heads_of(node.id)]
     first = {one.id: one for one in heads if _passes(around, one, wanted)}
-    others = (node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live))
+    others = (
+        node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live)
+    )
     return [*first.values(), *others][:limit]
 
 
-def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool) -> list[Scored]:
+def _scored(
+    store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool
+) -> list[Scored]:
     checkpoints = {one.id for one in found.candidates if one.node.type == CHECKPOINT}
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
     rated = query.score(
@@ -142,7 +169,11 @@ def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: s
         whole=found.whole,
         word=terms.is_word,
     )
-    return [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
+    return [
+        one
+        for one in rated
+        if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)
+    ]
 
 
 class Here:
@@ -155,7 +186,9 @@ class Here:
         """How many documents there are, how many hold each form of the words, and how long their fields are."""
         return self.store.index.counts(terms)
 
-    def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
+    def nominate(
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
+    ) -> Found:
         """The best `depth` records by words and by meaning; scores by words are by `counts`, or else by its own.
 
         Where only what holds is asked for, also what leads to it: known order brings its head in.
@@ -164,7 +197,10 @@ class Here:
         found = ask(wanted)
         if not wanted.live:
             return found
-        every = {one.path: one for one in (*ask(wanted._replace(live=False)).candidates, *found.candidates)}
+        every = {
+            one.path: one
+            for one in (*ask(wanted._replace(live=False)).candidates, *found.candidates)
+        }
         return found._replace(candidates=tuple(every.values()))
 
     def place(
@@ -186,7 +222,9 @@ class Here:
             return Here.place(self, scored, known, wanted, len(scored))
         return placed, around._replace(nodes=nodes)
 
-    def show(self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+    def show(
+        self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
+    ) -> tuple[Hit, ...]:
         """The hits of places, in order, without what is gone; `detail` adds who wrote them."""
         return of_places(self.store, known, places, terms, detail=detail)
 

@@ -20,7 +20,16 @@ from filemem.files import MAX_SIZE, is_listed, is_private
 from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
-from filemem.record import DECISION, Parsed, Problem, Record, format_time, parse, reference_index, resolve_reference
+from filemem.record import (
+    DECISION,
+    Parsed,
+    Problem,
+    Record,
+    format_time,
+    parse,
+    reference_index,
+    resolve_reference,
+)
 from filemem.repo.remote import Clash, merged_tree
 
 if TYPE_CHECKING:
@@ -66,17 +75,25 @@ class Snapshot:
                     found[path] = self.store.files.read(path)
             return found
         known: dict[str, bytes] = {}
-        for oid, data in self.store.repo.blobs(sorted({self.files[path] for path in paths})) if paths else ():
+        for oid, data in (
+            self.store.repo.blobs(sorted({self.files[path] for path in paths})) if paths else ()
+        ):
             if data is None:
                 told = f"the repository does not have all versions of its records: {oid[:10]} is missing"
-                raise BrokenStore(told, self.store.repo.incomplete() or "look at the repository with git fsck")
+                raise BrokenStore(
+                    told, self.store.repo.incomplete() or "look at the repository with git fsck"
+                )
             known[oid] = data
         return {path: known[self.files[path]] for path in paths}
 
     @cached_property
     def parsed(self) -> Mapping[str, Parsed]:
         """Every record file as parsed, by path; files over 1 MiB are left out."""
-        return {path: self.reading(data, path) for path, data in self.data.items() if len(data) <= MAX_SIZE}
+        return {
+            path: self.reading(data, path)
+            for path, data in self.data.items()
+            if len(data) <= MAX_SIZE
+        }
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
@@ -91,12 +108,21 @@ class Snapshot:
     @cached_property
     def dates(self) -> Mapping[str, int]:
         """When each record was made, by path: as stated, else its first commit; 0 if unknown."""
-        undated = [self.store.files.named(path) for path, one in self.records.items() if one.created is None]
+        undated = [
+            self.store.files.named(path)
+            for path, one in self.records.items()
+            if one.created is None
+        ]
         found: dict[str, int] = {}
         for tip in self.tips if undated else ():
             for named, at in self.store.history.dates(undated, tip).items():
-                found[self.store.files.inside(named)] = min(at, found.get(self.store.files.inside(named), at))
-        return {path: found.get(path, 0) if one.created is None else one.created for path, one in self.records.items()}
+                found[self.store.files.inside(named)] = min(
+                    at, found.get(self.store.files.inside(named), at)
+                )
+        return {
+            path: found.get(path, 0) if one.created is None else one.created
+            for path, one in self.records.items()
+        }
 
     @cached_property
     def by_id(self) -> Mapping[str, Record]:
@@ -122,12 +148,18 @@ class Snapshot:
 
     def resolve(self, reference: str) -> str:
         """The id of the record that a reference means; "" if there is none, or several."""
-        return reference if reference in self.by_id else resolve_reference(reference, self._names) or ""
+        return (
+            reference
+            if reference in self.by_id
+            else resolve_reference(reference, self._names) or ""
+        )
 
     @cached_property
     def graph(self) -> chain.Graph:
         """Which decision holds."""
-        return chain.resolve(self.nodes.values(), known_removed=set(filter(self.is_forgotten, self.missing)))
+        return chain.resolve(
+            self.nodes.values(), known_removed=set(filter(self.is_forgotten, self.missing))
+        )
 
     @cached_property
     def missing(self) -> frozenset[str]:
@@ -139,7 +171,10 @@ class Snapshot:
 def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
     """The records of the work tree, and what else Git has of the store."""
     found, _, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
-    tracked = {store.files.inside(path): oid for path, oid in store.repo.staged([store.files.store]).items()}
+    tracked = {
+        store.files.inside(path): oid
+        for path, oid in store.repo.staged([store.files.store]).items()
+    }
     files = {path: oid for path, oid in tracked.items() if not is_listed(path)}
     files |= {path: entry.blob for path, entry in found.items()}
     return Snapshot(
@@ -159,7 +194,9 @@ def everything(store: Store, *, private: bool) -> list[Record]:
     found = of_work_tree(store)
     chosen = [(at, path) for path, at in found.dates.items() if private or not is_private(path)]
     of_all = ((found.records[path], at, path) for at, path in sorted(chosen))
-    return [one._replace(created=at or one.created, path=store.shown(path)) for one, at, path in of_all]
+    return [
+        one._replace(created=at or one.created, path=store.shown(path)) for one, at, path in of_all
+    ]
 
 
 def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:
@@ -177,7 +214,10 @@ def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = par
 
 
 def _of_tree(store: Store, tree: str, tips: tuple[str, ...], reading: Reading) -> Snapshot:
-    files = {store.files.inside(path): oid for path, oid in store.repo.listing(tree, store.files.store).items()}
+    files = {
+        store.files.inside(path): oid
+        for path, oid in store.repo.listing(tree, store.files.store).items()
+    }
     folder = f"{FORGOTTEN}/"
     forgotten = frozenset(path.removeprefix(folder) for path in files if path.startswith(folder))
     return Snapshot(store, files, forgotten, tips, reading=reading)
@@ -205,8 +245,13 @@ def moment(store: Store, when: object, field: str = "at") -> Moment:
             return then
     by = then.at if found else parse_moment(name, store.clock(), end=True)
     if by is None:
-        told = store.code.git.run("for-each-ref", "--format=%(refname:short)").decode(errors="replace")
-        raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", meant(name, told.split(), f"give {FORMS}"))
+        told = store.code.git.run("for-each-ref", "--format=%(refname:short)").decode(
+            errors="replace"
+        )
+        raise NotFound(
+            f"{field}: no commit, tag, branch or date {name!r}",
+            meant(name, told.split(), f"give {FORMS}"),
+        )
     if found := store.repo.at_time(head, by):
         return moment_of(store.repo, found, name)
     told = f"{field} {name}: nothing was committed by {format_time(by)[:10]}"
@@ -224,28 +269,43 @@ class PastStore(Store):
         vars(self).update(vars(present), serving=False, tip=then.id, clock=lambda: then.at)
         self._present, self.listing, self.forgotten = present, snapshot.files, snapshot.forgotten
         sound = present.index.sound
-        self.index = present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
+        self.index = (
+            present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
+        )
 
     def _layer(self, known: Mapping[str, Entry]) -> dict[str, index.Doc | None]:
         """Documents that differ from the present index, built from `known`, by path; None for a removed one."""
         now, files = self._present, self.listing
-        differing = {path for path, blob in files.items() if path not in known or known[path].blob != blob}
+        differing = {
+            path for path, blob in files.items() if path not in known or known[path].blob != blob
+        }
         if self.forgotten or now.tombstones:
             nodes = now.index.nodes()
-            differing |= {node.path for node in nodes if mark_of(node.id) in self.forgotten} & files.keys()
-            differing |= files.keys() - {node.path for node in nodes}  # hidden today, and perhaps not then
+            differing |= {
+                node.path for node in nodes if mark_of(node.id) in self.forgotten
+            } & files.keys()
+            differing |= files.keys() - {
+                node.path for node in nodes
+            }  # hidden today, and perhaps not then
         gone = {path for path in known if path not in files}
-        return dict.fromkeys(gone) | self._documents({path: files[path] for path in differing if is_listed(path)})
+        return dict.fromkeys(gone) | self._documents(
+            {path: files[path] for path in differing if is_listed(path)}
+        )
 
     def _documents(self, files: Mapping[str, str]) -> dict[str, index.Doc | None]:
         """The documents of some files by path, None for one that is not a record or was forgotten."""
         found = Snapshot(self._present, files, self.forgotten).records
-        return {path: index.document(found[path], blob) if path in found else None for path, blob in files.items()}
+        return {
+            path: index.document(found[path], blob) if path in found else None
+            for path, blob in files.items()
+        }
 
     def from_files(self, most: int | None = None) -> Store:  # noqa: ARG002  a past is never built beside
         """Return the same store answering from the commit alone, for when the index cannot be used."""
         other = copy.copy(self)
-        docs = self._documents({path: blob for path, blob in self.listing.items() if is_listed(path)})
+        docs = self._documents(
+            {path: blob for path, blob in self.listing.items() if is_listed(path)}
+        )
         other.index = self._present.index.overlaid(lambda _: docs, self.dates, alone=True)
         return other
 
@@ -262,7 +322,9 @@ class PastStore(Store):
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
         """The records of that commit."""
         known = self.index.records(paths := list(paths))
-        found = {path: known[path][1] if path in known else self.read(path).record for path in paths}
+        found = {
+            path: known[path][1] if path in known else self.read(path).record for path in paths
+        }
         return {path: one for path, one in found.items() if one is not None}
 
     def edited(self, path: str) -> bool:  # noqa: ARG002

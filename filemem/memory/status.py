@@ -29,21 +29,44 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     index, nodes = store.index, list(store.index.nodes())
     counts = {kind: sum(node.type == kind for node in nodes) for kind in TYPES}
     decisions = [node for node in nodes if node.type == DECISION]
-    graph, topics = index.around(decisions).graph, {node.key: node.topic for node in decisions if node.key}
+    graph, topics = (
+        index.around(decisions).graph,
+        {node.key: node.topic for node in decisions if node.key},
+    )
     forks = [topic for key, topic in sorted(topics.items()) if graph.chain(key).is_forked]
-    state = f"damaged: {'; '.join(damaged)}" if (damaged := index.verify()) else "not in step" if behind else "in step"
+    state = (
+        f"damaged: {'; '.join(damaged)}"
+        if (damaged := index.verify())
+        else "not in step"
+        if behind
+        else "in step"
+    )
     head, waiting = store.repo.head(), pending(store.repo)
     named = store.repo.listing(head, store.files.store) if head else {}
     held = {store.files.inside(path): blob for path, blob in named.items()}
     unsaved = {store.files.inside(one.path) for one in waiting}
-    here = {path: one.blob for path, one in index.manifest().items() if not is_private(path) and path not in unsaved}
+    here = {
+        path: one.blob
+        for path, one in index.manifest().items()
+        if not is_private(path) and path not in unsaved
+    }
     changed = sorted(path for path, blob in here.items() if held.get(path) != blob)
     lost = [store.shown(path) for path in held if is_listed(path) and not store.files.exists(path)]
-    last = max((node for node in nodes if node.type == CHECKPOINT), key=lambda node: node.created, default=None)
+    last = max(
+        (node for node in nodes if node.type == CHECKPOINT),
+        key=lambda node: node.created,
+        default=None,
+    )
     label, ahead, apart = _other_side(store)
     name, own = shlex.quote(store.name), store.repo is not store.code
     call, place = (f"git -C {name}", ".") if own else ("git", name)
-    share = "filemem sync" if store.files.store == TOP else "git pull && git push" if apart else "git push"
+    share = (
+        "filemem sync"
+        if store.files.store == TOP
+        else "git pull && git push"
+        if apart
+        else "git push"
+    )
     found: dict[str, Any] = {
         "store": store.name,
         "records": counts,
@@ -58,15 +81,22 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         },
         "unshared": ahead if store.files.store == TOP else 0,
         "pending": [
-            {"path": store.shown(store.files.inside(one.path)), "reason": one.reason, "age": str(timedelta(0, age))}
+            {
+                "path": store.shown(store.files.inside(one.path)),
+                "reason": one.reason,
+                "age": str(timedelta(0, age)),
+            }
             for one in waiting
             for age in ((store.clock() - one.at) // 1000,)
         ],
     }
     more = {
-        "forks": [f"filemem resolve {shlex.quote(one)} --decision ... --reasoning ..." for one in forks],
+        "forks": [
+            f"filemem resolve {shlex.quote(one)} --decision ... --reasoning ..." for one in forks
+        ],
         "broken": [store.shown(path) for path in _broken(store, nodes, changed)],
-        "checkpoint": last and {"id": last.id, "title": last.title, "created": format_time(last.created)},
+        "checkpoint": last
+        and {"id": last.id, "title": last.title, "created": format_time(last.created)},
         "upstream": label,
         "ahead": ahead,
         "behind": apart,
@@ -75,7 +105,9 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "edited": [store.shown(path) for path in changed if path in held],
         "new": [store.shown(path) for path in changed if path not in held],
         "commit": changed and f"{call} add {place} && {call} commit {place}",
-        "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
+        "gone": [
+            {"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost
+        ],
         "incomplete": store.repo.incomplete(),
         "pages": addresses(store.repo.private),
         "left": store.left_to_user("decisions/a.md", DECISION),
@@ -87,10 +119,16 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
 def _broken(store: Store, nodes: Iterable[Node], changed: Collection[str]) -> Iterator[str]:
     """The records whose header cannot be read, among those without id or topic and those with edits."""
     for node in nodes:
-        if node.path in changed or node.id.startswith("file_") or (node.type == DECISION and not node.stated):
+        if (
+            node.path in changed
+            or node.id.startswith("file_")
+            or (node.type == DECISION and not node.stated)
+        ):
             with suppress(NotFound, BadInput):  # gone since
                 data = store.files.read(node.path)
-                problems = parse(data, node.path).problems if data.startswith((b"---", b"+++")) else ()
+                problems = (
+                    parse(data, node.path).problems if data.startswith((b"---", b"+++")) else ()
+                )
                 if any(one.level == "error" for one in problems):
                     yield node.path
 

@@ -24,11 +24,17 @@ from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
 FORGOTTEN = ".forgotten"  # the folder of tombstones
-SYNONYMS = "synonyms.txt"  # a list of the project's own, in the form of `filemem/query/synonyms.txt`
+SYNONYMS = (
+    "synonyms.txt"  # a list of the project's own, in the form of `filemem/query/synonyms.txt`
+)
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
 ADRS = (  # where other tools keep decision records
-    *(f"{top}/{name}" for top in ("docs", "doc") for name in ("adr", "adrs", "decisions", "architecture/decisions")),
+    *(
+        f"{top}/{name}"
+        for top in ("docs", "doc")
+        for name in ("adr", "adrs", "decisions", "architecture/decisions")
+    ),
     *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
 )
 
@@ -44,9 +50,17 @@ def malformed(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield what is not read of a list of synonyms: the line, what is wrong, and what it says."""
     rows = text.splitlines()
     for number in groups(text)[1]:
-        yield number, "is no group of synonyms: write it like `auth | sign in > oauth, saml`", rows[number - 1]
+        yield (
+            number,
+            "is no group of synonyms: write it like `auth | sign in > oauth, saml`",
+            rows[number - 1],
+        )
     if len(rows) > MOST_LINES or len(text) > MOST_TEXT:
-        yield min(len(rows), MOST_LINES), f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters", ""
+        yield (
+            min(len(rows), MOST_LINES),
+            f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters",
+            "",
+        )
 
 
 def numbered_files(folder: Path) -> list[str]:
@@ -59,8 +73,13 @@ def others(top: Path) -> tuple[str, str] | None:
     """Return a hint that a project has decision records of another tool, with the command to use them."""
     for folder in ADRS:
         if count := len(numbered_files(top / folder)):
-            told = f"{folder}/ holds decision records ({count}): use them, or begin a second memory?"
-            return told, f"`filemem --store {folder} init` uses them; `filemem --store memory init` begins another"
+            told = (
+                f"{folder}/ holds decision records ({count}): use them, or begin a second memory?"
+            )
+            return (
+                told,
+                f"`filemem --store {folder} init` uses them; `filemem --store memory init` begins another",
+            )
     return None
 
 
@@ -84,7 +103,9 @@ class Store:
         `store` is the folder of records, or None for the configured one; `serving` keeps helpers alive between calls.
         """
         # `repo` has the records, in the folder `place`; `code` is the project's: the same unless they have their own.
-        self.config, self.code, self.repo, place, self.name, self.stated = own_branch.find(folder, store)
+        self.config, self.code, self.repo, place, self.name, self.stated = own_branch.find(
+            folder, store
+        )
         self.files = Files(self.repo.work_tree, place, spool=self.repo.private / "spool")
         self.history = History(self.repo, place)
         self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)
@@ -100,7 +121,11 @@ class Store:
         name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
         if os.access(git_dir, os.W_OK):
             return self.repo.private / "index" / name
-        return self.config.index_cache / mark_of(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16] / name
+        return (
+            self.config.index_cache
+            / mark_of(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16]
+            / name
+        )
 
     def close(self) -> None:
         """Close helpers and release locks."""
@@ -117,7 +142,11 @@ class Store:
         """
         docs, known, other = dict[str, Doc | None](), self.tombstones, copy.copy(self)
         found = self.files.scan({}, hash_name=self.repo.hash_name).files
-        there = sorted(found, key=lambda one: (max(re.findall(r"\d{8}(?=-)", one), default=""), one), reverse=True)
+        there = sorted(
+            found,
+            key=lambda one: (max(re.findall(r"\d{8}(?=-)", one), default=""), one),
+            reverse=True,
+        )
         for path in there[:most]:
             with suppress(NotFound):  # gone since it was listed
                 docs[path] = self.document(path, known)
@@ -182,7 +211,11 @@ class Store:
         found: dict[str, Record] = {}
         for path in paths:
             entry, record = known.get(path, (None, None))
-            if record is None or entry is None or self.files.seen(path) != (entry.size, entry.mtime):
+            if (
+                record is None
+                or entry is None
+                or self.files.seen(path) != (entry.size, entry.mtime)
+            ):
                 record = self.read(path).record
             if record is not None:
                 found[path] = record
@@ -196,7 +229,9 @@ class Store:
             return None
         found = parse(data, path).record
         hidden = found is None or (forgotten and mark_of(found.id) in forgotten)
-        return None if found is None or hidden else document(found, blob_id(data, self.repo.hash_name))
+        return (
+            None if found is None or hidden else document(found, blob_id(data, self.repo.hash_name))
+        )
 
     def edited(self, path: str) -> bool:
         """Whether a committed record has uncommitted changes; a missing file has none."""
@@ -206,7 +241,9 @@ class Store:
         except (NotFound, BadInput):
             return False
         last = next(iter(self.history.touches([named], self.seen_from).get(named, ())), None)
-        if last and last.new == blob_id(data, self.repo.hash_name):  # the most frequent answer needs no process
+        if last and last.new == blob_id(
+            data, self.repo.hash_name
+        ):  # the most frequent answer needs no process
             return False
         return self.repo.edited(named, data)
 
@@ -222,8 +259,12 @@ class Store:
         """
         wanted = fields.line("id", reference).strip()
         found = self.index.answering(self.asked(wanted)) if wanted else []
-        if not found and len(wanted) >= LEAST and not wanted.isdigit():  # a bare number is that of an ADR
-            found = self.index.lookup("short", [short for short, _ in self.index.terms("short", wanted.casefold())])
+        if (
+            not found and len(wanted) >= LEAST and not wanted.isdigit()
+        ):  # a bare number is that of an ADR
+            found = self.index.lookup(
+                "short", [short for short, _ in self.index.terms("short", wanted.casefold())]
+            )
         if len(found) > 1:
             told = f"{len(found)} records answer to {wanted!r}: {listed(sorted(found, key=lambda one: one.path))}"
             raise NotFound(told, "name one by its short id or path")
@@ -235,7 +276,9 @@ class Store:
         """The topics of some records on which several decisions hold."""
         about = {node.key: node for node in nodes if node.type == DECISION and node.key}
         graph = self.index.around(about.values()).graph
-        return tuple(sorted(node.topic for key, node in about.items() if graph.chain(key).is_forked))
+        return tuple(
+            sorted(node.topic for key, node in about.items() if graph.chain(key).is_forked)
+        )
 
     def _hint(self, wanted: str) -> str:
         """A hint at the record that was probably meant."""
@@ -262,7 +305,9 @@ class Store:
     def from_top(self, path: str) -> str:
         """An absolute path or glob, from the top of the code's work tree; any other is returned as it is."""
         folder, _, name = path.rpartition("/")
-        real = f"{os.path.realpath(folder)}/{name}" if folder.startswith("/") else path  # the top may be behind a link
+        real = (
+            f"{os.path.realpath(folder)}/{name}" if folder.startswith("/") else path
+        )  # the top may be behind a link
         top = f"{self.code.work_tree.as_posix()}/"
         return real.removeprefix(top) if real.startswith(top) else path
 
@@ -281,14 +326,22 @@ class Store:
         """Why filemem only writes such a record and does not commit it; "" if it commits it."""
         if is_private(path):
             return "private records are never committed"
-        return f"the settings leave every {kind} to you to commit" if self.config.policy[kind] == "leave" else ""
+        return (
+            f"the settings leave every {kind} to you to commit"
+            if self.config.policy[kind] == "leave"
+            else ""
+        )
 
     def obstacle(self) -> str:
         """Why records that may exist cannot be read, with the command that fetches them; or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(self.files.store):
-            return f"a sparse checkout leaves out records: git sparse-checkout add {self.files.store}"
+        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(
+            self.files.store
+        ):
+            return (
+                f"a sparse checkout leaves out records: git sparse-checkout add {self.files.store}"
+            )
         if not self.folder.exists() and self.repo.item(self.files.store) is not None:
             return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.files.store}"
         beside = others(self.repo.work_tree) if self.absent and not self.stated else None

@@ -21,7 +21,14 @@ from filemem.repo.run import LONG, GitError
 
 TRIES = 20  # of pushing; each loss means that somebody else has pushed
 _PAUSE = 0.3  # seconds between two tries, at most
-_MOVE = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-stat", "--no-verify-signatures")
+_MOVE = (
+    "merge",
+    "--ff-only",
+    "--no-overwrite-ignore",
+    "--no-autostash",
+    "--no-stat",
+    "--no-verify-signatures",
+)
 
 
 class Synced(NamedTuple):
@@ -41,9 +48,21 @@ class Synced(NamedTuple):
     @property
     def message(self) -> str:
         """The result in a sentence."""
-        counts = {"received": self.received, "sent": self.sent, "not pushed:": self.waiting if self.left else 0}
-        names = {"merged": self.merged, "forgotten on one side": self.forgotten, "forked:": self.forked}
-        parts = [f"{word} {count} commit{'s' if count > 1 else ''}" for word, count in counts.items() if count]
+        counts = {
+            "received": self.received,
+            "sent": self.sent,
+            "not pushed:": self.waiting if self.left else 0,
+        }
+        names = {
+            "merged": self.merged,
+            "forgotten on one side": self.forgotten,
+            "forked:": self.forked,
+        }
+        parts = [
+            f"{word} {count} commit{'s' if count > 1 else ''}"
+            for word, count in counts.items()
+            if count
+        ]
         parts += [f"{word} {', '.join(named)}" for word, named in names.items() if named]
         return f"{self.remote}: {'; '.join(filter(None, (*parts, self.left))) or 'nothing new on either side'}"
 
@@ -74,7 +93,9 @@ def sync(store: Store) -> Synced:
                 return done
             remote.push(repo, where, head := repo.head() or "")
         except _LeftError as left:
-            return done._replace(waiting=_ahead(store, where, tip), left=left.message, hint=left.hint)
+            return done._replace(
+                waiting=_ahead(store, where, tip), left=left.message, hint=left.hint
+            )
         except Raced:
             time.sleep(random.uniform(0, _PAUSE))  # noqa: S311 - spreads competitors, nothing secret
             continue
@@ -89,7 +110,10 @@ def sync(store: Store) -> Synced:
 def forks(store: Store, done: Synced) -> Synced:
     """Add the topics that are forked now to an answer; the index already has what came."""
     forked = store.forked(store.index.nodes()) if done.received else ()
-    ends = [f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends the fork" for topic in forked]
+    ends = [
+        f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends the fork"
+        for topic in forked
+    ]
     return done._replace(forked=forked, hint="; ".join(filter(None, (done.hint, *ends[:1]))))
 
 
@@ -97,11 +121,18 @@ def _where(store: Store) -> Remote:
     """The upstream branch; a memory's own branch without upstream goes to the branch of the same name."""
     repo, branch, call = store.repo, store.branch, store.repo.git.places.by_hand
     if not branch:
-        raise Conflict("HEAD is detached, so there is no branch to share", f"{call} switch BRANCH, then try again")
-    where = remote.upstream(repo, branch) or (remote.usual(repo, branch) if store.files.store == TOP else None)
+        raise Conflict(
+            "HEAD is detached, so there is no branch to share",
+            f"{call} switch BRANCH, then try again",
+        )
+    where = remote.upstream(repo, branch) or (
+        remote.usual(repo, branch) if store.files.store == TOP else None
+    )
     if where is None:
         first = "" if repo.git.run("remote") else f"{call} remote add origin ADDRESS, then "
-        raise NotFound(f"the branch {branch} has no upstream", f"{first}{call} push -u origin {branch}")
+        raise NotFound(
+            f"the branch {branch} has no upstream", f"{first}{call} push -u origin {branch}"
+        )
     return where
 
 
@@ -110,10 +141,14 @@ def _refuse_rewritten(store: Store, where: Remote, seen: str | None, tip: str | 
     call = store.repo.git.places.by_hand
     if seen and not tip:
         anew = f"{call} push -u {where.name} HEAD:{where.branch} makes it anew"
-        raise _LeftError("left to you, because the branch no longer exists there: merged or deleted", anew)
+        raise _LeftError(
+            "left to you, because the branch no longer exists there: merged or deleted", anew
+        )
     if seen and tip and not store.history.is_ancestor(seen, tip):
         hint = f"{call} fetch {where.name}, then look at both; {call} rebase --fork-point {where.label} goes along"
-        raise _LeftError("left to you, because the branch was rewritten there: a merge would undo that", hint)
+        raise _LeftError(
+            "left to you, because the branch was rewritten there: a merge would undo that", hint
+        )
 
 
 def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced:
@@ -131,7 +166,10 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
         named = f"Git would run {programs[0]}, which only the repository's own configuration names"
         raise _LeftError(f"only fetched, because {named}", f"if you trust it: {call} pull")
     if ahead and (why := _foreign(store, where, head, tip)):
-        raise _LeftError(f"left to you, because {why}", f"{call} pull, then {call} push" if behind else f"{call} push")
+        raise _LeftError(
+            f"left to you, because {why}",
+            f"{call} pull, then {call} push" if behind else f"{call} push",
+        )
     if tip and behind:
         new, done = _merged(store, where, head, tip, done) if ahead else (tip, done)
         _move(store, new)
@@ -142,20 +180,35 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
 def _ahead(store: Store, where: Remote, tip: str | None) -> int:
     """How many commits the remote lacks."""
     known = tip or f"--remotes={where.name}"
-    return int(store.repo.git.run("rev-list", "--count", "HEAD", "--not", known)) if store.repo.head() else 0
+    return (
+        int(store.repo.git.run("rev-list", "--count", "HEAD", "--not", known))
+        if store.repo.head()
+        else 0
+    )
 
 
 def _foreign(store: Store, where: Remote, head: str, tip: str | None) -> str:
     """Why the commits ahead are not ours to push, or "": one touches more than the store, or goes to another branch."""
     repo, branch = store.repo, store.branch
-    elsewhere = repo.settings.text(f"branch.{branch}.pushremote") or repo.settings.text("remote.pushdefault")
+    elsewhere = repo.settings.text(f"branch.{branch}.pushremote") or repo.settings.text(
+        "remote.pushdefault"
+    )
     if branch != where.branch or (elsewhere and elsewhere != where.name):
         return f"{branch} follows {where.label}, and Git would push it elsewhere"
     if store.files.store == TOP:
         return ""
-    how = ("-z", "--name-only", "--no-renames", "--diff-merges=combined", "--format=%x01%H", "--reverse")
+    how = (
+        "-z",
+        "--name-only",
+        "--no-renames",
+        "--diff-merges=combined",
+        "--format=%x01%H",
+        "--reverse",
+    )
     known = tip or f"--remotes={where.name}"
-    told = repo.git.run("log", *how, head, "--not", known, limit=LONG).decode("utf-8", "surrogateescape")
+    told = repo.git.run("log", *how, head, "--not", known, limit=LONG).decode(
+        "utf-8", "surrogateescape"
+    )
     for one in told.split("\x01")[1:]:
         oid, *paths = (part.lstrip("\n") for part in one.split("\0"))
         if foreign := next((path for path in paths if path and not store.files.holds(path)), ""):
@@ -178,12 +231,17 @@ def _merged(store: Store, where: Remote, head: str, tip: str, done: Synced) -> t
     """Make a commit that merges the two sides, record by record."""
     repo, folder = store.repo, store.files.named(FORGOTTEN)
     tree, clashes = merged_tree(repo, head, tip, unrelated=store.files.store == TOP)
-    marks = {path.removeprefix(f"{folder}/") for one in (head, tip) for path in repo.listing(one, folder)}
+    marks = {
+        path.removeprefix(f"{folder}/") for one in (head, tip) for path in repo.listing(one, folder)
+    }
     hint = f"settle it with Git: {repo.git.places.by_hand} pull --no-rebase {where.name} {where.branch}"
     settled = {clash.path: _settled(store, clash, marks, hint) for clash in clashes}
-    made = commit_files(repo, tree, settled, (head, tip), f"memory: merge {where.label}\n", store.clock())
+    made = commit_files(
+        repo, tree, settled, (head, tip), f"memory: merge {where.label}\n", store.clock()
+    )
     merged, gone = [
-        tuple(_seen(store, path) for path, data in settled.items() if (data is None) == lost) for lost in (False, True)
+        tuple(_seen(store, path) for path, data in settled.items() if (data is None) == lost)
+        for lost in (False, True)
     ]
     return made, done._replace(merged=done.merged + merged, forgotten=done.forgotten + gone)
 
@@ -191,8 +249,14 @@ def _merged(store: Store, where: Remote, head: str, tip: str, done: Synced) -> t
 def _settled(store: Store, clash: Clash, marks: set[str], hint: str) -> bytes | None:
     """The merged bytes of a file that both sides changed; None if it was forgotten. Raises Conflict."""
     path, inside = _seen(store, clash.path), store.files.inside(clash.path)
-    base, ours, theirs = (store.repo.blob(oid) if oid else None for oid in (clash.base, clash.ours, clash.theirs))
-    ids = {one.id for data in (base, ours, theirs) if data is not None and (one := parse(data, inside).record)}
+    base, ours, theirs = (
+        store.repo.blob(oid) if oid else None for oid in (clash.base, clash.ours, clash.theirs)
+    )
+    ids = {
+        one.id
+        for data in (base, ours, theirs)
+        if data is not None and (one := parse(data, inside).record)
+    }
     if not store.files.holds(clash.path):
         raise Conflict(f"{path}:1: both sides changed this file, which is not a record", hint)
     if ours is None or theirs is None:

@@ -15,8 +15,23 @@ from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derive
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
 
-_TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "affects", "metadata", "agent", "allow_secret")
-_LINKS = {"builds_on", "debates", "synthesizes"}  # what a decision supersedes is said when it is saved
+_TAKEN = (
+    "outcome",
+    "reason",
+    "status",
+    "title",
+    "text",
+    "tags",
+    "affects",
+    "metadata",
+    "agent",
+    "allow_secret",
+)
+_LINKS = {
+    "builds_on",
+    "debates",
+    "synthesizes",
+}  # what a decision supersedes is said when it is saved
 
 
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
@@ -26,10 +41,17 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     that are not committed, or cannot be amended as it is, or the repository is busy.
     """
     known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
-    for name, value in given.items():  # before the record is looked for, as a schema does: one order on every surface
+    for (
+        name,
+        value,
+    ) in (
+        given.items()
+    ):  # before the record is looked for, as a schema does: one order on every surface
         if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
             raise BadInput(f"update has no field {name!r}", suggest(name, _TAKEN), field=name)
-    checked: dict[str, Any] = {name: known[name](name, value) for name, value in given.items() if value is not None}
+    checked: dict[str, Any] = {
+        name: known[name](name, value) for name, value in given.items() if value is not None
+    }
     if "affects" in checked:
         checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
     agent = checked.pop("agent", "") or store.config.agent
@@ -40,9 +62,15 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     changes, told = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
-    done = _put(store, node, agent, told, lambda before: _amended(store, before, node.path, **changes))
+    done = _put(
+        store, node, agent, told, lambda before: _amended(store, before, node.path, **changes)
+    )
     unsaid = checked.get("outcome") == "failed" and not checked.get("reason")
-    return done._replace(warning="say why, too: the reason is what others learn from") if unsaid else done
+    return (
+        done._replace(warning="say why, too: the reason is what others learn from")
+        if unsaid
+        else done
+    )
 
 
 def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
@@ -53,30 +81,52 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
     node = store.find(reference)
     record, problems = parse(data, node.path)
     if wrong := next((one for one in problems if one.level == "error"), None):
-        raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="data")
+        raise BadInput(
+            f"{store.shown(node.path)}:{wrong.line}: {wrong.message}",
+            "nothing was saved",
+            field="data",
+        )
     if record is None or (record.id, record.type) != (node.id, node.type):
-        raise BadInput(f"{store.shown(node.path)} has another id or type", "nothing was saved: keep these two", "data")
+        raise BadInput(
+            f"{store.shown(node.path)} has another id or type",
+            "nothing was saved: keep these two",
+            "data",
+        )
     if record.visibility == "private" and not is_private(node.path):
-        raise BadInput("a committed record cannot become private", "save it again as private; forget this one", "data")
-    refuse_secrets({"text": data.decode(), "allow_secret": record is not None and record.secrets_allowed})
+        raise BadInput(
+            "a committed record cannot become private",
+            "save it again as private; forget this one",
+            "data",
+        )
+    refuse_secrets(
+        {"text": data.decode(), "allow_secret": record is not None and record.secrets_allowed}
+    )
 
     def edited(now: bytes) -> bytes:
         if now != before:
-            raise Conflict(f"{store.shown(node.path)} was changed while you edited it", "edit it again")
+            raise Conflict(
+                f"{store.shown(node.path)} was changed while you edited it", "edit it again"
+            )
         return data
 
     return _put(store, node, store.config.agent, "edited", edited)
 
 
-def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[bytes], bytes]) -> Saved:
+def _put(
+    store: Store, node: Node, agent: str, told: str, changed: Callable[[bytes], bytes]
+) -> Saved:
     """Write and commit the new bytes of a record's file; `told`: the change in a few words."""
     with store.repo.saving():
         before, old = _as_it_is(store, node.path)
         data = changed(before)
         if data == before and not store.edited(node.path):
-            return answer(store, old, Made(), f"{old.id} already says that ({told}); nothing was written")
+            return answer(
+                store, old, Made(), f"{old.id} already says that ({told}); nothing was written"
+            )
         message = message_of(old, told, agent)
-        made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))
+        made = write(
+            store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message)
+        )
     return answer(store, old, made, f"Updated {old.id}: {told}")
 
 
@@ -87,13 +137,17 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
     BadInput: a file states an id, or `was` is given for several files; Conflict as for `update`.
     """
     if was and len(files) != 1:
-        raise BadInput("was names the former id or path of one file", "adopt the files one by one", field="was")
+        raise BadInput(
+            "was names the former id or path of one file", "adopt the files one by one", field="was"
+        )
     edits, adopted = [], []
     with store.repo.saving():
         for path in dict.fromkeys(map(store.asked, files)):
             before, old = _as_it_is(store, path)
             if old.id_stated:
-                raise BadInput(f"{store.shown(path)} already states its id: {old.id}", field="files")
+                raise BadInput(
+                    f"{store.shown(path)} already states its id: {old.id}", field="files"
+                )
             created = old.created or store.dates([path]).get(path) or store.clock()
             fresh = new_id(old.type, created, store.entropy(), old.topic)
             former = was if was.startswith("file_") else derived_id(store.asked(was)) if was else ""
@@ -103,7 +157,10 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
         told = "state its id" if len(edits) == 1 else f"state the ids of {len(edits)} records"
         message = message_of(adopted[0], told, store.config.agent)
         made = write(store, adopted[0].path, adopted[0].type, lambda: (tuple(edits), message))
-    return tuple(answer(store, one, made, f"{store.shown(one.path)} states its id now: {one.id}") for one in adopted)
+    return tuple(
+        answer(store, one, made, f"{store.shown(one.path)} states its id now: {one.id}")
+        for one in adopted
+    )
 
 
 def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
@@ -131,7 +188,9 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
         raise BadInput(f"{fields.article(kind)} has no {wrong}; only decisions do", field=wrong)
     if reason and result is None:
-        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
+        raise BadInput(
+            "a reason needs the outcome it explains", "give outcome as well", field="outcome"
+        )
     changes: dict[str, Any] = {name: given[name] for name in ("title", "text") if name in given}
     keys = {name: given[name] for name in ("status", "metadata", "tags", *_LINKS) if name in given}
     if kind != OBSERVATION:
@@ -147,5 +206,9 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
         changes["outcome"] = Outcome(now, result, reason)
         told.insert(0, f"{result}: {reason}" if reason else result)
     if not changes:
-        raise BadInput("nothing to update", "give outcome, status, title, text, tags or affects", field="outcome")
+        raise BadInput(
+            "nothing to update",
+            "give outcome, status, title, text, tags or affects",
+            field="outcome",
+        )
     return changes, ", ".join(told)

@@ -31,7 +31,9 @@ AROUND = 3  # lines on either side of one, for the same
 MOST = 1_000  # decisions that state a path, at most
 IMPORT = 3  # records; a commit that brought more moved or imported them, and decided nothing
 LONGEST = 2_000_000  # bytes of a file whose lines are looked at
-_PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")  # :LINE:COLUMN too
+_PLACE = re.compile(
+    r"(?s)(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?"
+)  # :LINE:COLUMN too
 _QUIET = ("--no-color", "--no-ext-diff", "--no-textconv")
 
 
@@ -64,7 +66,13 @@ class Place(NamedTuple):
     def what(self) -> str:
         """The place in words."""
         first, last = self.lines or (0, 0)
-        return "this file" if not last else f"line {first}" if first == last else f"lines {first} to {last}"
+        return (
+            "this file"
+            if not last
+            else f"line {first}"
+            if first == last
+            else f"lines {first} to {last}"
+        )
 
 
 def why(store: Store, asked: str, limit: int) -> Why:
@@ -77,7 +85,11 @@ def why(store: Store, asked: str, limit: int) -> Why:
     note, (commits, names) = "", _made(store, place, testimony.tip)
     reasons = _stating(store, names)
     reasons += _touched(store, place, commits, testimony, {one.hit.id for one in reasons})
-    if place.text is None and not commits and not os.path.lexists(store.code.work_tree / place.path):
+    if (
+        place.text is None
+        and not commits
+        and not os.path.lexists(store.code.work_tree / place.path)
+    ):
         note = f"there is no file {place.path}"
         if not reasons:
             known = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
@@ -96,7 +108,11 @@ def why(store: Store, asked: str, limit: int) -> Why:
 def _place(store: Store, asked: str) -> Place:
     """Read a place; an existing file of that name wins, since `notes:3` can be a file name."""
     if not fits(asked):
-        raise BadInput(f"{asked[:80]}... is too long for the name of a file", "name a file of the project", "path")
+        raise BadInput(
+            f"{asked[:80]}... is too long for the name of a file",
+            "name a file of the project",
+            "path",
+        )
     top, path, lines = store.code.work_tree, store.of_code(asked), None
     if not os.path.lexists(top / path) and (found := _PLACE.fullmatch(asked)):
         path = store.of_code(found["path"])
@@ -111,7 +127,9 @@ def _place(store: Store, asked: str) -> Place:
         count = len(text.splitlines())
         if lines and not 1 <= lines[0] <= lines[1] <= count:
             has = f"{path} has {count} line{'' if count == 1 else 's'}"
-            raise BadInput(f"{has}, not {lines[0]} to {lines[1]}", "give lines that are there", "path")
+            raise BadInput(
+                f"{has}, not {lines[0]} to {lines[1]}", "give lines that are there", "path"
+            )
     return Place(path, lines, text)
 
 
@@ -126,8 +144,15 @@ def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str
         commit, subject, *rows = chunk.split("\0")
         commits[commit] = subject
         names.update(row for row in rows[1:] if row)
-    unfiltered = store.code.settings.unfiltered  # Git would run a filter on the file of the work tree
-    if not place.lines or place.text is None or unfiltered is None or store.code.item(place.path, tip) is None:
+    unfiltered = (
+        store.code.settings.unfiltered
+    )  # Git would run a filter on the file of the work tree
+    if (
+        not place.lines
+        or place.text is None
+        or unfiltered is None
+        or store.code.item(place.path, tip) is None
+    ):
         return commits, names
     config = (*unfiltered, "blame.ignoreRevsFile=")  # which may name a file that is missing
     span = f"-L{place.lines[0]},{place.lines[1]}"
@@ -141,20 +166,28 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
     """Live decisions that state one of these paths, the closest first, then the newest."""
     nodes: dict[str, Node] = {}
     for path in paths:
-        nodes.update((n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0))
+        nodes.update(
+            (n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0)
+        )
     graph = store.index.around(nodes.values()).graph
     found: list[tuple[tuple[bool, int], Reason]] = []
     for hit in present(store, [node for node in nodes.values() if graph.is_head(node.id)]):
         stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]
         if stated:
-            closest = max((not set("*?") & set(one), len(fixed(one))) for one in stated)  # a path before a glob
+            closest = max(
+                (not set("*?") & set(one), len(fixed(one))) for one in stated
+            )  # a path before a glob
             found.append((closest, Reason(hit, GOVERNS, f"affects {', '.join(stated)}")))
     found.sort(key=lambda one: (one[0], one[1].hit.created), reverse=True)
     return [reason for _, reason in found]
 
 
 def _touched(
-    store: Store, place: Place, commits: Mapping[str, str], testimony: Testimony, known: Collection[str]
+    store: Store,
+    place: Place,
+    commits: Mapping[str, str],
+    testimony: Testimony,
+    known: Collection[str],
 ) -> list[Reason]:
     """Decisions that came with the commits of a place, or are named by them."""
     because: dict[str, str] = {}
@@ -166,8 +199,14 @@ def _touched(
             because.setdefault(node.id, f"came with {told}")
         for one in testimony.named_by(commit, numbers_in(subject)):
             because.setdefault(one, f"named by {told}")
-    nodes = {node.id: node for node in store.index.lookup("id", because.keys() - known) if node.type == DECISION}
-    listed = [nodes[one] for one in because if one in nodes and store.shown(nodes[one].path) != place.path]
+    nodes = {
+        node.id: node
+        for node in store.index.lookup("id", because.keys() - known)
+        if node.type == DECISION
+    }
+    listed = [
+        nodes[one] for one in because if one in nodes and store.shown(nodes[one].path) != place.path
+    ]
     return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, listed)]
 
 
@@ -180,9 +219,18 @@ def _near(store: Store, place: Place, known: Collection[str], limit: int) -> lis
         first, last = place.lines
         gist = "\n".join(gist.splitlines()[max(0, first - 1 - AROUND) : last + AROUND])
     words = f"{split_identifiers(place.path) or place.path} {place.path} {gist[:GIST]}"
-    plain = " ".join(re.findall(r"\w+", words))  # code must not be read as phrases, exclusions or restrictions
-    found = search.search(store, plain, Filter(types=(DECISION,), live=True), limit=limit + len(known))
-    near = [hit for hit in found.hits if hit.id not in known and hit.score >= ENOUGH and not hit.superseded_by]
+    plain = " ".join(
+        re.findall(r"\w+", words)
+    )  # code must not be read as phrases, exclusions or restrictions
+    found = search.search(
+        store, plain, Filter(types=(DECISION,), live=True), limit=limit + len(known)
+    )
+    near = [
+        hit
+        for hit in found.hits
+        if hit.id not in known and hit.score >= ENOUGH and not hit.superseded_by
+    ]
     return [
-        Reason(hit._replace(already_rejected=()), NEAR, f"near in meaning ({hit.score:.2f})") for hit in near[:limit]
+        Reason(hit._replace(already_rejected=()), NEAR, f"near in meaning ({hit.score:.2f})")
+        for hit in near[:limit]
     ]

@@ -44,18 +44,35 @@ class Member(Here):
 
     def nominate(self, *asked: Any) -> Found:
         found = super().nominate(*asked)
-        named = (one._replace(node=one.node._replace(id=f"{self.key} {one.id}")) for one in found.candidates)
+        named = (
+            one._replace(node=one.node._replace(id=f"{self.key} {one.id}"))
+            for one in found.candidates
+        )
         return found._replace(candidates=tuple(named))
 
-    def place(self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int) -> Any:
+    def place(
+        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+    ) -> Any:
         """By its own nodes: who nominated may know less, and of what is gone or hidden by now."""
         own = {node.id: node for node in self.store.index.lookup("id", list(known))}
         return super().place([one for one in scored if one.id in own], own, wanted, limit)
 
-    def show(self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
-        hits = [hit for hit in super().show(places, known, terms, detail=detail) if not _private(hit.record)]
-        linked = {one for hit in hits for one in (*hit.successors, *hit.heads, *(edge.target for edge in hit.related))}
-        open_ = {one.id for one in self.store.index.lookup("id", linked) if not is_private(one.path)}
+    def show(
+        self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
+    ) -> tuple[Hit, ...]:
+        hits = [
+            hit
+            for hit in super().show(places, known, terms, detail=detail)
+            if not _private(hit.record)
+        ]
+        linked = {
+            one
+            for hit in hits
+            for one in (*hit.successors, *hit.heads, *(edge.target for edge in hit.related))
+        }
+        open_ = {
+            one.id for one in self.store.index.lookup("id", linked) if not is_private(one.path)
+        }
         return tuple(
             hit._replace(
                 repository=self.repository,
@@ -87,14 +104,19 @@ class Merged:
         found = ((one.key, each) for one in members for each in one.store.index.manifest().items())
         entries = {f"{key}/{path}": entry for key, (path, entry) in found if not is_private(path)}
         differing = list(changes.diff(self.index.manifest() if sound else {}, entries))
-        docs = _documents({one.key: one.store.index for one in members}, (one.path for one in differing if one.entry))
+        docs = _documents(
+            {one.key: one.store.index for one in members},
+            (one.path for one in differing if one.entry),
+        )
         self.index.apply(differing, lambda _: next(docs), seen=entries, anew=not sound)
         self.index.note(folders=stamps)
 
     def counts(self, terms: Terms) -> Counts:
         return self.index.counts(terms)
 
-    def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
+    def nominate(
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
+    ) -> Found:
         wanted = wanted._replace(live=False, shared=False)
         return self.index.candidates(terms, wanted, depth, mode=mode, counts=counts)
 
@@ -111,7 +133,9 @@ def _documents(indexes: Mapping[str, Index], paths: Iterable[str]) -> Iterator[D
             for path, (entry, record) in indexes[key].records(nodes).items():
                 name, node = f"{key}/{path}", nodes[path]
                 bare = Node(f"{key} {node.id}", name, node.type, node.title, node.created)
-                doc = document(record, entry.blob)._replace(path=name, created=node.created, node=bare)
+                doc = document(record, entry.blob)._replace(
+                    path=name, created=node.created, node=bare
+                )
                 ready |= {} if _private(record) else {name: doc}
         yield from map(ready.get, chunk)
 
@@ -126,35 +150,54 @@ class Together(Here):
     Ids and topics of two stores are two things: the key stands before an id, with a space, until that store sees it.
     """
 
-    def __init__(self, members: Mapping[str, Here], finders: Sequence[Here | Merged], store: Store) -> None:
+    def __init__(
+        self, members: Mapping[str, Here], finders: Sequence[Here | Merged], store: Store
+    ) -> None:
         super().__init__(store)
         self._members, self._finders = members, finders
 
     def counts(self, terms: Terms) -> Counts:
         return added(one.counts(terms) for one in self._finders)
 
-    def nominate(self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None) -> Found:
+    def nominate(
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
+    ) -> Found:
         """The best of the union stay, as one index of everything would have them."""
         counts = counts or self.counts(terms)
         found = [one.nominate(terms, wanted, depth, mode, counts) for one in self._finders]
-        every = [one for each in found for one in each.candidates if one.id.partition(" ")[0] in self._members]
+        every = [
+            one
+            for each in found
+            for one in each.candidates
+            if one.id.partition(" ")[0] in self._members
+        ]
         by_words = sorted(every, key=lambda one: -one.keyword)[:depth]
         nearest = sorted(every, key=lambda one: -(one.cosine or 0.0))[:depth]
         first = list({one.id: one for one in (*by_words, *nearest)}.values())
-        best = query.promising([(one.keyword, one.cosine, one.title_cosine) for one in first], depth)
+        best = query.promising(
+            [(one.keyword, one.cosine, one.title_cosine) for one in first], depth
+        )
         degraded = "; ".join(dict.fromkeys(one.degraded for one in found if one.degraded))
-        return Found(tuple(first[at] for at in best), degraded or None, max(one.whole for one in found))
+        return Found(
+            tuple(first[at] for at in best), degraded or None, max(one.whole for one in found)
+        )
 
-    def place(self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int) -> Any:
+    def place(
+        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+    ) -> Any:
         places, kept = list[Placed](), dict[str, Any]()
         for key, own in _by_key(scored).items():
             nodes = {one.id: known[f"{key} {one.id}"]._replace(id=one.id) for one in own}
             found, kept[key] = self._members[key].place(own, nodes, wanted, limit)
             places += [one._replace(id=f"{key} {one.id}") for one in found]
-        places.sort(key=lambda one: -one.worth)  # what is of one chain has one worth, and stays together
+        places.sort(
+            key=lambda one: -one.worth
+        )  # what is of one chain has one worth, and stays together
         return places, kept
 
-    def show(self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool) -> tuple[Hit, ...]:
+    def show(
+        self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
+    ) -> tuple[Hit, ...]:
         hits: dict[str, Hit] = {}
         for key, own in _by_key(places).items():
             found = self._members[key].show(own, known[key], terms, detail=detail)
@@ -174,7 +217,9 @@ def _by_key(items: Iterable[Any]) -> dict[str, list[Any]]:
 class Workspace:
     """Stands for the `Memory` at hand where those of other repositories are asked too: it only searches."""
 
-    def __init__(self, memory: Memory, also: Sequence[Path] = (), *, registered: bool = True) -> None:
+    def __init__(
+        self, memory: Memory, also: Sequence[Path] = (), *, registered: bool = True
+    ) -> None:
         """`also`: folders that the user names now; `registered`: whether to ask what is registered, too."""
         self._memory, self._also, self._registered = memory, also, registered
         self._own = Member(memory.keeper, own=True)
@@ -194,16 +239,26 @@ class Workspace:
         found = self._memory.search(query, among=self._together(), **how)
         quoted = QUOTED if any(hit.quoted for hit in found) else ""
         lacking = dict.fromkeys(filter(None, (*self._lacking, found.degraded)))
-        return found.replace(degraded="; ".join(lacking), note="; ".join(filter(None, (found.note, quoted))))
+        return found.replace(
+            degraded="; ".join(lacking), note="; ".join(filter(None, (found.note, quoted)))
+        )
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id, none of them private."""
         stores = [member.store for member in (self._own, *self._open.values())]
         found = [(store, node) for store in stores for node in store.index.lookup("id", list(ids))]
-        return {node.id: Name(node.title, of.shown(node.path)) for of, node in found if not is_private(node.path)}
+        return {
+            node.id: Name(node.title, of.shown(node.path))
+            for of, node in found
+            if not is_private(node.path)
+        }
 
     def __getattr__(self, name: str) -> Any:
-        raise BadInput("several repositories are only searched", "leave scope out, or use `filemem -C DIR`", "scope")
+        raise BadInput(
+            "several repositories are only searched",
+            "leave scope out, or use `filemem -C DIR`",
+            "scope",
+        )
 
     def _together(self) -> Together:
         listed = config.workspace() if self._registered else ()
@@ -211,7 +266,10 @@ class Workspace:
             self._open.pop(folder).store.close()
         there = {folder: self._member(folder) for folder in dict.fromkeys((*listed, *self._also))}
         ours = self._own.store.code.common_dir
-        asked = [self._own, *(one for one in there.values() if one and one.store.code.common_dir != ours)]
+        asked = [
+            self._own,
+            *(one for one in there.values() if one and one.store.code.common_dir != ours),
+        ]
         finders: list[Here | Merged] = [*asked]
         if len(asked) > FEW:
             merged = [one for folder, one in there.items() if one and folder in listed]

@@ -25,7 +25,9 @@ _SHAPE = {"type": "object", "propertyNames": _NAME, "additionalProperties": _LIS
 def add_token(database: Any, name: str) -> str:
     """Make a token for a principal, who may have several. Raises BadInput: not one word, or everybody."""
     if name == EVERYBODY or schema.errors(_NAME, name):
-        raise BadInput(f"{name[:80]!r} is nobody's name", "one word, for example ada or team-web", field="name")
+        raise BadInput(
+            f"{name[:80]!r} is nobody's name", "one word, for example ada or team-web", field="name"
+        )
     token = secrets.token_urlsafe(32)
     database.execute("insert into token(hash, name) values (%s, %s)", (hashed(token), name))
     return token
@@ -33,7 +35,9 @@ def add_token(database: Any, name: str) -> str:
 
 def revoke(database: Any, name: str) -> int:
     """Delete all tokens of a principal, or the one with an id, from now on. Raises NotFound: there is none."""
-    gone: int = database.execute("delete from token where %s in (name, left(encode(hash, 'hex'), 8))", (name,)).rowcount
+    gone: int = database.execute(
+        "delete from token where %s in (name, left(encode(hash, 'hex'), 8))", (name,)
+    ).rowcount
     if not gone:
         raise NotFound(f"{name!r} has no token", "`filemem org token list` shows who has one")
     return gone
@@ -41,7 +45,9 @@ def revoke(database: Any, name: str) -> int:
 
 def tokens(database: Any) -> list[dict[str, str]]:
     """The `id` of each token, whose it is (`name`), and the day on which it was `made`."""
-    asked = "select left(encode(hash, 'hex'), 8), name, made::date::text from token order by name, made"
+    asked = (
+        "select left(encode(hash, 'hex'), 8), name, made::date::text from token order by name, made"
+    )
     return [dict(zip(("id", "name", "made"), row, strict=True)) for row in database.execute(asked)]
 
 

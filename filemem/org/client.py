@@ -38,12 +38,16 @@ class Service(NamedTuple):
             answer = None
         if status in (401, 403):
             told = f"the service {self.url} does not take your token"
-            raise BadInput(told, "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN", field="scope")
+            raise BadInput(
+                told, "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN", field="scope"
+            )
         if isinstance(answer, dict) and status == 200:
             return answer
         if isinstance(answer, dict) and status in (*_KINDS, 421, 500):
             hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
-            told, hint = (str(text).replace(f"POST /org/{verb}", verb) for text in (answer.get("error"), hint))
+            told, hint = (
+                str(text).replace(f"POST /org/{verb}", verb) for text in (answer.get("error"), hint)
+            )
             raise _KINDS.get(status, BrokenStore)(f"the service {self.url}: {told}", hint)
         told = f"{self.url} answered with status {status}, not as `filemem org serve` does"
         raise BrokenStore(told, "see that FILEMEM_ORG_URL names it")

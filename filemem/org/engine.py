@@ -50,7 +50,9 @@ class Shown(NamedTuple):
     card: str  # the whole record as JSON: `index.document.record_from` reads it
     who: Provenance
     repository: Repository
-    also_in: tuple[str, ...] = ()  # names of other repositories that have the same file, of those that may be seen
+    also_in: tuple[
+        str, ...
+    ] = ()  # names of other repositories that have the same file, of those that may be seen
 
 
 class Reader(Protocol):
@@ -65,7 +67,12 @@ class Reader(Protocol):
         """Return in how many documents (field, term) pairs stand, of all repositories: never shown to a client."""
 
     def nominate(
-        self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int, /
+        self,
+        words: Mapping[str, float],
+        vector: Sequence[float] | None,
+        wanted: Filter,
+        depth: int,
+        /,
     ) -> list[Nominee]:
         """Return about `depth` of the best by words and as many by meaning that satisfy a filter (but for `path`).
 

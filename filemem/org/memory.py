@@ -21,7 +21,9 @@ from filemem.org.source import Organisation, bare
 from filemem.query import Hit, Name, Placed, Results
 from filemem.record import readings, topic_key
 
-ASKING: ContextVar[str] = ContextVar("asking", default="")  # the principal of a request; "" sees nothing
+ASKING: ContextVar[str] = ContextVar(
+    "asking", default=""
+)  # the principal of a request; "" sees nothing
 MOST = 100  # records that one name shows
 
 
@@ -45,15 +47,21 @@ class Everything:
     def __init__(self, engine: Postgres) -> None:
         self._engine, self.close = engine, engine.close
 
-    def search(self, query: str = "", *, limit: int = 10, offset: int = 0, detail: bool = True, **how: Any) -> Results:
+    def search(
+        self, query: str = "", *, limit: int = 10, offset: int = 0, detail: bool = True, **how: Any
+    ) -> Results:
         """Find records, by words. Arguments as for `Memory.search`."""
         mode = how.pop("mode", "hybrid")
         with discreet(), self._engine.reading(ASKING.get()) as reader:
             source = Organisation(reader, self._engine.model)
             given = search.filter_of(how, source.store.clock())
-            found = search.search(source, query, given, limit=limit, offset=offset, mode=mode, detail=detail)
+            found = search.search(
+                source, query, given, limit=limit, offset=offset, mode=mode, detail=detail
+            )
         hits = tuple(hit._replace(scores=None) for hit in found)
-        return found.replace(hits=hits, note="; ".join(filter(None, (found.note, QUOTED if hits else ""))))
+        return found.replace(
+            hits=hits, note="; ".join(filter(None, (found.note, QUOTED if hits else "")))
+        )
 
     def get(self, *names: str) -> tuple[Hit, ...]:
         """The records with these ids, short ids, titles or file names, or on these topics, in every repository.
@@ -65,10 +73,17 @@ class Everything:
             for name in names:
                 rows = reader.named([*dict.fromkeys(readings(name))])
                 if not rows and (key := topic_key(name)):
-                    rows = reader.rows("key", [f"{one.number} {key}" for one in reader.repositories()])
+                    rows = reader.rows(
+                        "key", [f"{one.number} {key}" for one in reader.repositories()]
+                    )
                 if not rows:
-                    raise NotFound(f"no record {name[:200]!r} in what you may see", "search lists what there is")
-                for row in sorted(rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)):
+                    raise NotFound(
+                        f"no record {name[:200]!r} in what you may see",
+                        "search lists what there is",
+                    )
+                for row in sorted(
+                    rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)
+                ):
                     if row.shown and len(once) < MOST:
                         once.setdefault(row.blob, row.node)
             nodes = {node.id: node for node in once.values()}
@@ -81,7 +96,13 @@ class Everything:
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records, by id."""
         with discreet(), self._engine.reading(ASKING.get()) as reader:
-            return {bare(row.node.id): Name(row.node.title, bare(row.node.path)) for row in reader.named(ids)}
+            return {
+                bare(row.node.id): Name(row.node.title, bare(row.node.path))
+                for row in reader.named(ids)
+            }
 
     def __getattr__(self, name: str) -> Any:
-        raise BadInput(f"{name} asks one repository", "the service of an organisation searches and shows records")
+        raise BadInput(
+            f"{name} asks one repository",
+            "the service of an organisation searches and shows records",
+        )

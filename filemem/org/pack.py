@@ -19,7 +19,9 @@ from filemem.index.words import EXACT, FIELDS, STEM
 from filemem.org.engine import HEAD
 
 FORMAT = 1
-_FIELDS = {way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)}
+_FIELDS = {
+    way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)
+}
 _FIRST = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
 
 
@@ -35,7 +37,9 @@ class Addressed(Node):
 
 def addressed(repo: int, row: Row) -> Row:
     """Return a row with addresses in it."""
-    node = row.written.meaning({one: f"{repo} {row.meant.get(one, one)}" for one in row.written.references})
+    node = row.written.meaning(
+        {one: f"{repo} {row.meant.get(one, one)}" for one in row.written.references}
+    )
     node = Addressed(*node._replace(id=f"{repo} {node.id}", path=f"{repo} {node.path}"))
     return row._replace(written=node, meant={})
 
@@ -48,7 +52,9 @@ def texts(card: str, tokens: Mapping[str, Sequence[str]]) -> tuple[str, bytes]:
     stems, exact = ([" ".join(tokens[name]) for name in _FIELDS[way]] for way in (STEM, EXACT))
     more = {one for name in _FIELDS[EXACT] for one in tokens[name] if not one.isascii()}
     more |= {one + HEAD for name in ("title_stem", "topic_stem") for one in tokens[name]}
-    return " \n ".join((*stems, " ".join(more))), zlib.compress("\n".join((card, *exact)).encode(), 9)
+    return " \n ".join((*stems, " ".join(more))), zlib.compress(
+        "\n".join((card, *exact)).encode(), 9
+    )
 
 
 def card_in(data: bytes) -> str:
@@ -58,7 +64,10 @@ def card_in(data: bytes) -> str:
 
 def tokens_in(stems: str, data: bytes) -> dict[str, list[str]]:
     """Return the tokens that `texts` was given."""
-    names, parts = (*_FIELDS[STEM], "", "", *_FIELDS[EXACT]), f"{stems}\n{zlib.decompress(data).decode()}".split("\n")
+    names, parts = (
+        (*_FIELDS[STEM], "", "", *_FIELDS[EXACT]),
+        f"{stems}\n{zlib.decompress(data).decode()}".split("\n"),
+    )
     return {name: part.split() for name, part in zip(names, parts, strict=True) if name}
 
 
@@ -68,15 +77,25 @@ def packed(rows: Rows, at: int) -> bytes:
     counts = np.diff(rows.token_starts[first : last + 1]).astype("<u4")
     tokens = rows.tokens[rows.token_starts[first] : rows.token_starts[last]]
     floats = np.append(rows.scales[first:last], rows.title_scales[at]).astype("<f4")
-    parts = (counts, floats, rows.rows[first:last], rows.titles[at], tokens.astype(f"<u{tokens.itemsize}"))
-    return _FIRST.pack(FORMAT, tokens.itemsize, last - first, len(tokens)) + b"".join(part.tobytes() for part in parts)
+    parts = (
+        counts,
+        floats,
+        rows.rows[first:last],
+        rows.titles[at],
+        tokens.astype(f"<u{tokens.itemsize}"),
+    )
+    return _FIRST.pack(FORMAT, tokens.itemsize, last - first, len(tokens)) + b"".join(
+        part.tobytes() for part in parts
+    )
 
 
 def unpacked(data: bytes, number: int) -> Rows:
     """Return what `packed` made, filed under a number. Raises BrokenStore: it has another form."""
     form, width, size, many = _FIRST.unpack_from(data)
     if form != FORMAT:
-        raise BrokenStore(f"the database holds vectors of the unknown form {form}", "update filemem")
+        raise BrokenStore(
+            f"the database holds vectors of the unknown form {form}", "update filemem"
+        )
     counts = np.frombuffer(data, "<u4", size, _FIRST.size)
     floats = np.frombuffer(data, "<f4", size + 1, at := _FIRST.size + 4 * size)
     ends = len(data) - width * many
@@ -84,4 +103,6 @@ def unpacked(data: bytes, number: int) -> Rows:
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     whole = np.array([0, size], dtype=np.int64)
     tokens = np.frombuffer(data, f"<u{width}", many, ends)
-    return Rows(np.array([number]), whole, starts, floats[:-1], floats[-1:], tokens, rows[:-1], rows[-1:])
+    return Rows(
+        np.array([number]), whole, starts, floats[:-1], floats[-1:], tokens, rows[:-1], rows[-1:]
+    )

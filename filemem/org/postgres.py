@@ -21,7 +21,16 @@ from filemem.index import Model
 from filemem.index.words import FIELDS
 from filemem.org.engine import Repository
 from filemem.org.pack import tokens_in
-from filemem.org.rows import EXACT_BELOW, REPOSITORIES, PostgresReader, PostgresShelf, copy, one, plain, repositories
+from filemem.org.rows import (
+    EXACT_BELOW,
+    REPOSITORIES,
+    PostgresReader,
+    PostgresShelf,
+    copy,
+    one,
+    plain,
+    repositories,
+)
 
 Connection = psycopg.Connection[Any]
 VERSION = 2  # of schema.sql, and of what is packed
@@ -45,11 +54,14 @@ def _ours() -> Iterator[None]:
         psycopg.errors.UndefinedFunction,
         psycopg.errors.InvalidParameterValue,
     ) as error:
-        raise BrokenStore("the database is not made ready for filemem", "run `filemem org init`") from error
+        raise BrokenStore(
+            "the database is not made ready for filemem", "run `filemem org init`"
+        ) from error
     except psycopg.Error as error:
         told = " ".join(str(error).split())[:300] or type(error).__name__
         raise BrokenStore(
-            f"the organisation's database: {told}", "check FILEMEM_ORG_DSN, and that PostgreSQL runs"
+            f"the organisation's database: {told}",
+            "check FILEMEM_ORG_DSN, and that PostgreSQL runs",
         ) from error
 
 
@@ -58,7 +70,9 @@ class Postgres:
 
     def __init__(self, dsn: str, model: Model) -> None:
         if not dsn:
-            raise BadInput("no database is named", "set FILEMEM_ORG_DSN, or org_dsn in your own config.toml")
+            raise BadInput(
+                "no database is named", "set FILEMEM_ORG_DSN, or org_dsn in your own config.toml"
+            )
         with _ours():
             stated: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(dsn)
         local = str(stated.get("host") or "/").startswith(("/", "@", "127.", "::1", "localhost"))
@@ -85,9 +99,14 @@ class Postgres:
             try:
                 con = self._idle[reading].get_nowait()
             except Empty:
-                con = psycopg.connect(self._dsn, autocommit=True, connect_timeout=10, application_name="filemem")
+                con = psycopg.connect(
+                    self._dsn, autocommit=True, connect_timeout=10, application_name="filemem"
+                )
                 if reading:
-                    con.read_only, con.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
+                    con.read_only, con.isolation_level = (
+                        True,
+                        psycopg.IsolationLevel.REPEATABLE_READ,
+                    )
             try:
                 yield con
             finally:
@@ -98,7 +117,9 @@ class Postgres:
         with self.transaction() as con:
             con.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
             if con.info.server_version < 160_000:
-                raise BrokenStore("the database is older than PostgreSQL 16", "filemem needs 16 or newer")
+                raise BrokenStore(
+                    "the database is older than PostgreSQL 16", "filemem needs 16 or newer"
+                )
             made = one(con, "select to_regclass('meta') is not null")
             known = con.execute("select version, model from meta").fetchone() if made else None
             if known == (VERSION, self.model.name):
@@ -111,7 +132,10 @@ class Postgres:
             if not one(con, "select count(*) from pg_roles where rolname = 'filemem_reader'"):
                 con.execute("create role filemem_reader nologin")
             con.execute("grant filemem_reader to current_user")
-            names = {"SCHEMA": one(con, "select quote_ident(current_schema())"), "DIMENSIONS": self._dimensions()}
+            names = {
+                "SCHEMA": one(con, "select quote_ident(current_schema())"),
+                "DIMENSIONS": self._dimensions(),
+            }
             text = _SCHEMA.read_text(encoding="utf-8")
             for name, value in names.items():
                 text = text.replace(name, str(value))
@@ -119,7 +143,9 @@ class Postgres:
             for table in ("repo", *_DERIVED):
                 column = "id" if table == "repo" else "repo"
                 con.execute(f"alter table {table} enable row level security")
-                con.execute(f"create policy seen on {table} to filemem_reader using ({column} in (select visible()))")
+                con.execute(
+                    f"create policy seen on {table} to filemem_reader using ({column} in (select visible()))"
+                )
             con.execute("insert into meta values (%s, %s)", (VERSION, self.model.name))
         try:
             with self.transaction() as con:
@@ -137,7 +163,11 @@ class Postgres:
     @contextlib.contextmanager
     def reading(self, principal: str) -> Iterator[PostgresReader]:
         """Open what a principal may see; "" sees nothing."""
-        settings = {"role": "filemem_reader", "filemem.principal": principal, "hnsw.iterative_scan": "strict_order"}
+        settings = {
+            "role": "filemem_reader",
+            "filemem.principal": principal,
+            "hnsw.iterative_scan": "strict_order",
+        }
         settings |= {"hnsw.ef_search": "100", "statement_timeout": "10s"}  # nobody waits for longer
         with self.transaction(reading=True) as con:
             asked = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
@@ -160,7 +190,9 @@ class Postgres:
     def taking(self, number: int) -> Iterator[PostgresShelf | None]:
         """Open a repository for change, one worker at a time; None if another has it, or it is gone."""
         with self.transaction() as con:
-            found = con.execute(f"{REPOSITORIES} where id = %s for update skip locked", (number,)).fetchone()
+            found = con.execute(
+                f"{REPOSITORIES} where id = %s for update skip locked", (number,)
+            ).fetchone()
             yield PostgresShelf(con, Repository(*found), self.model) if found else None
 
     def fail(self, number: int, reason: str) -> None:
@@ -171,7 +203,9 @@ class Postgres:
     def drop(self, name: str) -> int:
         """Forget a repository, its records and who may see it; return how many records. Raises NotFound."""
         with self.transaction() as con:
-            gone = con.execute("delete from repo where name = %s returning records", (name,)).fetchone()
+            gone = con.execute(
+                "delete from repo where name = %s returning records", (name,)
+            ).fetchone()
         if gone is None:
             raise NotFound(f"no repository {name!r}", "`filemem org status` lists them")
         return int(gone[0])
@@ -190,7 +224,9 @@ class Postgres:
         """
         with self.transaction() as con:
             there = int(one(con, "select coalesce(sum(records), 0) from repo"))
-            new = abs(there - int(one(con, "select coalesce(max(docs), 0) from total"))) > there / 10
+            new = (
+                abs(there - int(one(con, "select coalesce(max(docs), 0) from total"))) > there / 10
+            )
             if not new or not one(con, "select pg_try_advisory_xact_lock(%s)", (_LOCK,)):
                 return False
             if one(con, "select sum(passages) > %s from repo", (EXACT_BELOW,)):
@@ -206,7 +242,11 @@ class Postgres:
             con.execute("delete from df; delete from total")
             times = there / max(read, 1)
             every = set[str]().union(*having.values())
-            copy(con, "df", ((term, [round(of[term] * times) for of in having.values()]) for term in every))
+            copy(
+                con,
+                "df",
+                ((term, [round(of[term] * times) for of in having.values()]) for term in every),
+            )
             copy(con, "total", [(there, [round(sizes[name] * times) for name in FIELDS])])
         self._tidy()
         return True

@@ -24,7 +24,9 @@ from filemem.query import Filter, Provenance
 if TYPE_CHECKING:
     from filemem.org.postgres import Connection
 
-EXACT_BELOW = 50_000  # passages that may be seen: so many are compared one by one, more by the graph
+EXACT_BELOW = (
+    50_000  # passages that may be seen: so many are compared one by one, more by the graph
+)
 REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen) * 1000)::bigint, failed, records,
   passages from repo"""
 _ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
@@ -39,7 +41,9 @@ _BY_RARITY = """select x.doc from holding(%(words)s, %(worth)s::real[]) x {those
   order by x.worth desc, x.doc desc limit %(most)s"""
 _NEAREST = """select x.doc from passage x {those} where x.repo = any(%(repos)s)
   group by x.doc order by min(x.vec <=> %(vector)s::halfvec) limit %(most)s"""
-_BY_GRAPH = "select x.doc from passage x {those} order by x.vec <=> %(vector)s::halfvec limit 3 * %(most)s"
+_BY_GRAPH = (
+    "select x.doc from passage x {those} order by x.vec <=> %(vector)s::halfvec limit 3 * %(most)s"
+)
 _SHOWN = """select d.repo, d.path, b.texts, d.who, array(select distinct r.name from doc o join repo r on r.id = o.repo
   where o.blob = d.blob and o.repo <> d.repo order by 1) from doc d join body b on b.doc = d.id where """
 
@@ -56,7 +60,9 @@ class Laid(Chains):
         wanted = set(map(str, values))
         found = _rows(self._con, field, [(self._number, one) for one in wanted])
         self.known |= {row.written.path: row for _, row in found}
-        over = (row for row in self.over.values() if row and not wanted.isdisjoint(row.values(field)))
+        over = (
+            row for row in self.over.values() if row and not wanted.isdisjoint(row.values(field))
+        )
         return [*(row for _, row in found if row.written.path not in self.over), *over]
 
     def store(self, changes: Mapping[str, Row | None]) -> None:
@@ -73,7 +79,10 @@ class PostgresShelf:
     def kept(self) -> dict[str, tuple[str, str]]:
         """See `engine.Shelf`."""
         asked = "select path, blob, rid from doc where repo = %s"
-        return {path: (blob, rid) for path, blob, rid in self.con.execute(asked, (self.repository.number,))}
+        return {
+            path: (blob, rid)
+            for path, blob, rid in self.con.execute(asked, (self.repository.number,))
+        }
 
     def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance]) -> None:
         """See `engine.Shelf`."""
@@ -81,7 +90,10 @@ class PostgresShelf:
         ids = {path: plain(doc.node.id) for path, doc in docs.items()}
         asked = "select rid, who from doc where repo = %s and (path = any(%s) or rid = any(%s))"
         known = dict(self.con.execute(asked, (mine, list(changes), list(ids.values()))).fetchall())
-        who = {path: known.get(id_) or _said(first.get(path, Provenance())) for path, id_ in ids.items()}
+        who = {
+            path: known.get(id_) or _said(first.get(path, Provenance()))
+            for path, id_ in ids.items()
+        }
         series = "select nextval(pg_get_serial_sequence('doc', 'id')) from generate_series(1, %s)"
         numbers = [number for (number,) in self.con.execute(series, (len(docs),))]
         dates = {path: json.loads(said)["date"] or 0 for path, said in who.items()}
@@ -89,7 +101,9 @@ class PostgresShelf:
         new = {row.written.path: row for row in made}
         laid = Laid(self.con, mine)
         laid.put({path: new.get(path) for path in changes})
-        self.con.execute("delete from doc where repo = %s and path = any(%s)", (mine, list(changes)))
+        self.con.execute(
+            "delete from doc where repo = %s and path = any(%s)", (mine, list(changes))
+        )
         now = {path: row for path, row in laid.over.items() if row}
         self._insert([(now[path], doc, who[path]) for path, doc in docs.items()])
         others = [row for path, row in now.items() if path not in changes]
@@ -112,7 +126,12 @@ class PostgresShelf:
             vectors = enumerate(made.rows[first:last].tolist())
             passages += [(row.number, mine, n, str(vector)) for n, vector in vectors if any(vector)]
         links = [(row.number, mine, link) for row, _, _ in new for link in _links(row)]
-        for table, rows in {"doc": docs, "body": bodies, "passage": passages, "link": links}.items():
+        for table, rows in {
+            "doc": docs,
+            "body": bodies,
+            "passage": passages,
+            "link": links,
+        }.items():
             copy(self.con, table, rows)
 
     def _update(self, rows: Sequence[Row]) -> None:
@@ -143,10 +162,21 @@ class PostgresReader:
 
     def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
         """See `engine.Reader`."""
-        docs, tokens = self.con.execute("select docs, tokens from total").fetchone() or (0, [0] * len(FIELDS))
-        found = self.con.execute("select term, n from df where term = any(%s)", ([plain(term) for _, term in terms],))
-        held = {(name, term): n for term, counts in found for name, n in zip(FIELDS, counts, strict=True)}
-        return Counts(docs, held, {name: (docs, float(of)) for name, of in zip(FIELDS, tokens, strict=True)})
+        docs, tokens = self.con.execute("select docs, tokens from total").fetchone() or (
+            0,
+            [0] * len(FIELDS),
+        )
+        found = self.con.execute(
+            "select term, n from df where term = any(%s)", ([plain(term) for _, term in terms],)
+        )
+        held = {
+            (name, term): n
+            for term, counts in found
+            for name, n in zip(FIELDS, counts, strict=True)
+        }
+        return Counts(
+            docs, held, {name: (docs, float(of)) for name, of in zip(FIELDS, tokens, strict=True)}
+        )
 
     def nominate(
         self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
@@ -154,18 +184,29 @@ class PostgresReader:
         """See `engine.Reader`."""
         those, values = _limits(wanted)
         stems = list(map(plain, words))
-        values |= {"most": depth, "words": stems, "worth": list(words.values()), "text": " ".join(stems)}
+        values |= {
+            "most": depth,
+            "words": stems,
+            "worth": list(words.values()),
+            "text": " ".join(stems),
+        }
         ways = [_BY_RARITY if self.degraded else _BY_BM25] if words else []
         if vector is not None:
             repos = dict(self.con.execute("select id, passages from repo").fetchall())
             values |= {"vector": str(list(vector)), "repos": list(repos)}
             ways.append(_NEAREST if sum(repos.values()) <= EXACT_BELOW else _BY_GRAPH)
-        found = list({row[0] for way in ways for row in self.con.execute(way.format(those=those), values)})
+        found = list(
+            {row[0] for way in ways for row in self.con.execute(way.format(those=those), values)}
+        )
         rows = self.con.execute(_WHOLE, (found,), binary=True).fetchall()
         first: dict[str, Nominee] = {}
-        for row in sorted(rows, key=lambda one: (one[4], -one[0])):  # of the same bytes what holds, then the oldest
+        for row in sorted(
+            rows, key=lambda one: (one[4], -one[0])
+        ):  # of the same bytes what holds, then the oldest
             vectors = unpacked(row[9], key(row[2]))
-            first[row[2]] = Nominee(addressed(row[1], _row(row[:7])), tokens_in(row[7], row[8]), vectors)
+            first[row[2]] = Nominee(
+                addressed(row[1], _row(row[:7])), tokens_in(row[7], row[8]), vectors
+            )
         return list(first.values())
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
@@ -175,7 +216,9 @@ class PostgresReader:
     def named(self, names: Collection[str]) -> list[Row]:
         """See `engine.Reader`."""
         which = "d.shown and d.id in (select doc from link where value = any(%s))"
-        found = self.con.execute(f"{_ROWS} from doc d where {which}", ([_digest("name", one) for one in names],))
+        found = self.con.execute(
+            f"{_ROWS} from doc d where {which}", ([_digest("name", one) for one in names],)
+        )
         return [addressed(row[1], _row(row)) for row in found]
 
     def shown(self, paths: Collection[str]) -> dict[str, Shown]:
@@ -183,7 +226,9 @@ class PostgresReader:
         known = {one.number: one for one in self.repositories()}
         found = self.con.execute(_SHOWN + _BY_FIELD["path"], _asked("path", _split(paths)))
         return {
-            f"{repo} {path}": Shown(card_in(data), Provenance(**json.loads(who)), known[repo], tuple(others))
+            f"{repo} {path}": Shown(
+                card_in(data), Provenance(**json.loads(who)), known[repo], tuple(others)
+            )
             for repo, path, data, who, others in found
         }
 
@@ -223,7 +268,10 @@ def _row(columns: Sequence[Any]) -> Row:
 
 
 def _split(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
-    return [(int(repo), value) for repo, _, value in (str(one).partition(" ") for one in dict.fromkeys(addresses))]
+    return [
+        (int(repo), value)
+        for repo, _, value in (str(one).partition(" ") for one in dict.fromkeys(addresses))
+    ]
 
 
 def _asked(field: str, pairs: Sequence[tuple[int, str]]) -> dict[str, Any]:
@@ -261,7 +309,9 @@ def _limits(wanted: Filter) -> tuple[str, dict[str, Any]]:
     values: dict[str, Any] = {
         name: [plain(f"{name}={one}") for one in getattr(wanted, of)] for of, name in TERMS.items()
     }
-    said = [f"d.terms && %({name})s" for name, those in values.items() if those] + ["d.live"] * wanted.live
+    said = [f"d.terms && %({name})s" for name, those in values.items() if those] + [
+        "d.live"
+    ] * wanted.live
     for name, sign in {"since": ">=", "until": "<="}.items():
         values[name] = getattr(wanted, name)
         said += [f"d.created {sign} %({name})s"] * (values[name] is not None)

@@ -25,7 +25,10 @@ from filemem.query import FEW, Candidate, Filter, Hit, Placed, Scored, Terms, pr
 from filemem.record import Record
 from filemem.repo.mirror import web_page
 
-MARKS = {"": 1.0, HEAD: 0.6}  # what a stem adds that stands in a record, and in its title or topic: about as in BM25
+MARKS = {
+    "": 1.0,
+    HEAD: 0.6,
+}  # what a stem adds that stands in a record, and in its title or topic: about as in BM25
 MOST_HELD = 10_000  # records that the words of a question name together, about; commoner words score, and name none
 
 
@@ -41,15 +44,25 @@ class Nominations(Chains):
 
     def counts(self, terms: Terms) -> Counts:
         """Return how many records hold each form of the words, of all repositories."""
-        return self._reader.statistics({(one.field, term) for one in plan(terms).clauses for term in one.terms})
+        return self._reader.statistics(
+            {(one.field, term) for one in plan(terms).clauses for term in one.terms}
+        )
 
     def candidates(
-        self, terms: Terms, wanted: Filter, depth: int, *, mode: str = "hybrid", counts: Counts | None = None
+        self,
+        terms: Terms,
+        wanted: Filter,
+        depth: int,
+        *,
+        mode: str = "hybrid",
+        counts: Counts | None = None,
     ) -> Found:
         """Return the best records by words and by meaning, as `Index.candidates` does."""
         known, degraded, vector = counts or self.counts(terms), "", np.zeros(0, dtype=np.float32)
         if terms.alike and terms.is_word:  # one word that a few records hold is meant as it is
-            own = [known.having(one.field, one.terms[0]) for _, of in plan(terms).words for one in of]
+            own = [
+                known.having(one.field, one.terms[0]) for _, of in plan(terms).words for one in of
+            ]
             terms = terms._replace(alike=()) if 0 < max(own, default=0) <= FEW else terms
         if mode != "keyword" and terms.text.strip():
             try:
@@ -64,12 +77,21 @@ class Nominations(Chains):
         found = self._reader.nominate(words, vector.tolist() if near else None, wanted, depth)
         some = [one for one in found if admits(asked, one.tokens)]
         scores = [bm25(asked, one.tokens, known, sized=True) for one in some]
-        parts: list[tuple[float, float | None, float | None]] = [(score, None, None) for score in scores]
+        parts: list[tuple[float, float | None, float | None]] = [
+            (score, None, None) for score in scores
+        ]
         if near and some:
-            ranking = Ranking([(merged([one.vectors for one in some]), None)], vector, self._model.table)
+            ranking = Ranking(
+                [(merged([one.vectors for one in some]), None)], vector, self._model.table
+            )
             like = ranking.likeness(key(one.row.blob) for one in some)
-            parts = [(score, *like[key(one.row.blob)]) for score, one in zip(scores, some, strict=True)]
-        made = [Candidate(some[at].row.node, some[at].row.blob, *parts[at]) for at in promising(parts, depth)]
+            parts = [
+                (score, *like[key(one.row.blob)]) for score, one in zip(scores, some, strict=True)
+            ]
+        made = [
+            Candidate(some[at].row.node, some[at].row.blob, *parts[at])
+            for at in promising(parts, depth)
+        ]
         if near and some and asked.words:
             told = {typed: rarity(of, known) ** 0.5 for typed, of in asked.words}
             met = ranking.wording([key(one.blob) for one in made], told, terms.alike)
@@ -123,13 +145,17 @@ class Organisation(Here):
         self.reader, self.stand = reader, _Stand(Nominations(reader, model))
         super().__init__(cast("Store", self.stand))
 
-    def place(self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int) -> Any:
+    def place(
+        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+    ) -> Any:
         """See `Here`: a topic that is asked for is one in each repository."""
         repos = {name.partition(" ")[0] for name in known}
         topics = tuple(f"{repo} {topic}" for repo in repos for topic in wanted.topics)
         return super().place(scored, known, wanted._replace(topics=topics), limit)
 
-    def show(self, places: Sequence[Placed], known: Around, terms: Terms | None, *, detail: bool) -> tuple[Hit, ...]:
+    def show(
+        self, places: Sequence[Placed], known: Around, terms: Terms | None, *, detail: bool
+    ) -> tuple[Hit, ...]:
         """See `Here`."""
         page = self.stand.page = self.reader.shown([known.nodes[one.id].path for one in places])
         said = {path: one.who for path, one in page.items()}

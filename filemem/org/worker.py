@@ -27,8 +27,17 @@ from filemem.repo.mirror import LISTED, added, contents, opened
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
 
-MOST_FILES, MOST_BYTES = 50_000, 500_000_000  # of one store: more are refused, so that none fills the database
-TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)  # what a repository can bring upon a worker
+MOST_FILES, MOST_BYTES = (
+    50_000,
+    500_000_000,
+)  # of one store: more are refused, so that none fills the database
+TROUBLE = (
+    FilememError,
+    OSError,
+    ValueError,
+    LookupError,
+    RecursionError,
+)  # what a repository can bring upon a worker
 _OPEN = ("", "project", "public")  # visibilities; what is misspelt is taken as private
 _CHUNK = 200  # records that are read and written at a time
 _PATH = 500  # characters of the longest path that is read
@@ -49,7 +58,9 @@ def work(engine: Postgres, cache: Path, environment: Mapping[str, str]) -> Pass:
         try:
             return Pass(changed=take(engine, one.number, cache, environment))
         except TROUBLE as error:
-            engine.fail(one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}")
+            engine.fail(
+                one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}"
+            )
             return Pass(failed=1)
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -69,8 +80,14 @@ def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, s
             if not head or repo.head() != head:
                 head, store = _standing(repo, known.source)
             if known.head and not head:
-                raise BrokenStore("HEAD names no commit", "its records stay; `filemem org remove` takes them out")
-            changed = _changed(shelf, repo, head, store) if (head, store) != (known.head, known.store) else 0
+                raise BrokenStore(
+                    "HEAD names no commit", "its records stay; `filemem org remove` takes them out"
+                )
+            changed = (
+                _changed(shelf, repo, head, store)
+                if (head, store) != (known.head, known.store)
+                else 0
+            )
             shelf.done(head, store)
         return changed
 
@@ -81,7 +98,9 @@ def _standing(repo: Repo, source: str) -> tuple[str, str]:
     item = repo.item(config.REPOSITORY_FILE, head) if head else None
     data = dict(contents(repo, source, (item.oid,), MAX_SIZE))[item.oid] if item else b""
     if data is None:
-        raise BrokenStore(f"{config.REPOSITORY_FILE} cannot be read, so nobody knows where its records lie")
+        raise BrokenStore(
+            f"{config.REPOSITORY_FILE} cannot be read, so nobody knows where its records lie"
+        )
     stated = config.stated(data)
     if stated.branch:
         return repo.resolve(f"refs/heads/{stated.branch}") or "", "."
@@ -95,7 +114,9 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     files = {path.removeprefix(prefix): blob for path, blob in listed.items()}
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
     if len(files) > MOST_FILES:
-        raise BrokenStore(f"its store holds {len(files):,} files; of one repository at most {MOST_FILES:,} are read")
+        raise BrokenStore(
+            f"its store holds {len(files):,} files; of one repository at most {MOST_FILES:,} are read"
+        )
     there = shelf.kept()
     hidden = {path for path, (_, id_) in there.items() if mark_of(id_) in marks} if marks else set()
     gone = dict.fromkeys(path for path in there if path not in files or path in hidden)
@@ -105,10 +126,16 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
     count, size, rest = 0, 0, iter(differing)
     while (chunk := list(islice(rest, _CHUNK))) or gone:
-        data = dict(contents(repo, shelf.repository.source, (files[path] for path in chunk), MAX_SIZE))
+        data = dict(
+            contents(repo, shelf.repository.source, (files[path] for path in chunk), MAX_SIZE)
+        )
         if (size := size + sum(len(one or b"") for one in data.values())) > MOST_BYTES:
-            raise BrokenStore(f"its new records have over {MOST_BYTES:,} bytes: more are not read of one repository")
-        docs: dict[str, Doc | None] = {path: _document(data[files[path]], path, files[path], marks) for path in chunk}
+            raise BrokenStore(
+                f"its new records have over {MOST_BYTES:,} bytes: more are not read of one repository"
+            )
+        docs: dict[str, Doc | None] = {
+            path: _document(data[files[path]], path, files[path], marks) for path in chunk
+        }
         news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
         shelf.put(news, born)
         count, gone = count + len(news), {}
@@ -122,7 +149,9 @@ def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) 
     return None if record is None or hidden else document(record, blob)
 
 
-def _births(repo: Repo, head: str, old: str, prefix: str, wanted: set[str]) -> dict[str, Provenance]:
+def _births(
+    repo: Repo, head: str, old: str, prefix: str, wanted: set[str]
+) -> dict[str, Provenance]:
     """Who first wrote some files: by the commits since the last look, else by all."""
     found: dict[str, Provenance] = {}
     for without in ((f"^{old}",), ()) if old else ((),):

@@ -1,6 +1,16 @@
 """Searching, as far as it is pure: what a query says, what a filter lets through, where a hit is placed."""
 
-from filemem.query.filter import FIELDS, Filter, affects_match, fixed, fold, matches, merge, touches, within
+from filemem.query.filter import (
+    FIELDS,
+    Filter,
+    affects_match,
+    fixed,
+    fold,
+    matches,
+    merge,
+    touches,
+    within,
+)
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
 from filemem.query.order import Placed, arrange
 from filemem.query.score import (
@@ -16,4 +26,12 @@ from filemem.query.score import (
     topical,
 )
 from filemem.query.snippet import beyond, prose, rejected_before, snippet
-from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
+from filemem.query.terms import (
+    MAX_BYTES,
+    MAX_TERMS,
+    Terms,
+    loosened,
+    parse,
+    parse_moment,
+    split_identifiers,
+)

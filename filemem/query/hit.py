@@ -18,10 +18,16 @@ class Provenance(NamedTuple):
     agent: str = ""  # the program that wrote it, as the record or the commit says
     commit: str = ""  # the commit that brought it, with its `date` in epoch milliseconds
     date: int | None = None
-    branch: str = ""  # the branch that is checked out; `default` the default branch, "" if there is none
+    branch: str = (
+        ""  # the branch that is checked out; `default` the default branch, "" if there is none
+    )
     default: str = ""
-    merged: bool | None = None  # whether the default branch has the record; None where that is not known
-    landed: int | None = None  # since when the default branch has it, epoch milliseconds; None where that is not known
+    merged: bool | None = (
+        None  # whether the default branch has the record; None where that is not known
+    )
+    landed: int | None = (
+        None  # since when the default branch has it, epoch milliseconds; None where that is not known
+    )
     reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
     co_authors: tuple[str, ...] = ()
     edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
@@ -81,20 +87,32 @@ class Hit(NamedTuple):
     path: str
     created: int  # epoch milliseconds; from Git where the record states no date
     score: float = 0.0  # of its place, 0..1: its own, but never less than that of what known order puts below it
-    scores: Scores | None = None  # its own parts and their mean; None for a listing, or where it was brought in
+    scores: Scores | None = (
+        None  # its own parts and their mean; None for a listing, or where it was brought in
+    )
     superseded_by: tuple[str, ...] = ()  # direct successors; empty for what holds
-    heads: tuple[str, ...] = ()  # what holds today for it; several where its topic is forked, or several replaced it
+    heads: tuple[
+        str, ...
+    ] = ()  # what holds today for it; several where its topic is forked, or several replaced it
     vacancy: str = ""  # in words, where nothing holds for it
-    proposed: tuple[str, ...] = ()  # what is only proposed in its place; empty where something has replaced it
+    proposed: tuple[
+        str, ...
+    ] = ()  # what is only proposed in its place; empty where something has replaced it
     more: int = 0  # found records of the same chain that are left out
     brought_in: bool = False  # not found by the query, but it holds today for a hit that was
     related: tuple[Edge, ...] = ()  # edges from and to it, each with the reason it was stated for
     already_rejected: tuple[str, ...] = ()  # alternatives that it rejected and the query names
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()  # why it was found
-    instead: Mapping[str, tuple[str, ...]] = {}  # words of the query that it does not have -> what it says for them
-    drift: Drift | None = None  # how the code stands that it governs; None where nobody looked or it governs none
-    evidence: tuple[Evidence, ...] = ()  # what history says came of it, as far as no outcome answers it
+    instead: Mapping[
+        str, tuple[str, ...]
+    ] = {}  # words of the query that it does not have -> what it says for them
+    drift: Drift | None = (
+        None  # how the code stands that it governs; None where nobody looked or it governs none
+    )
+    evidence: tuple[
+        Evidence, ...
+    ] = ()  # what history says came of it, as far as no outcome answers it
     repository: str = ""  # where it is from, if several are asked; "" for the one at hand
     quoted: bool = False  # whether that is another one: its text is data
     link: str = ""  # where the file can be read on the web, if an organisation's index knows that
@@ -120,7 +138,9 @@ class Hit(NamedTuple):
 class Results:
     """An answer to a search: hits, best first; why it may be worse than it could be; of a timeline its `anchor`."""
 
-    def __init__(self, hits: tuple[Hit, ...], degraded: str = "", note: str = "", anchor: str = "") -> None:
+    def __init__(
+        self, hits: tuple[Hit, ...], degraded: str = "", note: str = "", anchor: str = ""
+    ) -> None:
         self.hits, self.degraded, self.note, self.anchor = hits, degraded, note, anchor
 
     def replace(self, **changes: Any) -> "Results":

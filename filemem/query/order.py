@@ -20,7 +20,9 @@ class Placed(NamedTuple):
 
     id: str  # the record
     scored: Scored | None  # None where it holds for a record that was found: the caller loads it
-    more: int = 0  # found records of the same chain that are left out; stated on the first of them only
+    more: int = (
+        0  # found records of the same chain that are left out; stated on the first of them only
+    )
     worth: float = 0.0  # the score of the best found of its chain: one place, one score, however much of it is shown
 
 
@@ -28,8 +30,12 @@ def arrange(
     scored: Iterable[Scored],  # each record once
     known: Graph,  # of the decisions among them
     *,
-    may_bring: Callable[[str], bool] = lambda _: True,  # whether a head that was not found satisfies the filter
-    may_show: Callable[[str], bool] = lambda _: True,  # whether what was found is for more than to lead to what holds
+    may_bring: Callable[[str], bool] = lambda _: (
+        True
+    ),  # whether a head that was not found satisfies the filter
+    may_show: Callable[[str], bool] = lambda _: (
+        True
+    ),  # whether what was found is for more than to lead to what holds
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first."""
@@ -53,7 +59,9 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
 
     for node in found:
         heads = known.heads_of(node)
-        topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
+        topics = {known.topic_of(each) for each in (node, *heads)} - {
+            ""
+        }  # a head may stand on a forked topic
         above = (*known.superseded_by(node), *known.proposed_for(node))
         for other in (*heads, *above, *(f"topic:{topic}" for topic in sorted(topics))):
             leader[lead(other)] = lead(node)
@@ -80,7 +88,12 @@ def _of_one_chain(
     missing = [node for node in live if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [node for node in members if node not in live and may_show(node)]
-    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then shown from the newest back
+    kept = others[
+        : max(0, MOST_OF_A_CHAIN - len(heads))
+    ]  # the best of them, then shown from the newest back
     shown = [*heads, *sorted(kept, key=lambda node: -found[node].created)]
     more, worth = len(others) - len(kept), found[members[0]].scores.final
-    return [Placed(node, found.get(node), more if at == 0 else 0, worth) for at, node in enumerate(shown)]
+    return [
+        Placed(node, found.get(node), more if at == 0 else 0, worth)
+        for at, node in enumerate(shown)
+    ]

@@ -34,11 +34,18 @@ MEANING_ONLY = Weights(keyword=0.0, vector=0.60, title=0.10, wording=0.30)
 # A checkpoint holds the words of everything that was in the works; what was decided about it should come first.
 LESSER = 0.5
 
-EVEN, STEEP = 0.42, 12.0  # where a record is as likely about what was asked as not, and how fast that turns
+EVEN, STEEP = (
+    0.42,
+    12.0,
+)  # where a record is as likely about what was asked as not, and how fast that turns
 
-ENOUGH = 0.5  # share of a query's words, by weight, that a full match has: else "use" alone makes one
+ENOUGH = (
+    0.5  # share of a query's words, by weight, that a full match has: else "use" alone makes one
+)
 
-WORDS_ALONE = 0.94  # the most that several words are worth where no vector says that the same is meant
+WORDS_ALONE = (
+    0.94  # the most that several words are worth where no vector says that the same is meant
+)
 
 FEW = 3  # records that hold a word that is asked for alone
 
@@ -51,9 +58,13 @@ class Candidate(NamedTuple):
     node: Node
     blob: str
     keyword: float = 0.0  # the raw BM25 score; 0 where no word matched
-    cosine: float | None = None  # of the best passage, `title_cosine` of the title; None without a vector
+    cosine: float | None = (
+        None  # of the best passage, `title_cosine` of the title; None without a vector
+    )
     title_cosine: float | None = None
-    wording: float | None = None  # how well its likest words meet the query's; None where nobody looked
+    wording: float | None = (
+        None  # how well its likest words meet the query's; None where nobody looked
+    )
 
     @property
     def id(self) -> str:
@@ -95,7 +106,8 @@ def score(
     *,
     now: int,
     recency: bool = True,  # whether age counts at all
-    weights: Weights | None = None,  # None takes HYBRID; where no candidate has a cosine it is KEYWORD_ONLY
+    weights: Weights
+    | None = None,  # None takes HYBRID; where no candidate has a cosine it is KEYWORD_ONLY
     lesser: Container[str] = (),  # ids of records whose worth counts LESSER
     whole: float = 0.0,  # the BM25 of a record with every word; the best must have half of it to count in full
     word: bool = False,
@@ -108,13 +120,25 @@ def score(
     found = list(candidates)
     cosines = [_unit(each.cosine) for each in found if each.cosine is not None]
     met = [_unit(each.wording) for each in found if each.wording is not None]
-    use = weights if weights and (cosines or weights.keyword) else HYBRID if cosines else KEYWORD_ONLY
+    use = (
+        weights if weights and (cosines or weights.keyword) else HYBRID if cosines else KEYWORD_ONLY
+    )
     use = use._replace(wording=use.wording if met else 0.0, recency=use.recency if recency else 0.0)
     best_keyword = max((each.keyword for each in found), default=0.0)
     # Where words are all there is to go by, one that a sentence shares with a record makes no full match.
-    full = ENOUGH * whole if cosines else whole if word or not whole else max(whole, best_keyword / WORDS_ALONE)
+    full = (
+        ENOUGH * whole
+        if cosines
+        else whole
+        if word or not whole
+        else max(whole, best_keyword / WORDS_ALONE)
+    )
     best_keyword = max(best_keyword, full) or 1.0
-    best_cosine, best_met, least_met = max(cosines, default=0.0), max(met, default=0.0), min(met, default=0.0)
+    best_cosine, best_met, least_met = (
+        max(cosines, default=0.0),
+        max(met, default=0.0),
+        min(met, default=0.0),
+    )
     named = word and use.keyword > 0 and 0 < sum(each.keyword > 0 for each in found) <= FEW
     rated: list[Scored] = []
     for each in found:
@@ -124,7 +148,13 @@ def score(
         title = vector if each.title_cosine is None else _unit(each.title_cosine)
         unmet = keyword * best_met if each.cosine is None else least_met
         wording = unmet if each.wording is None else _unit(each.wording)
-        parts = (keyword, vector, title, wording, recency_of(each.node.created, now) if recency else 0.0)
+        parts = (
+            keyword,
+            vector,
+            title,
+            wording,
+            recency_of(each.node.created, now) if recency else 0.0,
+        )
         final = min(1.0, sum(map(mul, use, parts)) / sum(use))
         final *= LESSER if each.id in lesser else 1.0
         final = final / 2 + (0.5 if each.keyword > 0 else 0.0) if named else final
@@ -159,7 +189,9 @@ def promising(parts: Sequence[tuple[float, float | None, float | None]], most: i
     def worth(at: int) -> float:
         keyword, cosine, title = parts[at]
         vector = keyword / best_keyword * best_cosine if cosine is None else cosine
-        near = (HYBRID.vector + HYBRID.wording) * vector + HYBRID.title * (vector if title is None else title)
+        near = (HYBRID.vector + HYBRID.wording) * vector + HYBRID.title * (
+            vector if title is None else title
+        )
         return HYBRID.keyword * keyword / best_keyword + near
 
     return sorted(range(len(parts)), key=worth, reverse=True)[:most]
@@ -203,4 +235,8 @@ def topical(asked: str, topic: str) -> float:
 @lru_cache(maxsize=4)  # a new text is compared with several
 def _words(text: str) -> frozenset[str]:
     words = (match.group().casefold() for match in re.finditer(r"\w+", text))
-    return frozenset(word[:_STEM] for word, _ in zip(words, range(MOST_WORDS), strict=False) if word not in COMMON)
+    return frozenset(
+        word[:_STEM]
+        for word, _ in zip(words, range(MOST_WORDS), strict=False)
+        if word not in COMMON
+    )

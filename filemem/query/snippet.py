@@ -21,7 +21,13 @@ _WORD = re.compile(r"\w+")
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
 _USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
     (
-        *("context", "context and problem statement", "problem", "problem statement", "decision outcome"),
+        *(
+            "context",
+            "context and problem statement",
+            "problem",
+            "problem statement",
+            "decision outcome",
+        ),
         *("decision", "consequences", "status", "summary", "simple summary", "abstract"),
         *("background", "motivation", "table of contents"),
     )
@@ -63,14 +69,22 @@ def beyond(title: str, text: str) -> str:
     rest = text[len(start) :]
     if not text.startswith(start) or (start == title and rest[:1] not in ("", "\n")):
         return text
-    word = "" if start == title or start[-1:].isspace() or rest[:1].isspace() else start.rpartition(" ")[2]
+    word = (
+        ""
+        if start == title or start[-1:].isspace() or rest[:1].isspace()
+        else start.rpartition(" ")[2]
+    )
     return f"{_ELLIPSIS}{word}{rest.lstrip()}" if start != title else rest.lstrip()
 
 
 def prose(text: str) -> str:
     """What of a text is worth quoting: no comments, status, date or usual headings, unless that is all."""
-    first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
-    readable = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
+    first, *parts = text.split(
+        "<!--"
+    )  # a regular expression would look for each end again and again
+    readable = first + "".join(
+        part.partition("-->" if "-->" in part else "\n")[2] for part in parts
+    )
     kept: list[str] = []
     in_status = False
     for line in readable.split("\n"):
@@ -108,13 +122,19 @@ class _Wanted(NamedTuple):
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and the wanted word, in order, not overlapping."""
         lower = text.lower() if len(text.lower()) == len(text) else text  # one letter becomes two
-        found = [(at.start(), -at.end(), one) for one in self.unspaced for at in re.finditer(re.escape(one), text)]
+        found = [
+            (at.start(), -at.end(), one)
+            for one in self.unspaced
+            for at in re.finditer(re.escape(one), text)
+        ]
         for at in self.alike.finditer(lower):
             word = _plain(at.group())
             names = self.by_stem.get(word[:_STEM], ())
             found += [(at.start(), -at.end(), name) for name in names if _alike(name, word)]
         spans: list[tuple[int, int, str]] = []
-        for start, minus_end, name in sorted(found):  # of those that begin together the longest first
+        for start, minus_end, name in sorted(
+            found
+        ):  # of those that begin together the longest first
             if not spans or start >= spans[-1][1]:
                 spans.append((start, -minus_end, name))
         return spans
@@ -130,7 +150,11 @@ def _wanted(terms: Terms) -> _Wanted:
     unspaced = (part for part in parts if not part.isascii() and re.search(UNSPACED, part))
     first = "".join(dict.fromkeys(re.escape(stem[0]) for stem in by_stem))
     alike = re.compile(rf"(?<!\w)_*[{first}]\w*" if first else "(?!)")
-    return _Wanted({stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()}, alike, tuple(unspaced))
+    return _Wanted(
+        {stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()},
+        alike,
+        tuple(unspaced),
+    )
 
 
 def _plain(word: str) -> str:

@@ -18,7 +18,9 @@ MAX_BYTES = 2048
 MAX_TERMS = 64
 PROSE = 12  # words; a longer query is a sentence, and a single word in quotes is set off in it, not asked for
 DAY = 86_400_000  # milliseconds
-UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
+UNSPACED = (
+    "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
+)
 LONG_RUN = 5  # characters of such a script that are more than one word
 
 _CURLY = str.maketrans("“”„‟«»", '""' * 3)
@@ -36,10 +38,14 @@ class Terms(NamedTuple):
     """The words of a query, as typed (not stemmed, not split)."""
 
     words: tuple[str, ...] = ()  # each once, in order; any of them may match
-    phrases: tuple[str, ...] = ()  # quoted, a single word too unless it stands in PROSE; every one must occur
+    phrases: tuple[
+        str, ...
+    ] = ()  # quoted, a single word too unless it stands in PROSE; every one must occur
     excluded: tuple[str, ...] = ()  # words or phrases behind a minus; none may occur
     text: str = ""  # the query without exclusions and restrictions, for the embedder
-    odd: tuple[str, ...] = ()  # restrictions that cannot be made, as `outcome:broken`: they are read as words
+    odd: tuple[
+        str, ...
+    ] = ()  # restrictions that cannot be made, as `outcome:broken`: they are read as words
     cut: bool = False  # whether there was more than counts
     alike: tuple[Alike, ...] = ()  # what may be said instead of its words; `parse` knows of none
 
@@ -63,7 +69,11 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
     left, cut = MAX_TERMS, len(text.encode("utf-8", "replace")) > MAX_BYTES
     for token in _TOKEN.finditer(clean(text).translate(_CURLY)):
         minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
-        if restriction := {} if minus or not key else _restriction(key, quoted if bare is None else bare, now):
+        if (
+            restriction := {}
+            if minus or not key
+            else _restriction(key, quoted if bare is None else bare, now)
+        ):
             wanted = _widen(wanted, restriction)
             continue
         if key or token.group() in _EMPTY:
@@ -95,7 +105,9 @@ def clean(text: str, limit: int = MAX_BYTES) -> str:
     """Return at most `limit` bytes of `text`, NFC, line breaks as spaces, other control characters dropped."""
     short = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
     spaced = "".join(" " if char.isspace() else char for char in short)
-    return unicodedata.normalize("NFC", "".join(c for c in spaced if unicodedata.category(c) != "Cc"))
+    return unicodedata.normalize(
+        "NFC", "".join(c for c in spaced if unicodedata.category(c) != "Cc")
+    )
 
 
 def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None:
@@ -174,7 +186,9 @@ Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
 Synonyms = Mapping[tuple[str, ...], tuple[tuple[str, float], ...]]
 
 
-def groups(text: str, begins: Sequence[str] = ()) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
+def groups(
+    text: str, begins: Sequence[str] = ()
+) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
     """Read a list: what means the same and what is a kind of it, for each group; and the numbers of malformed lines.
 
     `begins`: read only lines with a word that begins in one of these ways; a query needs few, and at once.
@@ -185,7 +199,9 @@ def groups(text: str, begins: Sequence[str] = ()) -> tuple[list[tuple[list[str],
         if not line.strip() or line.lstrip().startswith("#") or (begins and not near.search(line)):
             continue
         head, mark, tail = line.partition(">")
-        same, kinds = ([one.strip() for one in part.split(by)] for part, by in ((head, "|"), (tail, ",")))
+        same, kinds = (
+            [one.strip() for one in part.split(by)] for part, by in ((head, "|"), (tail, ","))
+        )
         kinds = kinds if mark else []
         if 1 < len(same + kinds) <= MOST_NAMED and all(map(_PHRASE.fullmatch, same + kinds)):
             found.append((same, kinds))
@@ -200,11 +216,22 @@ def synonyms(text: str, key: Key, begins: Sequence[str] = ()) -> Synonyms:
     for same, kinds in groups(text, begins)[0]:
         keys = {one: key(one) for one in (*same, *kinds)}
         pairs = [(one, other, 1.0) for one in same for other in same]
-        pairs += [pair for one in same for kind in kinds for pair in ((one, kind, KIND), (kind, one, KIND))]
+        pairs += [
+            pair
+            for one in same
+            for kind in kinds
+            for pair in ((one, kind, KIND), (kind, one, KIND))
+        ]
         for one, other, weight in pairs:
-            if keys[one] != keys[other] and weight > table[keys[one]].get(keys[other], ("", 0.0))[1]:
+            if (
+                keys[one] != keys[other]
+                and weight > table[keys[one]].get(keys[other], ("", 0.0))[1]
+            ):
                 table[keys[one]][keys[other]] = other, weight
-    return {known: tuple(sorted(of.values(), key=lambda one: -one[1])[:MOST_ALIKE]) for known, of in table.items()}
+    return {
+        known: tuple(sorted(of.values(), key=lambda one: -one[1])[:MOST_ALIKE])
+        for known, of in table.items()
+    }
 
 
 def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Alike, ...]:

@@ -19,7 +19,9 @@ from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
 from filemem.record.times import format_time
 
-_FIELD = re.compile(r"([ \t>*-]{0,4}[*_]{0,2})(status|date)([*_]{0,2}:[*_]{0,2}[ \t]+)\S", re.IGNORECASE)
+_FIELD = re.compile(
+    r"([ \t>*-]{0,4}[*_]{0,2})(status|date)([*_]{0,2}:[*_]{0,2}[ \t]+)\S", re.IGNORECASE
+)
 _BULLET = re.compile(r"[ \t]*[*-] ")
 _BRACKETS = str.maketrans("[]", "()")
 _BY_PATH = ("id", "type", "created")  # what a file in such a folder need not state
@@ -38,16 +40,26 @@ def write_adr(
     header = read_header(text)
     lines = text[header.body :].split("\n")
     parts = md.outline(lines, frozenset())
-    keys = {name: name.casefold() for name in header.values if name.casefold() in ("status", "date", "created")}
+    keys = {
+        name: name.casefold()
+        for name in header.values
+        if name.casefold() in ("status", "date", "created")
+    }
     standing = next((str(header.values[name]) for name, key in keys.items() if key == "status"), "")
     first = re.search(r"[^\W\d_]", standing or read_preamble(lines, parts).status)
     status = record.status if first and first[0].islower() else record.status.capitalize()
     day = format_time(record.created or 0)[:10]
     rows = [f"{name}: {status if key == 'status' else day}" for name, key in keys.items()]
     heading = parts.title.text if parts.title else ""
-    count = re.match(rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{int(digits)})([\s.:)–—-]{{1,3}})(?=\S)", heading)
-    title = f"{count[1]}{number:0{len(count[2])}}{count[3]}{record.title}" if count else record.title
-    links = {quote(at): f"Supersedes [{name.translate(_BRACKETS)}]({quote(at)})" for name, at in replaced}
+    count = re.match(
+        rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{int(digits)})([\s.:)–—-]{{1,3}})(?=\S)", heading
+    )
+    title = (
+        f"{count[1]}{number:0{len(count[2])}}{count[3]}{record.title}" if count else record.title
+    )
+    links = {
+        quote(at): f"Supersedes [{name.translate(_BRACKETS)}]({quote(at)})" for name, at in replaced
+    }
     sections = _sections(record, lines, status, day, [*links.values()], apart=bool(standing))
     body = "\n\n".join((f"# {title}", *sections)) + "\n"
     wanted = record._replace(supersedes=tuple(links) or (() if record.topic_stated else None))
@@ -55,7 +67,11 @@ def write_adr(
     for key in KEYS:
         if key.name not in _BY_PATH or (key.name == "created" and said.created is None):
             differs = getattr(said, key.field) != getattr(wanted, key.field)
-            rows += [f"{key.name}: {value}"] if differs and (value := value_of(wanted, key.field, key.shape)) else []
+            rows += (
+                [f"{key.name}: {value}"]
+                if differs and (value := value_of(wanted, key.field, key.shape))
+                else []
+            )
     return path, _whole(rows, body)
 
 
@@ -70,7 +86,10 @@ def _sections(
     first = next((at for at, line in enumerate(like) if line.startswith("## ")), len(like))
     names = [line[3:].strip() for line in like[first:] if line.startswith("## ")]
     fields = [found for line in like[:first] if (found := _FIELD.match(line))]
-    lead = [f"{one[1]}{one[2]}{one[3]}{status if one[2].casefold() == 'status' else day}" for one in fields]
+    lead = [
+        f"{one[1]}{one[2]}{one[3]}{status if one[2].casefold() == 'status' else day}"
+        for one in fields
+    ]
     listed = any(one[2].casefold() == "status" for one in fields)
     bullet = _BULLET.match(lead[0]) if lead else None
     if bullet:
@@ -80,11 +99,24 @@ def _sections(
         yield from links
     else:
         yield from ("## Status", status, *links)
-    why = next((one for one in names if one.casefold().startswith(("context", "background", "problem"))), "Context")
-    what = next((one for one in names if one.casefold() in ("decision", "decision outcome")), md.DECISION_SECTION)
+    why = next(
+        (one for one in names if one.casefold().startswith(("context", "background", "problem"))),
+        "Context",
+    )
+    what = next(
+        (one for one in names if one.casefold() in ("decision", "decision outcome")),
+        md.DECISION_SECTION,
+    )
     known = md.SECTIONS[DECISION]
     yield from (f"## {why}", escape(tidy(record.text), known))
-    yield from (f"## {what}", escape(tidy(record.decision), None if what.casefold() in known else known))
+    yield from (
+        f"## {what}",
+        escape(tidy(record.decision), None if what.casefold() in known else known),
+    )
     yield from ["## Consequences"] if "Consequences" in names else []
     yield from [f"## {md.REJECTED}\n{md.write_items(record.rejected)}"] if record.rejected else []
-    yield from ["\n".join((f"## {md.OUTCOMES}", *map(md.write_outcome, record.outcomes)))] if record.outcomes else []
+    yield from (
+        ["\n".join((f"## {md.OUTCOMES}", *map(md.write_outcome, record.outcomes)))]
+        if record.outcomes
+        else []
+    )

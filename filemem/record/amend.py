@@ -40,8 +40,11 @@ def amend(
     data: bytes,
     path: str,  # store-relative, for messages and for the type where the header does not say it
     *,
-    keys: Mapping[str, object] = _NO_KEYS,  # key -> its new value: text, number, list of text, mapping; None: gone
-    outcome: Outcome | None = None,  # an entry to add to the log; the `outcome` key follows the newest entry
+    keys: Mapping[
+        str, object
+    ] = _NO_KEYS,  # key -> its new value: text, number, list of text, mapping; None: gone
+    outcome: Outcome
+    | None = None,  # an entry to add to the log; the `outcome` key follows the newest entry
     title: str | None = None,
     text: str | None = None,  # below the heading, without the known sections
 ) -> bytes:
@@ -54,7 +57,10 @@ def amend(
     wrong = next((problem for problem in parsed.problems if problem.level == "error"), None)
     if wrong or before is None:
         where, why = (wrong.line, wrong.message) if wrong else (1, "the file cannot be read")
-        raise BadInput(f"{path}:{where}: {why}", f"correct the file and save it as UTF-8 ({WAY_OUT}), then try again")
+        raise BadInput(
+            f"{path}:{where}: {why}",
+            f"correct the file and save it as UTF-8 ({WAY_OUT}), then try again",
+        )
     raw = data.decode()
     bom = _BOM if raw.startswith(_BOM) else ""
     raw = raw.removeprefix(bom)
@@ -84,7 +90,15 @@ def _restored(old: str, new: str) -> str:
     was, now = _LINE.findall(old), _LINE.findall(new)
     head, tail = _kept([_lf(line) for line in was], now)
     stop = len(was) - tail
-    near = [_end(line) for line in (*was[head:stop], *was[max(0, head - 1) : head], *was[stop : stop + 1], *was[:1])]
+    near = [
+        _end(line)
+        for line in (
+            *was[head:stop],
+            *was[max(0, head - 1) : head],
+            *was[stop : stop + 1],
+            *was[:1],
+        )
+    ]
     style = next(filter(None, near), "\n")
     middle = []
     for place, line in enumerate(now[head : len(now) - tail], head):
@@ -117,7 +131,9 @@ def _prove(
     parsed = parse(changed, path)
     after = parsed.record or before
     values = read_header(_lf(changed.decode().removeprefix(_BOM))).values
-    asked = {*keys}.union(name for name, new in zip(_OTHERS, (outcome, title, text), strict=True) if new is not None)
+    asked = {*keys}.union(
+        name for name, new in zip(_OTHERS, (outcome, title, text), strict=True) if new is not None
+    )
     keys = {name: value for name, value in keys.items() if not (name == "outcome" and outcome)}
     missed = [name for name, value in keys.items() if not _holds(values.get(name), value)]
     if outcome is not None and set(after.outcomes) != {*before.outcomes, *tidy_outcomes([outcome])}:
@@ -127,18 +143,35 @@ def _prove(
     if text is not None and after.text != tidy(text):
         missed.append("text")
     if missed:
-        raise Conflict(f"{path}: `{missed[0]}` cannot be changed in the way it is written", "edit the file by hand")
+        raise Conflict(
+            f"{path}: `{missed[0]}` cannot be changed in the way it is written",
+            "edit the file by hand",
+        )
     for problem in parsed.problems:
         if problem.code == "status-differs" and "status" in keys:
-            raise Conflict(f"{path}:{problem.line}: {problem.message}", "change the status there by hand")
-    fields = {KEY_BY_NAME[name].field if name in KEY_BY_NAME else ALIASES.get(name, name) for name in asked}
+            raise Conflict(
+                f"{path}:{problem.line}: {problem.message}", "change the status there by hand"
+            )
+    fields = {
+        KEY_BY_NAME[name].field if name in KEY_BY_NAME else ALIASES.get(name, name)
+        for name in asked
+    }
     allowed = {"extra", *fields}.union(*(_ALSO_CHANGES.get(name, ()) for name in asked))
-    altered = [name for name in Record._fields if name not in allowed and getattr(before, name) != getattr(after, name)]
+    altered = [
+        name
+        for name in Record._fields
+        if name not in allowed and getattr(before, name) != getattr(after, name)
+    ]
     touched = {*asked, *ALIASES, "outcome", "outcomes"}
-    was, now = ({key: one for key, one in each.extra.items() if key not in touched} for each in (before, after))
+    was, now = (
+        {key: one for key, one in each.extra.items() if key not in touched}
+        for each in (before, after)
+    )
     altered += [key for key in was | now if was.get(key) != now.get(key)]
     if altered:
-        raise Conflict(f"{path}: the change would alter `{altered[0]}` as well", "edit the file by hand")
+        raise Conflict(
+            f"{path}: the change would alter `{altered[0]}` as well", "edit the file by hand"
+        )
 
 
 # -- the body -----------------------------------------------------------------------------------------------
@@ -166,13 +199,17 @@ def _body(text: str, type_: str) -> _Body:
     end = "\n" if (body or above or "\n").endswith("\n") else ""
     lines = body.removesuffix("\n").split("\n") if body else []
     above += "\n" if above and not above.endswith("\n") else ""
-    return _Body(above, lines, md.outline(lines, md.SECTIONS[type_], stated=stated_title(header)), end)
+    return _Body(
+        above, lines, md.outline(lines, md.SECTIONS[type_], stated=stated_title(header)), end
+    )
 
 
 def _append_outcome(text: str, path: str, before: Record, outcome: Outcome) -> str:
     """Return the text with one more line in `## Outcomes`, which is made where it is missing."""
     if before.type != DECISION:
-        raise BadInput(f"{path} is of type {before.type}; only decisions have outcomes", field="outcome")
+        raise BadInput(
+            f"{path} is of type {before.type}; only decisions have outcomes", field="outcome"
+        )
     body = _body(text, DECISION)
     lines = body.lines
     ranges = body.parts.known.get(md.OUTCOMES.casefold())
@@ -193,7 +230,11 @@ def _follow_newest(text: str, path: str, before: Record, outcome: Outcome) -> st
         return text
     after = parse(text.encode(), path).record
     newest = after.outcome if after else outcome.outcome
-    if "outcome" in read_header(text).values and before.outcome == newest and "outcome" not in before.extra:
+    if (
+        "outcome" in read_header(text).values
+        and before.outcome == newest
+        and "outcome" not in before.extra
+    ):
         return text  # the key says it already, perhaps in another spelling
     return _set_key(text, path, "outcome", newest)
 
@@ -208,11 +249,15 @@ def _set_title(text: str, path: str, type_: str, title: str) -> str:
     lines, old = body.lines, body.parts.title
     if old is None:
         first = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-        return body.text([*lines[:first], f"# {title}", *([""] if lines[first:] else []), *lines[first:]])
+        return body.text(
+            [*lines[:first], f"# {title}", *([""] if lines[first:] else []), *lines[first:]]
+        )
     if old.text == title:
         return text
     hashes = _HASHES.match(lines[old.line])
-    return body.text([*lines[: old.line], f"{hashes[0] if hashes else '# '}{title}", *lines[old.line + 1 :]])
+    return body.text(
+        [*lines[: old.line], f"{hashes[0] if hashes else '# '}{title}", *lines[old.line + 1 :]]
+    )
 
 
 def _set_text(text: str, type_: str, wanted: str) -> str:
@@ -227,7 +272,10 @@ def _set_text(text: str, type_: str, wanted: str) -> str:
             first = next(n for n in range(start, stop) if lines[n].strip())
             after = first + len(read)
             old += [*read, ""]
-            places += [*range(first, after), after if after < stop and not lines[after].strip() else -1]
+            places += [
+                *range(first, after),
+                after if after < stop and not lines[after].strip() else -1,
+            ]
     new = [*wanted.split("\n"), ""] if wanted else []
     head, tail = _kept(old, new)
     if head and old[head - 1] and lines[places[head - 1]][-1] != old[head - 1][-1]:
@@ -247,7 +295,9 @@ def _set_text(text: str, type_: str, wanted: str) -> str:
         written[:0] = [""] if home and written else []
         written += [""] if written and at < len(lines) and lines[at].strip() else []
     above = [line for number, line in enumerate(lines[:at]) if number not in gone]
-    return body.text([*above, *written, *(line for n, line in enumerate(lines[at:], at) if n not in gone)])
+    return body.text(
+        [*above, *written, *(line for n, line in enumerate(lines[at:], at) if n not in gone)]
+    )
 
 
 # -- one key of the header ----------------------------------------------------------------------------------
@@ -273,14 +323,18 @@ def _set_key(text: str, path: str, name: str, value: object) -> str:
     written = f"{scalar(name)}: {flow(value)}"
     if not split.kind:
         return text if value is None else f"---\n{written}\n---\n{text}"
-    entries, odd = read_entries(text[split.start : split.end]) if split.kind == "yaml" else ([], True)
+    entries, odd = (
+        read_entries(text[split.start : split.end]) if split.kind == "yaml" else ([], True)
+    )
     if odd:
         line = read_header(text).lines.get(name, text.count("\n", 0, split.start) + 2)
         why = "the header is TOML, JSON or in braces, and only lines of `key: value` are changed in place"
         raise Conflict(f"{path}:{line}: {why}", f"set `{name}` there by hand")
     entry = next((entry for entry in entries if entry.key == name), None)
     if entry is None:
-        return text if value is None else _insert(text, split.start, split.end, entries, name, written)
+        return (
+            text if value is None else _insert(text, split.start, split.end, entries, name, written)
+        )
     if _holds(entry.value, value):
         return text
     entry = _moved(entry, text, split.start)
@@ -320,7 +374,11 @@ def _moved(entry: Entry, text: str, by: int) -> Entry:
 def _insert(text: str, start: int, stop: int, entries: list[Entry], name: str, written: str) -> str:
     """Add a key behind the one that comes before it in new files, else at the end of the header."""
     order = KEY_ORDER.get(name, len(KEY_ORDER))
-    before = [_moved(one, text, start).end for one in entries if KEY_ORDER.get(one.key or "", order) < order]
+    before = [
+        _moved(one, text, start).end
+        for one in entries
+        if KEY_ORDER.get(one.key or "", order) < order
+    ]
     at = _line_end(text, max(before)) if before else stop
     first = text.rfind("\n", 0, start + entries[0].at) + 1 if entries else 0
     indent = re.match(r"[ \t]*", text[first:]) if entries else None
@@ -341,7 +399,9 @@ def _changed(text: str, entry: Entry, value: object) -> str:
         below = _line_end(text, colon)
         if _COMMENT.search(text[below : _line_end(text, entry.end)]):
             raise _Odd("holds comments that the change would remove")
-        return f"{text[:colon]} {flow(value)}{text[colon:below]}{text[_line_end(text, entry.end) :]}"
+        return (
+            f"{text[:colon]} {flow(value)}{text[colon:below]}{text[_line_end(text, entry.end) :]}"
+        )
     span = text[entry.start : entry.end]
     if "\n" in span and _COMMENT.search(span if entry.style == "flow" else span.partition("\n")[0]):
         raise _Odd("holds comments that the change would remove")
@@ -354,7 +414,11 @@ def _change_items(text: str, entry: Entry, old: list[Value], wanted: list[str]) 
     """Keep the lines of items that stay at both ends; write new items in the same layout."""
     lines = [(text.rfind("\n", 0, start) + 1, _line_end(text, stop)) for start, stop in entry.items]
     dash = _DASH.match(text, lines[0][0])
-    if len({start for start, _ in lines}) < len(old) or not dash or any(not isinstance(item, str) for item in old):
+    if (
+        len({start for start, _ in lines}) < len(old)
+        or not dash
+        or any(not isinstance(item, str) for item in old)
+    ):
         raise _Odd("is not one item on each line")
     head, tail = _kept(old, wanted)
     last = len(old) - tail
@@ -362,5 +426,7 @@ def _change_items(text: str, entry: Entry, old: list[Value], wanted: list[str]) 
     stop = lines[last - 1][1] if head < last else start
     if _COMMENT.search(text[start:stop]):
         raise _Odd("holds comments that the change would remove")
-    new = "".join(f"{dash[0].rstrip()} {scalar(item)}\n" for item in wanted[head : len(wanted) - tail])
+    new = "".join(
+        f"{dash[0].rstrip()} {scalar(item)}\n" for item in wanted[head : len(wanted) - tail]
+    )
     return text[:start] + new + text[stop:]

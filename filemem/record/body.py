@@ -25,7 +25,13 @@ from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Edge, Outcom
 from filemem.record.model import OUTCOMES as OUTCOME_WORDS
 from filemem.record.times import format_time, parse_time
 
-DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = ("Decision", "Next steps", "Facts", "Rejected", "Outcomes")
+DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = (
+    "Decision",
+    "Next steps",
+    "Facts",
+    "Rejected",
+    "Outcomes",
+)
 SECTIONS: Mapping[str, frozenset[str]] = {
     DECISION: frozenset(name.casefold() for name in (DECISION_SECTION, REJECTED, OUTCOMES)),
     CHECKPOINT: frozenset((NEXT_STEPS.casefold(),)),
@@ -36,7 +42,15 @@ _ITEM = re.compile(r" ?(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(.*))?$")
 _INDENT = re.compile(r"\A[ \t]{1,2}")
 _BLANK_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 # Section names that open records of other makers: such a heading is no title.
-_NO_TITLE = {"abstract", "background", "context", "considerations", "decision", "description", "motivation"}
+_NO_TITLE = {
+    "abstract",
+    "background",
+    "context",
+    "considerations",
+    "decision",
+    "description",
+    "motivation",
+}
 _NO_TITLE |= {"overview", "problem", "rationale", "references", "status", "summary"}
 
 
@@ -52,9 +66,13 @@ class Outline(NamedTuple):
 
     title: Title | None  # the heading, or None
     text: tuple[Range, ...]  # the ranges that are text, in order
-    known: Mapping[str, Sequence[Range]]  # section name, case folded -> its ranges, without the heading lines
+    known: Mapping[
+        str, Sequence[Range]
+    ]  # section name, case folded -> its ranges, without the heading lines
     code: frozenset[int]  # lines in fenced blocks
-    other: Mapping[str, Range]  # unknown sections, name case folded -> range of the first of that name
+    other: Mapping[
+        str, Range
+    ]  # unknown sections, name case folded -> range of the first of that name
 
 
 def outline(lines: Lines, known: frozenset[str], *, stated: str = "") -> Outline:
@@ -91,7 +109,9 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "") -> Outline
     return Outline(title, tuple(text), sections, code, other)
 
 
-def _title(lines: Lines, headings: list[tuple[int, int, str]], known: frozenset[str]) -> Title | None:
+def _title(
+    lines: Lines, headings: list[tuple[int, int, str]], known: frozenset[str]
+) -> Title | None:
     """The first `# ...`, else a lower heading that opens the text and names no usual section."""
     for number, level, text in headings:
         if level == 1 and text:
@@ -99,7 +119,11 @@ def _title(lines: Lines, headings: list[tuple[int, int, str]], known: frozenset[
     number, _, text = headings[0] if headings else (0, 0, "")
     first = text.casefold().partition(" ")[0].rstrip(":")
     usual = {first, text.casefold()} & (_NO_TITLE | known)
-    return Title(text, number) if first and not usual and not any(map(str.strip, lines[:number])) else None
+    return (
+        Title(text, number)
+        if first and not usual and not any(map(str.strip, lines[:number]))
+        else None
+    )
 
 
 # -- reading and writing parts ------------------------------------------------------------------------------
@@ -190,7 +214,9 @@ def write_outcome(entry: Outcome, bullet: str = "-") -> str:
     return f"{line}: {reason}" if (reason := one_line(entry.reason)) else line
 
 
-def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome, ...], tuple[int, ...]]:
+def read_outcomes(
+    lines: Lines, ranges: Iterable[Range]
+) -> tuple[tuple[Outcome, ...], tuple[int, ...]]:
     """Return the entries in these ranges, oldest first, and the numbers of the lines that are none."""
     found: list[tuple[Outcome, list[str]]] = []
     unread: list[int] = []

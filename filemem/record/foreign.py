@@ -14,13 +14,24 @@ from filemem.record.times import first_date
 _STATUS_WORDS: Mapping[str, str] = {
     **{word: word for word in STATUSES},
     # `Last Call`, `Under review`
-    **dict.fromkeys(("draft", "pending", "open", "proposal", "review", "rfc", "wip", "last", "under"), "proposed"),
-    **dict.fromkeys(("deferred", "experimental", "trial", "in-progress", "progress", "discussion"), "proposed"),
-    **dict.fromkeys(("accept", "approved", "approve", "final", "active", "adopted", "agreed"), "accepted"),
-    **dict.fromkeys(("decided", "implemented", "done", "living", "amended", "current"), "accepted"),
-    **dict.fromkeys(("declined", "withdrawn", "abandoned", "cancelled", "canceled", "stagnant", "reject"), "rejected"),
     **dict.fromkeys(
-        ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"), "deprecated"
+        ("draft", "pending", "open", "proposal", "review", "rfc", "wip", "last", "under"),
+        "proposed",
+    ),
+    **dict.fromkeys(
+        ("deferred", "experimental", "trial", "in-progress", "progress", "discussion"), "proposed"
+    ),
+    **dict.fromkeys(
+        ("accept", "approved", "approve", "final", "active", "adopted", "agreed"), "accepted"
+    ),
+    **dict.fromkeys(("decided", "implemented", "done", "living", "amended", "current"), "accepted"),
+    **dict.fromkeys(
+        ("declined", "withdrawn", "abandoned", "cancelled", "canceled", "stagnant", "reject"),
+        "rejected",
+    ),
+    **dict.fromkeys(
+        ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"),
+        "deprecated",
     ),
 }
 _WORD = r"[^\W\d_]+(?:-[^\W\d_]+)?"
@@ -39,7 +50,9 @@ _REFERENCE = (
     r"|\b(decision_[a-z0-9_]{1,200}|file_[0-9a-z]{16})\b"
     r"|(?<![\w-])([A-Za-z]{2,8}-[0-9O]{1,5}|(?:ADR|MADR|RFC|No\.?|Nr\.?) ?[0-9O]{1,5}|#?[0-9]{1,5})(?![\w-])"
 )
-_NOTHING = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil", "nothing"))
+_NOTHING = frozenset(
+    ("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil", "nothing")
+)
 _MARKS = r"[ \t]{0,3}(?:[>|*+_-][ \t]*+)*+"  # of quotes, tables, lists and bold type
 FIELD = (
     rf"(?i){_MARKS}(status|date|created|supersedes|supercedes|replaces|superseded[ -]by|replaced[ -]by)"
@@ -53,7 +66,14 @@ _PREAMBLE_LINES = 60
 _STATUS_LINES = 20
 _LONGEST_LINE = 2000  # characters of it count
 _NEW_NAMES, _OLD_NAMES = ("supersedes", "supercedes", "replaces"), ("superseded by", "replaced by")
-_LOGS = ("changelog", "change log", "change history", "revision history", "version history", "document history")
+_LOGS = (
+    "changelog",
+    "change log",
+    "change history",
+    "revision history",
+    "version history",
+    "document history",
+)
 _AMENDS = r"(?i)\W{0,12}(?:this (?:adr|decision|record) )?(?:amends|(amended by))\b(.*)$"
 _SECTIONS = ("status", "date", *_NEW_NAMES, *_OLD_NAMES)
 
@@ -139,7 +159,9 @@ class Preamble(NamedTuple):
 def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
     """Read what lines and rows above the first section, sections such as `## Status`, and a changelog state."""
     named = [name for name in (*_SECTIONS, *_LOGS) if name in parts.other]
-    sections = {name: [at for at in range(*parts.other[name]) if lines[at].strip()] for name in named}
+    sections = {
+        name: [at for at in range(*parts.other[name]) if lines[at].strip()] for name in named
+    }
     found: dict[str, tuple[str, int]] = {}
     old: list[str] = []
     new: list[str] = []
@@ -166,7 +188,9 @@ def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
             old += stated_references(value)
     days = [first_date(lines[at][:80]) for name in _LOGS for at in sections.get(name, ())]
     logged = min((day for day in days if day is not None), default=None)
-    return Preamble(status, status_line, date, date_line, tuple(new), tuple(old), logged, tuple(amends))
+    return Preamble(
+        status, status_line, date, date_line, tuple(new), tuple(old), logged, tuple(amends)
+    )
 
 
 def _above(lines: Sequence[str], parts: Outline) -> Iterator[int]:

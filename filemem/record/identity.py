@@ -16,8 +16,18 @@ _TOPIC_LIMIT = 50  # characters of a topic inside an id
 _TOPIC_BYTES = 40  # of a topic inside a file name
 _SEPARATORS = re.compile(r"[\s_\-/.:]+")
 _NOT_ID = re.compile(r"[^a-z0-9_]+")
-_RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
-_NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
+_RESERVED = frozenset(
+    (
+        "con",
+        "prn",
+        "aux",
+        "nul",
+        *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³"),
+    )
+)
+_NUMBER_IN_FRONT = (
+    r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
+)
 ADR_NAME = r"(?i)(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})([-_ ]|(?=\.md$)).*\.md"
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}

@@ -120,11 +120,17 @@ def _read(value: Value, key: Key) -> object:
         if isinstance(value, dict):
             return {str(name): typed(item) for name, item in value.items()}
         raise WrongValue("a mapping")
-    if key.shape == ORIGIN and isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+    if (
+        key.shape == ORIGIN
+        and isinstance(value, dict)
+        and all(isinstance(item, str) for item in value.values())
+    ):
         return {str(name): str(item) for name, item in value.items()}
     if key.shape in (LIST, WORDS, EDGES):
         return _items(value, key.shape)
-    if isinstance(value, dict) and list(value.values()) == [""]:  # `{accepted}`: a template's braces left in
+    if isinstance(value, dict) and list(value.values()) == [
+        ""
+    ]:  # `{accepted}`: a template's braces left in
         (value,) = value
     if not isinstance(value, str):
         raise WrongValue("text")
@@ -139,9 +145,15 @@ def _read(value: Value, key: Key) -> object:
     elif key.shape == CHOICE:
         ours = parse_outcome(word) if key.name == "outcome" else word.casefold()
         states = key.name == "status" and read_status(word).status
-        found, wanted = word if states else ours if ours in key.choices else None, f"one of {', '.join(key.choices)}"
+        found, wanted = (
+            word if states else ours if ours in key.choices else None,
+            f"one of {', '.join(key.choices)}",
+        )
     else:
-        found, wanted = text if key.name != "id" or _ONE_WORD.fullmatch(text) else None, "one word without slashes"
+        found, wanted = (
+            text if key.name != "id" or _ONE_WORD.fullmatch(text) else None,
+            "one word without slashes",
+        )
     if found is None:
         raise WrongValue(wanted)
     return found
@@ -161,7 +173,10 @@ def _items(value: Value, shape: str) -> tuple[str, ...]:
         return stated_references(str(value))
     items = value if isinstance(value, list) else [value]
     if shape == EDGES:  # `[[x]]` without quotes is a list in a list
-        items = [f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item for item in items]
+        items = [
+            f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item
+            for item in items
+        ]
     if any(not isinstance(item, str) for item in items):
         raise WrongValue("a list of text")
     return tuple(str(item) for item in items if item and not _is_null(item))
@@ -174,12 +189,18 @@ def _is_null(value: Value) -> bool:
 # -- from a header to the fields of a Record -----------------------------------------------------------------
 
 
-def read_fields(header: Header, notes: list[Problem]) -> tuple[dict[str, object], dict[str, object]]:
+def read_fields(
+    header: Header, notes: list[Problem]
+) -> tuple[dict[str, object], dict[str, object]]:
     """Return the fields of the Record to be, and what stays under its key; problems are added to `notes`."""
     fields: dict[str, object] = {}
     extra: dict[str, object] = {}
     for name, value in header.values.items():
-        key = TITLE if name == TITLE.name else KEY_BY_NAME.get(name) or _key_meant(name, header.values, fields)
+        key = (
+            TITLE
+            if name == TITLE.name
+            else KEY_BY_NAME.get(name) or _key_meant(name, header.values, fields)
+        )
         if key is None:
             extra[name] = value
             continue
@@ -192,7 +213,15 @@ def read_fields(header: Header, notes: list[Problem]) -> tuple[dict[str, object]
             # Other makers have types of their own; what states an `id` is ours.
             level = "hint" if key.name == "type" and "id" not in header.values else "warning"
             message = f"{name} must be {wrong}, not {shown(value)}"
-            notes.append(Problem("", header.lines.get(name, 1), f"bad-{key.name.replace('_', '-')}", level, message))
+            notes.append(
+                Problem(
+                    "",
+                    header.lines.get(name, 1),
+                    f"bad-{key.name.replace('_', '-')}",
+                    level,
+                    message,
+                )
+            )
             continue
         if key.name == "status":
             standing = read_status(str(read))

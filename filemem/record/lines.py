@@ -34,7 +34,11 @@ def tidy(text: str) -> str:
 
 def valid(text: str) -> str:
     """Return text that can be written as UTF-8: lone surrogates, which JSON may hold, are replaced."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
 
 
 def one_line(text: str) -> str:
@@ -80,7 +84,9 @@ def escape(text: str, known: frozenset[str] | None = None) -> str:
     """Escape text of callers, so that reading returns it; `known` are the sections with a meaning, None inside one."""
     lines = text.split("\n")
     code = fenced(lines)
-    return "\n".join(line if number in code else _escape_line(line, known) for number, line in enumerate(lines))
+    return "\n".join(
+        line if number in code else _escape_line(line, known) for number, line in enumerate(lines)
+    )
 
 
 def _escape_line(line: str, known: frozenset[str] | None) -> str:

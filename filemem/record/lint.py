@@ -13,7 +13,9 @@ from filemem.record.lines import hidden_characters, named
 from filemem.record.model import Parsed, Problem, Record
 from filemem.record.parse import parse
 
-_CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
+_CONTROL = re.compile(
+    "[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]"
+)  # form feeds part pages in old texts
 
 
 def lint(data: bytes, path: str) -> Parsed:
@@ -25,16 +27,24 @@ def lint(data: bytes, path: str) -> Parsed:
 def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:
     """Return what is wrong with a file of the store that by its name is no record; arguments as for `lint`."""
     record = parse(data, path).record if path.lower().endswith(".md") else None
-    message = f"states the id {record.id}, and by its name it is no record: rename it" if record else ""
+    message = (
+        f"states the id {record.id}, and by its name it is no record: rename it" if record else ""
+    )
     lost = Problem(path, 1, "hidden-record", "warning", message)
     found = _secrets(path, data.decode(errors="replace"), allowed=False)
     return (*([lost] if record and record.id_stated else []), *found)
 
 
 def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:
-    level, word = ("hint", "was allowed by its author") if allowed else ("error", "take it out, and revoke it")
+    level, word = (
+        ("hint", "was allowed by its author")
+        if allowed
+        else ("error", "take it out, and revoke it")
+    )
     for secret in secrets.find(text):
-        yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
+        yield Problem(
+            path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}"
+        )
 
 
 def _in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]:
@@ -45,7 +55,9 @@ def _in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]
     yield from _secrets(path, text, allowed=record.secrets_allowed)
     if control := _CONTROL.search(text):
         message = f"holds the control character U+{ord(control[0]):04X}, which a terminal may obey"
-        yield Problem(path, text.count("\n", 0, control.start()) + 1, "control-character", "warning", message)
+        yield Problem(
+            path, text.count("\n", 0, control.start()) + 1, "control-character", "warning", message
+        )
     for number, row in enumerate(text.split("\n"), 1):
         if found := hidden_characters(row):
             yield Problem(path, number, "hidden-character", "warning", f"holds {named(found)}")

@@ -49,7 +49,9 @@ def _without_log(data: bytes) -> list[str]:
     """Return the lines of a file that say nothing of outcomes."""
 
     def is_log(line: str) -> bool:
-        return line.casefold() == f"## {OUTCOMES}".casefold() or not read_outcomes([line], [(0, 1)])[1]
+        return (
+            line.casefold() == f"## {OUTCOMES}".casefold() or not read_outcomes([line], [(0, 1)])[1]
+        )
 
     lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
     return [line for line in lines if line and not _OF_HEADER.match(line) and not is_log(line)]

@@ -65,7 +65,9 @@ class Record(NamedTuple):
     tags: tuple[str, ...] = ()
     agent: str = ""
     session: str = ""
-    source: str | Mapping[str, str] = ""  # of an import: system, id, and hash, the digest of what was written
+    source: str | Mapping[str, str] = (
+        ""  # of an import: system, id, and hash, the digest of what was written
+    )
     secrets_allowed: bool = False
     # decision
     topic: str = ""
@@ -77,11 +79,15 @@ class Record(NamedTuple):
     outcomes: tuple[Outcome, ...] = ()  # oldest first
     limitation: str = ""
     decided_by: str = ""
-    supersedes: tuple[str, ...] | None = None  # None: the key is absent, supersession may be implied
+    supersedes: tuple[str, ...] | None = (
+        None  # None: the key is absent, supersession may be implied
+    )
     builds_on: tuple[str, ...] = ()
     debates: tuple[str, ...] = ()
     synthesizes: tuple[str, ...] = ()
-    superseded_by: tuple[str, ...] = ()  # stated on the old side by records of other makers; we never write it
+    superseded_by: tuple[
+        str, ...
+    ] = ()  # stated on the old side by records of other makers; we never write it
     mentions: tuple[Edge, ...] = ()  # edges stated in the reasoning: `builds_on: decision_x`
     affects: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()  # the items of `## Rejected`
@@ -110,7 +116,11 @@ class Record(NamedTuple):
     @property
     def edges(self) -> tuple[Edge, ...]:
         """Every edge this record states, front matter first, each target once per kind."""
-        stated = [Edge(kind, target, "front matter") for kind in EDGE_KINDS for target in (getattr(self, kind) or ())]
+        stated = [
+            Edge(kind, target, "front matter")
+            for kind in EDGE_KINDS
+            for target in (getattr(self, kind) or ())
+        ]
         seen = {(edge.kind, edge.target) for edge in stated}
         return (*stated, *(edge for edge in self.mentions if (edge.kind, edge.target) not in seen))
 

@@ -33,7 +33,9 @@ BOUNDARIES: Mapping[str, re.Pattern[str]] = {
     "json": re.compile(r"^(?:{|})$", re.MULTILINE),
 }
 _BLANK = re.compile(r"(?:[ \t]*\n)*+")
-_FILE_NUMBER = re.compile(r"^(?:\d{4}-?\d\d-?\d\d[-_ ]+)?(?:(?:[A-Za-z]{2,8}-)?\d{1,5}[-_ ]+)?(?=.)")
+_FILE_NUMBER = re.compile(
+    r"^(?:\d{4}-?\d\d-?\d\d[-_ ]+)?(?:(?:[A-Za-z]{2,8}-)?\d{1,5}[-_ ]+)?(?=.)"
+)
 _FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
 
@@ -41,12 +43,17 @@ def parse(data: bytes, path: str) -> Parsed:
     """Read one file; its store-relative path decides the type where the header does not."""
     notes: list[Problem] = []
     if len(data) > MAX_FILE:
-        return Parsed(None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),))
+        return Parsed(
+            None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),)
+        )
     text = _decoded(data, notes)
     header = read_header(text)
     notes += header.notes
     fields, extra = read_fields(header, notes)
-    type_ = str(fields.get("type") or TYPE_OF_FOLDER.get(path.removeprefix(f"{PRIVATE}/").partition("/")[0], DECISION))
+    type_ = str(
+        fields.get("type")
+        or TYPE_OF_FOLDER.get(path.removeprefix(f"{PRIVATE}/").partition("/")[0], DECISION)
+    )
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
         fields["id"] = derived_id(path)
@@ -65,7 +72,9 @@ def parse(data: bytes, path: str) -> Parsed:
         _foreign(reading, read_preamble(lines, parts))
     _title_and_text(reading)
     if fields.get("created") is None and "created" not in extra:
-        notes.append(Problem("", 1, "no-date", "hint", "no `created`; Git's first commit of the file counts"))
+        notes.append(
+            Problem("", 1, "no-date", "hint", "no `created`; Git's first commit of the file counts")
+        )
     if extra:
         fields["extra"] = extra
     record = Record(**fields)  # type: ignore[arg-type]
@@ -95,7 +104,9 @@ def _title_and_text(reading: _Reading) -> None:
     if not title:
         title = _heading_of(text, str(fields["path"]))
         text = "" if text == title else text
-        reading.notes.append(Problem("", reading.first_line, "no-heading", "hint", "no heading (`# ...`)"))
+        reading.notes.append(
+            Problem("", reading.first_line, "no-heading", "hint", "no heading (`# ...`)")
+        )
     fields["title"], fields["text"] = title, text
     if fields["type"] != DECISION:
         return
@@ -104,7 +115,11 @@ def _title_and_text(reading: _Reading) -> None:
         fields["topic"] = topic_of_heading(title)
         fields["topic_stated"] = False
         reading.notes.append(Problem("", 1, "no-topic", "hint", "no `topic`; the heading serves"))
-    add_links(fields, "mentions", (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())))
+    add_links(
+        fields,
+        "mentions",
+        (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())),
+    )
 
 
 def _heading_of(text: str, path: str) -> str:
@@ -153,7 +168,9 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
             fields["status"] = standing.status
         else:
             first = found.status.partition("\n")[0]
-            reading.note(found.status_line, "bad-status", "warning", f"not a known status: {shown(first)}")
+            reading.note(
+                found.status_line, "bad-status", "warning", f"not a known status: {shown(first)}"
+            )
         add_links(fields, "superseded_by", standing.superseded_by)
         add_links(fields, "supersedes", standing.supersedes)
     add_links(fields, "superseded_by", found.superseded_by)
@@ -162,7 +179,9 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
     if fields.get("created") is None and "created" not in extra:
         at = parse_time(found.date) or first_date(found.date)
         if found.date and at is None:
-            reading.note(found.date_line, "bad-created", "warning", f"not a date: {shown(found.date)}")
+            reading.note(
+                found.date_line, "bad-created", "warning", f"not a date: {shown(found.date)}"
+            )
         fields["created"] = found.logged if at is None else at
 
 
@@ -183,7 +202,9 @@ def _decoded(data: bytes, notes: list[Problem]) -> str:
     if not sound:
         text = text.replace("\0", "\ufffd")
         line = text[: text.find("\ufffd") + 1].count("\n") + 1
-        notes.append(Problem("", line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)"))
+        notes.append(
+            Problem("", line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)")
+        )
     return _first_sides(text, notes) if "<<<<<<<" in text else text
 
 
@@ -234,7 +255,9 @@ def split_header(text: str) -> Split:
         closed = boundary.search(text, opened.end())
         if closed is None:
             # A brace alone is more likely text than a header; a `---` that nothing closes is an accident.
-            message = f"the header opened by `{opened[0].strip()}` is never closed; all is read as text"
+            message = (
+                f"the header opened by `{opened[0].strip()}` is never closed; all is read as text"
+            )
             note = Problem("", line, "header-unclosed", "error", message)
             return Split(notes=() if kind == "json" else (note,))
         body = closed.end() + (text[closed.end() : closed.end() + 1] == "\n")
@@ -253,7 +276,13 @@ def read_header(text: str) -> Header:
     header = text[split.start : split.end]
     first_line = text.count("\n", 0, split.start) + 1
     if len(header) > MAX_HEADER:
-        note = Problem("", first_line, "header-size", "error", f"the header is larger than {MAX_HEADER // 1024} KiB")
+        note = Problem(
+            "",
+            first_line,
+            "header-size",
+            "error",
+            f"the header is larger than {MAX_HEADER // 1024} KiB",
+        )
         return Header(split.kind, body=split.body, sound=False, notes=(note,))
     if split.kind == "yaml":
         return read_yaml(header, first_line, split.body)
@@ -269,12 +298,20 @@ def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
     try:
         if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        read = read_entries(flow((tomllib.loads if kind == "toml" else JSONHandler().load)(text)))[0]
+        read = read_entries(flow((tomllib.loads if kind == "toml" else JSONHandler().load)(text)))[
+            0
+        ]
     except (ValueError, RecursionError, Refused) as error:
         place = re.search(r"\bline (\d{1,6})", str(error))
-        why = "it nests too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+        why = (
+            "it nests too deeply"
+            if isinstance(error, RecursionError)
+            else str(error).partition("\n")[0]
+        )
         message = f"the header cannot be read as {kind.upper()}: {why}"
-        note = Problem("", first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message)
+        note = Problem(
+            "", first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message
+        )
         return Header(kind, body=body, sound=False, notes=(note,))
     values = {entry.key: entry.value for entry in read if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}

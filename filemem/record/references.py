@@ -14,12 +14,18 @@ from urllib.parse import unquote
 from filemem.record.identity import short_id
 from filemem.record.model import Record
 
-ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id, None where several answer
+ReferenceIndex = Mapping[
+    str, str | None
+]  # how a record may be named -> its id, None where several answer
 
 # `FIP-OO35` is a real one, and so is `ADR043`.
-_NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2}|(adr|madr))?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
+_NUMBERED = re.compile(
+    r"(?:([a-z]{2,8})[-_ .]{1,2}|(adr|madr))?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])"
+)
 _DATE_IN_FRONT = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}[-_ ]+")
-_ANY_SERIES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
+_ANY_SERIES = frozenset(
+    ("adr", "madr", "no", "nr", "number", "decision")
+)  # in front of a number of any series
 _IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
 _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 
@@ -49,7 +55,9 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
     if isinstance(slug := record.extra.get("slug"), str) and slug.strip("/ "):
         yield 2, slug.strip("/ ").casefold()
     # The files that we name have no numbers, whatever they are called.
-    if not stem.endswith(short_id(record.id)) and (match := _NUMBERED.match(_DATE_IN_FRONT.sub("", stem, count=1))):
+    if not stem.endswith(short_id(record.id)) and (
+        match := _NUMBERED.match(_DATE_IN_FRONT.sub("", stem, count=1))
+    ):
         prefix, number = _number(match)
         yield (3 if prefix else 4), number
         if prefix:
@@ -74,9 +82,13 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(one[0] for one in _IN_TEXT.finditer(text) if one[1].casefold() not in series)
 
 
-def resolve_reference(reference: str, records_index: ReferenceIndex, folder: str = "") -> str | None:
+def resolve_reference(
+    reference: str, records_index: ReferenceIndex, folder: str = ""
+) -> str | None:
     """Return the id of the one record that a reference means, or None; a relative link starts in `folder`."""
-    return next((found for name in readings(reference, folder) if (found := records_index.get(name))), None)
+    return next(
+        (found for name in readings(reference, folder) if (found := records_index.get(name))), None
+    )
 
 
 def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:

@@ -33,7 +33,11 @@ def render(record: Record) -> bytes:
         if value := value_of(record, key.field, key.shape):
             lines.append(f"{key.name}: {value}")
             written.add(key.name)
-    lines += [f"{scalar(name)}: {flow(value)}" for name, value in record.extra.items() if name not in written]
+    lines += [
+        f"{scalar(name)}: {flow(value)}"
+        for name, value in record.extra.items()
+        if name not in written
+    ]
     lines.append("---")
     blocks = [f"# {title}"] if title else []
     if text and (record.title or text != title):
@@ -46,14 +50,22 @@ def render(record: Record) -> bytes:
         md.FACTS: md.write_items(record.facts),
     }
     known = md.SECTIONS[record.type]
-    blocks += [f"## {name}\n{content}" for name, content in sections.items() if content and name.casefold() in known]
+    blocks += [
+        f"## {name}\n{content}"
+        for name, content in sections.items()
+        if content and name.casefold() in known
+    ]
     return ("\n".join(lines) + "\n" + "\n\n".join(blocks) + ("\n" if blocks else "")).encode()
 
 
 def value_of(record: Record, field: str, shape: str) -> str:
     """Return the value of a key as a header says it; "" where that says nothing."""
     value = getattr(record, field)
-    if value is None or value == _DEFAULTS.get(field) or (field == "topic" and not record.topic_stated):
+    if (
+        value is None
+        or value == _DEFAULTS.get(field)
+        or (field == "topic" and not record.topic_stated)
+    ):
         return ""
     if shape == TIME:
         return scalar(format_time(value))
@@ -75,7 +87,9 @@ def refuse_unreadable(data: bytes, path: str, before: bytes = b"") -> None:
         return
     text = data.decode(errors="replace").replace("\r\n", "\n")
     split = split_header(text)
-    sizes = {chunk.partition(":")[0]: len(chunk) for _, chunk in chunks(text[split.start : split.end])}
+    sizes = {
+        chunk.partition(":")[0]: len(chunk) for _, chunk in chunks(text[split.start : split.end])
+    }
     if wrong.code == "file-size" or not sizes:
         sizes["text"] = len(text) - split.body
     field = max(sizes, key=lambda name: sizes[name])

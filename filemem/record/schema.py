@@ -61,7 +61,9 @@ def _validator(schema: str) -> jsonschema_rs.Validator:
 def _told(schema: Mapping[str, Any], fault: jsonschema_rs.ValidationError) -> tuple[str, str]:
     kind: Any = fault.kind
     path = [*fault.instance_path, *([kind.property] if kind.name == "required" else [])]
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    field = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
+    ).removeprefix(".")
     if kind.name == "required":
         return field, f"{field} is required"
     wanted: Any = schema  # it holds no `$ref`

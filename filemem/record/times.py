@@ -9,7 +9,11 @@ from filemem.errors import BadInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
-_Y, _D, _NAME = r"(?P<year>\d{4})", r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<month>[A-Za-z]{3,9})\.?"
+_Y, _D, _NAME = (
+    r"(?P<year>\d{4})",
+    r"(?P<day>\d{1,2})(?:st|nd|rd|th)?",
+    r"(?P<month>[A-Za-z]{3,9})\.?",
+)
 # What people write besides ISO 8601. A day and a month between slashes may be either, and are not read.
 _FORMS = (
     rf"{_Y}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
@@ -43,7 +47,11 @@ def parse_time(text: str) -> int | None:
 
 def first_date(text: str) -> int | None:
     """Return the first day that a line of text names, in epoch milliseconds, or None."""
-    found = [match for form in _FORMS if (match := re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]))]
+    found = [
+        match
+        for form in _FORMS
+        if (match := re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]))
+    ]
     return _day(min(found, key=lambda match: match.start())) if found else None
 
 
@@ -81,9 +89,15 @@ def _loose(text: str) -> int | None:
 
 
 def _day(found: re.Match[str]) -> int | None:
-    month = found["month"] if found["month"].isdigit() else _MONTHS.find(found["month"][:3].lower()) // 4 + 1
+    month = (
+        found["month"]
+        if found["month"].isdigit()
+        else _MONTHS.find(found["month"][:3].lower()) // 4 + 1
+    )
     try:
-        return _milliseconds(datetime(int(found["year"]), int(month), int(found["day"]), tzinfo=UTC))
+        return _milliseconds(
+            datetime(int(found["year"]), int(month), int(found["day"]), tzinfo=UTC)
+        )
     except ValueError:
         return None
 
@@ -101,7 +115,10 @@ _LAST = _milliseconds(datetime.max.replace(tzinfo=UTC))
 def moment(ms: int) -> datetime:
     """Epoch milliseconds as an aware UTC datetime; BadInput outside the years 1 to 9999."""
     if not _FIRST <= ms <= _LAST:
-        raise BadInput(f"{ms} milliseconds since 1970 is outside the years 1 to 9999", "check the clock of the machine")
+        raise BadInput(
+            f"{ms} milliseconds since 1970 is outside the years 1 to 9999",
+            "check the clock of the machine",
+        )
     return _EPOCH + timedelta(milliseconds=ms)
 
 

@@ -80,7 +80,9 @@ def _item(text: str) -> Value:
 
 # Letters first, so that it is no number, date or sign; no character that means anything inside `[ ]` or `{ }`.
 _SAFE = re.compile(r"[^\W\d_](?:[\w./@+*\-]| (?=[\w./@+*\-]))*")
-_RETYPED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf"))
+_RETYPED = frozenset(
+    ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf")
+)
 _ESCAPED = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
@@ -98,7 +100,11 @@ def flow(value: object) -> str:
     if isinstance(value, str):
         return scalar(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{scalar(str(key))}: {flow(item)}" for key, item in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{scalar(str(key))}: {flow(item)}" for key, item in value.items())
+            + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     if isinstance(value, float) and not math.isfinite(value):
@@ -197,8 +203,12 @@ def read_entries(text: str) -> tuple[list[Entry], bool]:
         return _entries(_events(loader(text).get_event))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-        raise Refused("yaml-syntax", f"the header is not YAML: {what}", mark.index if mark else 0) from None
+        what = (
+            getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        )
+        raise Refused(
+            "yaml-syntax", f"the header is not YAML: {what}", mark.index if mark else 0
+        ) from None
 
 
 def _entries(events: _Events) -> tuple[list[Entry], bool]:
@@ -209,7 +219,9 @@ def _entries(events: _Events) -> tuple[list[Entry], bool]:
     if kind != "MappingStartEvent":
         if kind == "ScalarEvent" and not root.value:
             return [], False
-        raise Refused("header-not-mapping", "the header is not a list of `key: value`", root.start_mark.index)
+        raise Refused(
+            "header-not-mapping", "the header is not a list of `key: value`", root.start_mark.index
+        )
     entries: list[Entry] = []
     while (found := next(events))[0] != "MappingEndEvent":
         key, key_end, _ = _node(events, *found, 1)
@@ -249,7 +261,9 @@ def read_yaml(text: str, first_line: int, body: int) -> Header:
     notes: list[Problem] = []
     if not text.replace("\n", "").isprintable() and (control := re.search(UNPRINTABLE, text)):
         at = first_line + text.count("\n", 0, control.start())
-        notes.append(Problem("", at, "control-character", "error", "a control character in the header"))
+        notes.append(
+            Problem("", at, "control-character", "error", "a control character in the header")
+        )
         text = re.sub(UNPRINTABLE, "\ufffd", text)
     elif (simple := read_simple(text.strip("\n"))) is not None:
         above = first_line + len(text) - len(text.lstrip("\n"))
@@ -271,7 +285,9 @@ def read_yaml(text: str, first_line: int, body: int) -> Header:
     for key, value, at in found:
         line, seen = line + text.count("\n", seen, at), at
         if key is None:
-            notes.append(Problem("", line, "odd-key", "error", "a key must be one word or line of text"))
+            notes.append(
+                Problem("", line, "odd-key", "error", "a key must be one word or line of text")
+            )
             continue
         if key in values:
             sound = False
@@ -294,7 +310,9 @@ def chunks(text: str) -> Iterator[tuple[int, str]]:
         yield start, text[start:stop]
 
 
-def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Problem]]:
+def _salvage(
+    text: str, first_line: int
+) -> tuple[list[tuple[str | None, Value, int]], list[Problem]]:
     """Read each `key:` by itself, so that one bad value does not hide the others."""
     found: list[tuple[str | None, Value, int]] = []
     lost: list[Problem] = []

@@ -12,7 +12,19 @@ from filemem.changes import object_id
 from filemem.errors import BrokenStore
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
-from filemem.repo.run import LONG, Git, GitError, Places, clean, end, find, finish, locate, read, stamp
+from filemem.repo.run import (
+    LONG,
+    Git,
+    GitError,
+    Places,
+    clean,
+    end,
+    find,
+    finish,
+    locate,
+    read,
+    stamp,
+)
 from filemem.repo.settings import Settings
 from filemem.repo.state import Branch, SaveLock
 
@@ -27,15 +39,26 @@ _HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
 class Repo:
     """A Git repository with a work tree. Use `discover`; `close` when done. Without one: see `mirror`."""
 
-    def __init__(self, path: Path, environment: Mapping[str, str], places: Places | None = None) -> None:
+    def __init__(
+        self, path: Path, environment: Mapping[str, str], places: Places | None = None
+    ) -> None:
         self.places = places = places or find(path)
         self.work_tree, self.git_dir, self.common_dir = places
-        self.private, self.shared = self.git_dir / FOLDER, self.common_dir / FOLDER  # the second outlives a linked one
-        self.spool = self.private / "spool"  # where files for the work tree are written before they are renamed into it
-        self.trouble = ""  # what the last look at finished saves has found, with the command that helps
+        self.private, self.shared = (
+            self.git_dir / FOLDER,
+            self.common_dir / FOLDER,
+        )  # the second outlives a linked one
+        self.spool = (
+            self.private / "spool"
+        )  # where files for the work tree are written before they are renamed into it
+        self.trouble = (
+            ""  # what the last look at finished saves has found, with the command that helps
+        )
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))
-        self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
+        self.settled: object = (
+            None  # HEAD and index as they were when all that was saved lately was found in them
+        )
         self.objects = Objects(self)
         self.saving = SaveLock(self.shared).held
         self._settings: tuple[object, Settings] | None = None
@@ -68,7 +91,9 @@ class Repo:
     def identity(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """Author and committer of our commits, each a name and an address. Raises BadInput where Git knows none."""
         found = self.settings
-        return found.identity("author", self.environment), found.identity("committer", self.environment)
+        return found.identity("author", self.environment), found.identity(
+            "committer", self.environment
+        )
 
     def incomplete(self) -> str:
         """What is missing of history in a shallow or partial clone, in a sentence; "" where it is whole."""
@@ -126,9 +151,13 @@ class Repo:
         """
         stated = read(self.common_dir / _THERE / "HEAD").removeprefix(f"ref: {_THERE}")
         for name in filter(None, (stated, *_USUAL)):
-            if tip := state.tip_of(self.git, _HEADS + name) or state.tip_of(self.git, _THERE + name):
+            if tip := state.tip_of(self.git, _HEADS + name) or state.tip_of(
+                self.git, _THERE + name
+            ):
                 return Branch(name, tip)
-        here = self.git.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", _HEADS).splitlines()
+        here = self.git.run(
+            "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", _HEADS
+        ).splitlines()
         tip, _, name = os.fsdecode(here[0]).partition(" ") if len(here) == 1 else ("", "", "")
         return Branch(name, tip) if tip else None
 
@@ -174,7 +203,10 @@ class Repo:
             end(process)
             raise BrokenStore("it lists more files than are read of one repository")
         answer += finish(process, "ls-tree", limit=LONG)
-        cells = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
+        cells = (
+            row.partition("\t")
+            for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        )
         return {path: head.split()[2] for head, _, path in cells if head.startswith("100")}
 
     def item(self, path: str, commit: str = "HEAD") -> Item | None:
@@ -184,11 +216,21 @@ class Repo:
 
     def staged(self, paths: Sequence[str]) -> dict[str, str]:
         """What the user's index holds for some files or folders: path -> blob id; nothing for one in conflict."""
-        asked = () if (many := len(paths) > _MANY) else paths  # a command line takes no more: then all are asked for
-        answer = self.git.run("ls-files", "-s", "-z", "--", *asked).decode("utf-8", "surrogateescape") if paths else ""
+        asked = (
+            () if (many := len(paths) > _MANY) else paths
+        )  # a command line takes no more: then all are asked for
+        answer = (
+            self.git.run("ls-files", "-s", "-z", "--", *asked).decode("utf-8", "surrogateescape")
+            if paths
+            else ""
+        )
         cells = (row.partition("\t") for row in answer.split("\0")[:-1])
         fields, wanted = ((head.split(), path) for head, _, path in cells), {*paths}
-        return {path: oid for (_, oid, stage), path in fields if stage == "0" and (not many or path in wanted)}
+        return {
+            path: oid
+            for (_, oid, stage), path in fields
+            if stage == "0" and (not many or path in wanted)
+        }
 
     def edited(self, path: str, data: bytes) -> bool:
         """Whether these bytes are not what HEAD holds for a file; False where only a filter could tell."""
@@ -204,7 +246,9 @@ class Repo:
         if settings.obstacle(self, path) or b"\r\n" in (self.blob(old) or b""):
             return data
         asked = ("hash-object", "--stdin", f"--path={path}")
-        made = self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
+        made = (
+            self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
+        )
         plain = data.replace(b"\r\n", b"\n")
         return plain if self.blob_id(plain) == made else data
 
@@ -217,7 +261,9 @@ class Repo:
         if not self.settings.flag("core.sparsecheckout"):
             return frozenset()
         below = () if folder == "." else (f"{folder}/",)
-        answer = self.git.run("ls-files", "-t", "-z", "--", *below).decode("utf-8", "surrogateescape")
+        answer = self.git.run("ls-files", "-t", "-z", "--", *below).decode(
+            "utf-8", "surrogateescape"
+        )
         return frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
 
     # saving

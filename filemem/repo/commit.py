@@ -39,7 +39,9 @@ class Made(NamedTuple):
     left: str = ""  # why the files are written and left uncommitted
     trouble: str = ""  # what went wrong beside it, with the command that helps
     onto: str = ""  # the id of the commit that it stands on
-    entry: Entry | None = None  # what was committed, unless Git must be asked: a removal may be a rename
+    entry: Entry | None = (
+        None  # what was committed, unless Git must be asked: a removal may be a rename
+    )
 
 
 class _Draft(NamedTuple):
@@ -49,7 +51,9 @@ class _Draft(NamedTuple):
     entry: Entry
     objects: list[Loose]
     aside: journal.Aside
-    readable: bool  # the files will be, byte for byte, what is committed: Git may read them for the index
+    readable: (
+        bool  # the files will be, byte for byte, what is committed: Git may read them for the index
+    )
 
 
 def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
@@ -86,7 +90,9 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan]) -> Made:
     raise Locked("the branch keeps moving: another program commits all the time", "try again")
 
 
-def _commit(repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False) -> Made | str:
+def _commit(
+    repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False
+) -> Made | str:
     """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""
     head = state.head(repo.git)
     if reason := repo.busy():
@@ -128,10 +134,16 @@ def _commit(repo: Repo, files: Placer, plan: Plan, patience: float, *, written: 
 def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
     """Write new files and leave their commit for later, in the journal. Raises Conflict, Locked."""
     saves, branch = Journal(repo), state.branch_meant(repo.git)
-    told = f"{repo.git_dir / 'index.lock'} is held by another Git command" if reason == LOCKED else reason
+    told = (
+        f"{repo.git_dir / 'index.lock'} is held by another Git command"
+        if reason == LOCKED
+        else reason
+    )
     if any(edit.before is not None or edit.data is None for edit in plan.edits):
         kind = Locked if reason == LOCKED else Conflict
-        raise kind(f"{told}, so nothing that is committed can be changed", "try again when that is over")
+        raise kind(
+            f"{told}, so nothing that is committed can be changed", "try again when that is over"
+        )
     edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
     entry = saves.new(plan._replace(edits=edits), branch, reason=told)
     saves.write(entry)
@@ -153,7 +165,9 @@ def _not_ours(repo: Repo, edits: Iterable[Edit], head: Branch) -> str:
     new = [edit for edit in edits if not edit.old]
     if found := ignored(repo, *(edit.path for edit in new)):
         return f"Git ignores {found}"
-    if had := next((edit for edit in new if edit.before is not None and edit.data is not None), None):
+    if had := next(
+        (edit for edit in new if edit.before is not None and edit.data is not None), None
+    ):
         return f"{had.path} was never committed; commit it with Git"
     return obstacle(repo, *(edit.path for edit in edits))
 
@@ -164,17 +178,27 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
     for path, _, before, blob, old in edits:
         if before is None:
             if old not in ("", blob):
-                raise Conflict(f"{path} was deleted, and the deletion is not committed", "commit or undo it first")
+                raise Conflict(
+                    f"{path} was deleted, and the deletion is not committed",
+                    "commit or undo it first",
+                )
         elif not old:
-            raise Conflict(f"{path} was never committed, so it could not be restored", "commit it first")
+            raise Conflict(
+                f"{path} was never committed, so it could not be restored", "commit it first"
+            )
         elif staged.get(path) != old or old != repo.committed_id(path, before, old):
             raise Conflict(f"{path} has edits that are not committed", "commit or undo that first")
 
 
-def _prepare(repo: Repo, files: Placer, plan: Plan, head: Branch, changed: Sequence[Edit]) -> _Draft:
+def _prepare(
+    repo: Repo, files: Placer, plan: Plan, head: Branch, changed: Sequence[Edit]
+) -> _Draft:
     """Write a commit on top of HEAD to disk, with its journal entry and the files beside their places."""
     edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
-    kept = {one.path: one.data if one.data is None else repo.committed(one.path, one.data, one.old) for one in edits}
+    kept = {
+        one.path: one.data if one.data is None else repo.committed(one.path, one.data, one.old)
+        for one in edits
+    }
     tree, made = repo.objects.splice(root, kept)
     if repo.settings.signed:  # Git reads the tree
         publish(made)
@@ -188,7 +212,9 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Branch, changed: Seque
         aside.discard()
         entry.file.unlink(missing_ok=True)
         raise
-    plain = all(b"\r\n" not in (edit.data or b"") for edit in edits)  # else Git would convert what it reads
+    plain = all(
+        b"\r\n" not in (edit.data or b"") for edit in edits
+    )  # else Git would convert what it reads
     readable = plain and len(changed) == len(edits) and repo.settings.unfiltered is not None
     return _Draft(head, entry, made, aside, readable)
 
@@ -235,12 +261,16 @@ def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     """Wait until all is on disk, and check branch, index and files; what another command removed is put back."""
     entry, trouble, branch = draft.entry, repo.trouble, draft.head.name
-    folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
+    folders = {each.target.parent for each in draft.objects} | {
+        (repo.common_dir / draft.head.ref).parent
+    }
     try:
         syncs = (partial(sync_folder, each) for each in folders)
         together([*syncs, *(each.sync_folders for each in draft.aside.files)])
         repo.objects.restore(draft.objects)
-        while state.merging(repo.git_dir):  # one that began under our locks fails, and takes our entry out of the index
+        while state.merging(
+            repo.git_dir
+        ):  # one that began under our locks fails, and takes our entry out of the index
             time.sleep(_PAUSE)
         now = state.head(repo.git)
         there = all(journal.on_disk(files, edit.path) == edit.data for edit in entry.edits)
@@ -248,7 +278,9 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
         if there or journal.settle(repo, files, entry, _PATIENCE):
             Journal(repo).done(entry)
         else:
-            trouble = f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
+            trouble = (
+                f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
+            )
         if now.tip == entry.commit:
             branch = now.name
         else:
@@ -256,7 +288,9 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     except (FilememError, OSError) as error:
         trouble = f"committed, but it could not be verified: {error}"
     plain = all(edit.data is not None for edit in entry.edits)
-    return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip, entry=entry if plain else None)
+    return Made(
+        entry.commit, branch, trouble=trouble, onto=draft.head.tip, entry=entry if plain else None
+    )
 
 
 # what the journal holds
@@ -281,7 +315,9 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
                 try:
                     made.append(_end(repo, files, entry))
                 except FilememError as error:
-                    troubles.append(f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})")
+                    troubles.append(
+                        f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})"
+                    )
             troubles += journal.look_after(repo, files)
             repo.trouble = "; ".join(dict.fromkeys(troubles))
             return tuple(each for each in made if not each.pending)
@@ -301,15 +337,22 @@ def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
     if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
         reason = f"it is for the branch {branch}"
     found = [(edit, journal.on_disk(files, edit.path)) for edit in entry.edits]
-    edited = any(edit.before is not None and now not in (edit.before, edit.data) for edit, now in found)
-    if edited or (not reason and any(journal.held(repo, head.tip, edit.path) != edit.old for edit in entry.edits)):
+    edited = any(
+        edit.before is not None and now not in (edit.before, edit.data) for edit, now in found
+    )
+    if edited or (
+        not reason
+        and any(journal.held(repo, head.tip, edit.path) != edit.old for edit in entry.edits)
+    ):
         entry.file.unlink(missing_ok=True)
         return Made(branch=branch)
     if not reason or all(edit.before is None for edit in entry.edits):
         journal.write(files, [edit for edit, now in found if now == edit.before != edit.data])
     made: Made | str = reason
     if not reason:
-        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), _BRIEFLY, written=True)
+        made = _commit(
+            repo, files, Plan(entry.edits, entry.message, entry.at), _BRIEFLY, written=True
+        )
     if isinstance(made, str):
         return Made(branch=branch, pending=reason or entry.reason or made)
     entry.file.unlink(missing_ok=True)

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 LIMIT = 600.0  # seconds for the first look at a long history
 IMPORTED = "Imported-From"  # the trailer that `memory.ingest` writes: the system
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
-NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
+NAME, NAMES = (
+    200,
+    20,
+)  # characters of a name, and names of one kind, that are read: a commit can state any number
 _TOUCHES = "select n, kind, path, before, old, new from touched where"
 _VERSION, _USUAL, _KEPT = 4, "memory", 4  # the usual folder; how many tips are remembered
 _SCHEMA = """
@@ -39,12 +42,29 @@ create index if not exists touched_path on touched(path, n);
 create index if not exists touched_before on touched(before, n) where before != '';
 create index if not exists commits_spoken on commits(n) where spoken;
 """
-_REVERT = re.compile(r"(?m)^This reverts commit (\w{40,64})(?:,\s+reversing\s+changes\s+made\s+to\s+(\w{40,64}))?")
+_REVERT = re.compile(
+    r"(?m)^This reverts commit (\w{40,64})(?:,\s+reversing\s+changes\s+made\s+to\s+(\w{40,64}))?"
+)
 _TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
 _FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
-_ALL = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-missing", "--encoding=UTF-8", "-z")
+_ALL = (
+    "--full-history",
+    "--sparse",
+    "--topo-order",
+    "--reverse",
+    "--ignore-missing",
+    "--encoding=UTF-8",
+    "-z",
+)
 _QUIET = ("--no-color", "--no-show-signature", "--no-notes", "--no-ext-diff", "--no-textconv")
-_ROWS = ("--raw", "-l1000", "--no-abbrev", "--root", "--ignore-submodules=none", "--diff-merges=combined")
+_ROWS = (
+    "--raw",
+    "-l1000",
+    "--no-abbrev",
+    "--root",
+    "--ignore-submodules=none",
+    "--diff-merges=combined",
+)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -102,7 +122,9 @@ class History:
     def __init__(self, repo: Repo, folder: str) -> None:
         self._repo, self._folder = repo, folder
         name = folder.replace("%", "%25").replace("/", "%2F") if folder != "." else "%"
-        self._file: Path = repo.shared / ("commits.db" if folder == _USUAL else f"commits-{name}.db")
+        self._file: Path = repo.shared / (
+            "commits.db" if folder == _USUAL else f"commits-{name}.db"
+        )
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
         self._landings: dict[int, dict[int, int]] = {}
@@ -150,13 +172,17 @@ class History:
 
     def dates(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, int]:
         """When each file was first committed, also under a former name, in epoch milliseconds."""
-        return {path: found[-1].commit.at for path, found in self.touches(paths, tip).items() if found}
+        return {
+            path: found[-1].commit.at for path, found in self.touches(paths, tip).items() if found
+        }
 
     @_answering
     def authors(self, tip: str = "HEAD") -> dict[str, str]:
         """Who first committed each file that was ever there, also under a former name; one question for all."""
         reached, found = self._reach(tip), dict[str, str]()
-        asked = "select n, kind, path, before, author from touched join commits using (n) order by n"
+        asked = (
+            "select n, kind, path, before, author from touched join commits using (n) order by n"
+        )
         for n, kind, path, before, author in self._db.execute(asked):
             if n in reached and kind in "AR":
                 found[path] = found.get(before, author) if kind == "R" else author
@@ -165,9 +191,13 @@ class History:
     @_answering
     def landed(self, paths: Iterable[str], tip: str) -> dict[str, Commit]:
         """The commit that brought each file to a branch: its own first commit, or the merge that took that in."""
-        firsts = {path: found[-1].commit.id for path, found in self.touches(paths, tip).items() if found}
+        firsts = {
+            path: found[-1].commit.id for path, found in self.touches(paths, tip).items() if found
+        }
         landings = self._landings_of(self._number(tip) or 0) if firsts else {}
-        return {path: self._commit(landings[self._known(first) or 0]) for path, first in firsts.items()}
+        return {
+            path: self._commit(landings[self._known(first) or 0]) for path, first in firsts.items()
+        }
 
     @_answering
     def brought(self, commits: Iterable[str]) -> dict[str, list[str]]:
@@ -202,14 +232,19 @@ class History:
         """What the last commits of this author that name a record, or an import, did, newest first."""
         ours = f"(trailers like '%Filemem-Id%' or trailers like '%{IMPORTED}%')"
         named = f"select n from commits where author = ? and {ours} order by n desc limit 100"  # noqa: S608
-        found = self._told(self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,)), self._reach(tip))
+        found = self._told(
+            self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,)),
+            self._reach(tip),
+        )
         return tuple(sorted(found, key=lambda touch: touch.commit.at, reverse=True))
 
     @_answering
     def ancestors(self, tip: str) -> frozenset[str]:
         """The ids of the commits that one reaches, itself included."""
         reached = self._reach(tip)
-        return frozenset(one for n, one in self._db.execute("select n, id from commits") if n in reached)
+        return frozenset(
+            one for n, one in self._db.execute("select n, id from commits") if n in reached
+        )
 
     @_answering
     def is_ancestor(self, one: str, other: str) -> bool:
@@ -222,9 +257,15 @@ class History:
         """The rows of one file under all names that it had, newest first."""
         name, end = path, 1 << 62
         while name:
-            gone = "select n from touched where before = ? and before != '' and n < ? order by n desc"
-            since = next((n for (n,) in self._db.execute(gone, (name, end)) if n in reached), 0)  # then it was another
-            rows = self._db.execute(f"{_TOUCHES} path = ? and n > ? and n < ? order by n desc", (name, since, end))
+            gone = (
+                "select n from touched where before = ? and before != '' and n < ? order by n desc"
+            )
+            since = next(
+                (n for (n,) in self._db.execute(gone, (name, end)) if n in reached), 0
+            )  # then it was another
+            rows = self._db.execute(
+                f"{_TOUCHES} path = ? and n > ? and n < ? order by n desc", (name, since, end)
+            )
             name = ""
             for row in rows:
                 yield row
@@ -246,7 +287,17 @@ class History:
             tuple(value[:NAME] for key, value in trailers if key.lower() == wanted)[:NAMES]
             for wanted in ("agent", "reviewed-by", "co-authored-by")
         )
-        return Commit(one, parents, author[:NAME], at, subject, " ".join(agents)[:NAME], reviewers, helpers, trailers)
+        return Commit(
+            one,
+            parents,
+            author[:NAME],
+            at,
+            subject,
+            " ".join(agents)[:NAME],
+            reviewers,
+            helpers,
+            trailers,
+        )
 
     def _reach(self, tip: str) -> Collection[int]:
         """The numbers of the commits that a tip reaches."""
@@ -262,7 +313,11 @@ class History:
             asked = "select child, nth, parent from edges where child <= ? order by child desc"
             for child, nth, parent in self._db.execute(asked, (start,)):
                 if (landing := found.get(child)) is not None:
-                    found[parent] = parent if landing == child and not nth else min(landing, found.get(parent, landing))
+                    found[parent] = (
+                        parent
+                        if landing == child and not nth
+                        else min(landing, found.get(parent, landing))
+                    )
             if len(self._landings) >= _KEPT:
                 self._landings.clear()
             self._landings[start] = found
@@ -302,14 +357,18 @@ class History:
 
     def _known(self, commit: str) -> int | None:
         """The number of a commit that the table has."""
-        return next((n for (n,) in self._db.execute("select n from commits where id = ?", (commit,))), None)
+        return next(
+            (n for (n,) in self._db.execute("select n from commits where id = ?", (commit,))), None
+        )
 
     def _number(self, tip: str) -> int | None:
         """The number of a revision; the table is brought up to it first. None where there is no such commit."""
         number = self._known(tip)
         commit = self._repo.head() if tip == "HEAD" else None if number else self._repo.resolve(tip)
         if commit and (number := self._known(commit)) is None:
-            tips = [row[0] for row in self._db.execute("select id from commits join tips using (n)")]
+            tips = [
+                row[0] for row in self._db.execute("select id from commits join tips using (n)")
+            ]
             found = list(_logged(self._repo, self._folder, commit, tips))
             with self._db as db:
                 db.execute("begin immediate")
@@ -325,8 +384,12 @@ class History:
             return
         for reverted, side in _REVERT.findall(body):
             trailers = f"{trailers}\x1f{REVERTS}\x1e{reverted} {side}".strip("\x1f ")
-        speaks = any(key == REVERTS or key.lower() in ("decision", "outcome") for key, _ in _pairs(trailers))
-        made = min(int(at), 253_402_300_799) * 1000 if at.isdigit() else 0  # no calendar has a later second
+        speaks = any(
+            key == REVERTS or key.lower() in ("decision", "outcome") for key, _ in _pairs(trailers)
+        )
+        made = (
+            min(int(at), 253_402_300_799) * 1000 if at.isdigit() else 0
+        )  # no calendar has a later second
         row = one, author or "unknown", made, subject, trailers, speaks
         n = db.execute("insert into commits values (null, ?, ?, ?, ?, ?, ?)", row).lastrowid
         for nth, parent in enumerate(map(self._known, parents.split())):
@@ -334,15 +397,21 @@ class History:
                 db.execute("insert into edges values (?, ?, ?)", (n, nth, parent))
                 db.execute("delete from tips where n = ?", (parent,))
         db.execute("insert into tips values (?)", (n,))
-        db.executemany("insert into touched values (?, ?, ?, ?, ?, ?)", ((n, *each) for each in rows))
+        db.executemany(
+            "insert into touched values (?, ?, ?, ?, ?, ?)", ((n, *each) for each in rows)
+        )
 
 
 # what Git prints: read by count, so that no message, name or path can pass for the next commit
 
-_Row = tuple[str, str, str, str, str]  # kind (A, M, D or R), path, path before, blob before and after ("" for none)
+_Row = tuple[
+    str, str, str, str, str
+]  # kind (A, M, D or R), path, path before, blob before and after ("" for none)
 
 
-def _logged(repo: Repo, folder: str, commit: str, without: Iterable[str]) -> Iterator[tuple[list[str], list[_Row]]]:
+def _logged(
+    repo: Repo, folder: str, commit: str, without: Iterable[str]
+) -> Iterator[tuple[list[str], list[_Row]]]:
     """Headers and files of the commits that one reaches and others do not, parents before children. Raises GitError."""
     spans = "".join(f"^{tip}\n" for tip in without).encode()
     paths = ("--", folder) if folder != "." else ()

@@ -24,7 +24,10 @@ from filemem.repo.run import GitError, stamp
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-PATIENCE, BRIEFLY = 3.0, 0.3  # seconds to wait for a lock of the user's, and where an old save is finished meanwhile
+PATIENCE, BRIEFLY = (
+    3.0,
+    0.3,
+)  # seconds to wait for a lock of the user's, and where an old save is finished meanwhile
 _MANY = 500  # files, from which Git is asked: to look for each in the index takes longer
 _KEEP = 60.0  # seconds that a finished save is looked after
 _PAUSE = 0.02  # seconds between two tries for the index's lock
@@ -35,7 +38,9 @@ class Edit(NamedTuple):
 
     path: str  # from the top of the work tree, with `/`
     data: bytes | None  # its new bytes; None removes it
-    before: bytes | None  # those on disk that this was worked out from; None: no file may stand there
+    before: (
+        bytes | None
+    )  # those on disk that this was worked out from; None: no file may stand there
     blob: str = ""  # what HEAD holds for it afterwards, and
     old: str = ""  # what it held before; "" for nothing. Worked out by the save
 
@@ -92,7 +97,9 @@ class Journal:
             sync_folder(self._open)
         except OSError as error:
             aside.unlink(missing_ok=True)
-            raise BrokenStore(f"{self._open}: {error.strerror}", "check space and permissions there") from None
+            raise BrokenStore(
+                f"{self._open}: {error.strerror}", "check space and permissions there"
+            ) from None
 
     def done(self, entry: Entry) -> None:
         """Note that HEAD, index and file agree on an entry."""
@@ -114,7 +121,9 @@ class Journal:
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, KeyError, TypeError):
-                bad.append(f"{folder / name} is damaged and was passed over; look at it, then remove it")
+                bad.append(
+                    f"{folder / name} is damaged and was passed over; look at it, then remove it"
+                )
                 continue
             if entry.worktree == self.worktree:
                 found.append(entry)
@@ -243,7 +252,10 @@ def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
     if len(latest) > _MANY:
         staged = repo.staged(list(latest))
         return all(staged.get(path, "") == edit.blob for path, edit in latest.items())
-    return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())
+    return all(
+        (bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob)
+        for edit in latest.values()
+    )
 
 
 def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: bool = True) -> bool:
@@ -267,7 +279,9 @@ def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: boo
     return False
 
 
-def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> tuple[dict[str, str], list[Edit]]:
+def _taken(
+    repo: Repo, files: Placer, entry: Entry, *, new: bool
+) -> tuple[dict[str, str], list[Edit]]:
     """What index (blob ids by path) and files lack of a save that HEAD holds, where they are what they were before."""
     head = state.head(repo.git)
     if head.ref != entry.branch:
@@ -277,7 +291,10 @@ def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> tuple[dict[
     for edit in entry.edits:
         if edit.blob == edit.old or held(repo, head.tip, edit.path) != edit.blob:
             continue
-        taken, missing = staged.get(edit.path, "") == edit.old, edit.before == on_disk(files, edit.path)
+        taken, missing = (
+            staged.get(edit.path, "") == edit.old,
+            edit.before == on_disk(files, edit.path),
+        )
         if taken and (missing or new):  # an entry alone that is gone later was unstaged by the user
             rows[edit.path] = edit.blob
         if missing and (taken or new):
@@ -289,7 +306,10 @@ def look_after(repo: Repo, files: Placer) -> list[str]:
     """Look whether saves of the last minute are still there; says of which they are not, and what helps."""
     now = repo.head() or "", stamp(repo.git_dir / "index")
     recent, troubles = Journal(repo).entries(recent=True)
-    whole, seen = shown(repo, recent), set[str]()  # where all is whole, it need not be looked at again as it is now
+    whole, seen = (
+        shown(repo, recent),
+        set[str](),
+    )  # where all is whole, it need not be looked at again as it is now
     for entry in reversed(recent):
         paths = {edit.path for edit in entry.edits}
         if seen.isdisjoint(paths):
@@ -306,7 +326,15 @@ def dropped(repo: Repo, entry: Entry) -> str:
     tip = state.tip_of(repo.git, entry.branch) if entry.branch else ""
     if not tip or tip == entry.commit:
         return ""
-    lost = [edit.path for edit in entry.edits if edit.blob and held(repo, tip, edit.path) == edit.old != edit.blob]
+    lost = [
+        edit.path
+        for edit in entry.edits
+        if edit.blob and held(repo, tip, edit.path) == edit.old != edit.blob
+    ]
     helps = f"git checkout {entry.commit[:12]} -- {' '.join(lost)}"
     branch = entry.branch.removeprefix(state.BRANCHES)
-    return f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back" if lost else ""
+    return (
+        f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back"
+        if lost
+        else ""
+    )

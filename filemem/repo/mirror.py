@@ -22,9 +22,18 @@ from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, l
 _ADDRESS = re.compile(
     r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
 )
-_REACHING = ("core.sshCommand", "credential.helper", "protocol.allow")  # of the user's own settings, here
+_REACHING = (
+    "core.sshCommand",
+    "credential.helper",
+    "protocol.allow",
+)  # of the user's own settings, here
 _NETWORK = (*(one for one in OFF if not one.startswith(_REACHING)), "protocol.allow=never")
-_NETWORK += ("protocol.https.allow=always", "protocol.ssh.allow=always", "http.lowSpeedLimit=1", "http.lowSpeedTime=60")
+_NETWORK += (
+    "protocol.https.allow=always",
+    "protocol.ssh.allow=always",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+)
 _HEAD = "refs/filemem/head"  # in a clone: what HEAD is there, whatever the branch is called
 _AT_ONCE = 1000  # objects that are fetched by one call
 LISTED = 50_000_000  # bytes of a list of files: a tree that holds itself again and again has no end
@@ -45,15 +54,27 @@ def named(text: str, here: Path) -> tuple[str, str]:
         return re.sub(r":(?!\d+/)", "/", found[1], count=1), text
     path = (here / text).resolve()
     hint = "give https://host/path, ssh://host/path, user@host:path (no password in it) or a folder"
-    if "://" in text or "::" in text or text.startswith("-") or not text.isprintable() or not path.is_dir():
-        raise BadInput(f"{text[:200]!r} is no repository that can be read", hint, field="repository")
+    if (
+        "://" in text
+        or "::" in text
+        or text.startswith("-")
+        or not text.isprintable()
+        or not path.is_dir()
+    ):
+        raise BadInput(
+            f"{text[:200]!r} is no repository that can be read", hint, field="repository"
+        )
     _places(path)
     return str(path), str(path)
 
 
 def web_page(source: str) -> str:
     """Return the address at which people read a repository, "" for one on this machine."""
-    return "" if source.startswith("/") else f"https://{re.sub(r':[0-9]+(?=/)', '', named(source, Path())[0])}"
+    return (
+        ""
+        if source.startswith("/")
+        else f"https://{re.sub(r':[0-9]+(?=/)', '', named(source, Path())[0])}"
+    )
 
 
 def _places(path: Path) -> Places:
@@ -72,7 +93,9 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
         return Mirror(Path(source), environment, _places(Path(source)))
     folder = cache / f"{object_id('blob', source.encode(), 'sha1')}.git"
     if not folder.exists():
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # records of others, whoever else has an account here
+        cache.mkdir(
+            mode=0o700, parents=True, exist_ok=True
+        )  # records of others, whoever else has an account here
         aside = folder.with_suffix(f".{os.getpid()}")
         shutil.rmtree(aside, ignore_errors=True)
         how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
@@ -80,7 +103,10 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
         _reach(aside, environment, "symbolic-ref", "HEAD", _HEAD)
         aside.rename(folder)
     begun = (folder / "packed-refs").exists() or any((folder / "refs/heads").iterdir())
-    what = ("+refs/heads/*:refs/heads/*", *([f"+HEAD:{_HEAD}"] if begun else []))  # an empty one has no HEAD
+    what = (
+        "+refs/heads/*:refs/heads/*",
+        *([f"+HEAD:{_HEAD}"] if begun else []),
+    )  # an empty one has no HEAD
     _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", *what)
     return Mirror(folder, environment, _places(folder))
 
@@ -88,7 +114,9 @@ def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
 _QUIETLY = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no")
 
 
-def contents(repo: Repo, source: str, blobs: Iterable[str], most: int) -> Iterator[tuple[str, bytes | None]]:
+def contents(
+    repo: Repo, source: str, blobs: Iterable[str], most: int
+) -> Iterator[tuple[str, bytes | None]]:
     """Yield the bytes of blobs, each with its id; None for one that has more than `most`, or is not there."""
     wanted = list(dict.fromkeys(blobs))
     if repo.partial and not source.startswith("/"):  # what a clone lacks is fetched, many at once
@@ -99,16 +127,30 @@ def contents(repo: Repo, source: str, blobs: Iterable[str], most: int) -> Iterat
     yield from zip(wanted, repo.objects.read_all(wanted, most=most), strict=True)
 
 
-def added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterator[tuple[str, Provenance]]:
+def added(
+    repo: Repo, head: str, prefix: str, without: Iterable[str]
+) -> Iterator[tuple[str, Provenance]]:
     """Yield the files below a folder (`prefix`, with its slash, or "") that commits added, oldest first, and who."""
-    how = ("--reverse", "--diff-filter=A", "--no-renames", "--name-only", "-z", "--ignore-missing", "--encoding=UTF-8")
+    how = (
+        "--reverse",
+        "--diff-filter=A",
+        "--no-renames",
+        "--name-only",
+        "-z",
+        "--ignore-missing",
+        "--encoding=UTF-8",
+    )
     form = "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
-    out = repo.git.run("log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG)
+    out = repo.git.run(
+        "log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG
+    )
     fields, who = iter(out.decode("utf-8", "replace").split("\0")), Provenance()
     for field in fields:
         if field.startswith("\x01"):
             author, at, agent = (next(fields) for _ in range(3))
-            who = Provenance(author=author[:NAME], agent=agent[:NAME], commit=field[1:], date=int(at) * 1000)
+            who = Provenance(
+                author=author[:NAME], agent=agent[:NAME], commit=field[1:], date=int(at) * 1000
+            )
         elif path := field.lstrip("\n"):
             yield path.removeprefix(prefix), who
 
@@ -116,8 +158,12 @@ def added(repo: Repo, head: str, prefix: str, without: Iterable[str]) -> Iterato
 def _reach(folder: Path, environment: Mapping[str, str], *words: str, data: bytes = b"") -> None:
     """Run a call that reaches another machine, with the user's own keys and helpers. Raises GitError."""
     settings = (part for one in _NETWORK for part in ("-c", one))
-    process = start([locate(environment, folder), "--no-pager", *settings, *words], folder, clean(environment))
+    process = start(
+        [locate(environment, folder), "--no-pager", *settings, *words], folder, clean(environment)
+    )
     try:
         finish(process, words[0], data, LONG)
     except GitError as error:
-        raise BrokenStore(error.message, "check the address, and whether this user may read it there") from None
+        raise BrokenStore(
+            error.message, "check the address, and whether this user may read it there"
+        ) from None

@@ -70,14 +70,20 @@ class Loose(NamedTuple):
             if not self.source.exists():
                 return
             self.target.parent.mkdir(exist_ok=True)
-            self.target.parent.chmod(stat.S_IMODE(self.target.parents[1].stat().st_mode))  # a group may share it
+            self.target.parent.chmod(
+                stat.S_IMODE(self.target.parents[1].stat().st_mode)
+            )  # a group may share it
 
 
 class Objects:
     """The object database. What is being written is in a folder of ours: among the others a gc would remove it."""
 
     def __init__(self, repo: Repo) -> None:
-        self._repo, self._folder, self._spool = repo, repo.common_dir / "objects", repo.shared / "objects"
+        self._repo, self._folder, self._spool = (
+            repo,
+            repo.common_dir / "objects",
+            repo.shared / "objects",
+        )
         self._reader: Helper | None = None
         self._trees: dict[str, Tree] = {}
         self._root = "", ""  # the commit asked for last, and its tree
@@ -89,7 +95,9 @@ class Objects:
         """Read an object by its id; None for one of another kind ("": any) or of more than `most` bytes."""
         return next(self.read_all((oid,), kind, most))
 
-    def read_all(self, oids: Iterable[str], kind: str = "blob", most: int | None = None) -> Iterator[bytes | None]:
+    def read_all(
+        self, oids: Iterable[str], kind: str = "blob", most: int | None = None
+    ) -> Iterator[bytes | None]:
         """Read objects by id, one answer for each, in order; asked for in dozens."""
         rest = iter(oids)
         while batch := list(islice(rest, _AT_ONCE)):
@@ -97,7 +105,9 @@ class Objects:
             with self._lock:
                 try:
                     found = self._answers(asked, kind, most)
-                except GitError as lacking:  # the reader dies of what a partial clone lacks: one by one
+                except (
+                    GitError
+                ) as lacking:  # the reader dies of what a partial clone lacks: one by one
                     if "lazy fetching" not in lacking.stderr:
                         raise
                     for oid in asked:
@@ -176,7 +186,9 @@ class Objects:
 
     def restore(self, made: Sequence[Loose]) -> None:
         """Write objects again that a gc has taken, which began before anything pointed to them."""
-        while gone := [each for each in made if not each.target.exists() and self.read(each.oid, "") is None]:
+        while gone := [
+            each for each in made if not each.target.exists() and self.read(each.oid, "") is None
+        ]:
             publish(gone)
 
     def splice(self, root: str, files: Mapping[str, bytes | None]) -> tuple[str, list[Loose]]:
@@ -184,9 +196,14 @@ class Objects:
 
         Returns its id, and the new blobs and trees, to be published. Raises Conflict: something stands in the way.
         """
-        blobs = {path: self.prepare("blob", data) for path, data in files.items() if data is not None}
+        blobs = {
+            path: self.prepare("blob", data) for path, data in files.items() if data is not None
+        }
         made = list(blobs.values())
-        rows = {tuple(os.fsencode(path).split(b"/")): blobs[path].oid if path in blobs else "" for path in files}
+        rows = {
+            tuple(os.fsencode(path).split(b"/")): blobs[path].oid if path in blobs else ""
+            for path in files
+        }
         return self._add(self._spliced(root, rows, made), made), made
 
     def maintain(self) -> None:
@@ -204,7 +221,9 @@ class Objects:
             here = tree.pop(first, None)
             if here is not None and (here[0] not in _FILES if () in deeper else here[0] != FOLDER):
                 told = "a regular file" if () in deeper else "a folder"
-                raise Conflict(f"{os.fsdecode(first)} stands in HEAD and is not {told}", "move it away first")
+                raise Conflict(
+                    f"{os.fsdecode(first)} stands in HEAD and is not {told}", "move it away first"
+                )
             if () in deeper:
                 if blob := deeper[()]:
                     tree[first] = (here[0] if here else FILE, bytes.fromhex(blob))
@@ -214,8 +233,14 @@ class Objects:
 
     def _add(self, tree: Tree, made: list[Loose]) -> str:
         # A folder sorts as if its name ended in a slash.
-        rows = sorted((name + b"/" if row[0] == FOLDER else name, name, row) for name, row in tree.items())
-        made.append(self.prepare("tree", b"".join(b"%b %b\0%b" % (mode, name, raw) for _, name, (mode, raw) in rows)))
+        rows = sorted(
+            (name + b"/" if row[0] == FOLDER else name, name, row) for name, row in tree.items()
+        )
+        made.append(
+            self.prepare(
+                "tree", b"".join(b"%b %b\0%b" % (mode, name, raw) for _, name, (mode, raw) in rows)
+            )
+        )
         self._remember(made[-1].oid, tree)
         return made[-1].oid
 
@@ -231,7 +256,9 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
     if not repo.settings.signed:
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
         lines += [f"{role} {name} <{email}> {when}" for role, (name, email) in roles.items()]
-        return repo.objects.prepare("commit", "\n".join((*lines, "", text)).encode("utf-8", "replace"))
+        return repo.objects.prepare(
+            "commit", "\n".join((*lines, "", text)).encode("utf-8", "replace")
+        )
     extra = {
         f"GIT_{role.upper()}_{part}": value
         for role, (name, email) in roles.items()
@@ -240,9 +267,13 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
     arguments = ("-S", *(part for parent in parents for part in ("-p", parent)), tree)
     data, config = text.encode("utf-8", "replace"), ("i18n.commitEncoding=utf-8",)
     try:
-        made = repo.git.run("commit-tree", *arguments, input=data, limit=_SIGNING, config=config, extra=extra)
+        made = repo.git.run(
+            "commit-tree", *arguments, input=data, limit=_SIGNING, config=config, extra=extra
+        )
     except GitError as error:
-        raise Conflict(f"the commit could not be signed: {error.message}", "check your signing key") from None
+        raise Conflict(
+            f"the commit could not be signed: {error.message}", "check your signing key"
+        ) from None
     return repo.objects.prepare("commit", repo.objects.read(made.decode().strip(), "commit") or b"")
 
 
@@ -253,7 +284,9 @@ def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
         for each in made:
             each.move()
     except OSError as error:
-        raise BrokenStore(f"objects: {error.strerror}", "check space and permissions there") from None
+        raise BrokenStore(
+            f"objects: {error.strerror}", "check space and permissions there"
+        ) from None
     finally:
         for each in made:
             each.source.unlink(missing_ok=True)
@@ -262,7 +295,9 @@ def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
 def write_synced(file: Path, data: bytes, mode: int) -> None:
     """Write a new file into a folder that is made if need be, and wait until its bytes are on disk."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as into:
+    with os.fdopen(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb"
+    ) as into:
         into.write(data)
         into.flush()
         os.fsync(into.fileno())

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from filemem.repo import Repo
 
 LIMIT = 600.0  # seconds for one call
-_ELSEWHERE = ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_NAMESPACE", "GIT_PREFIX")
+_ELSEWHERE = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+)
 _REACHING = ("core.sshCommand", "credential.helper")  # what the user has said of these holds
 _SETTINGS = (
     *(option for option in OFF if not option.startswith(_REACHING)),
@@ -34,14 +40,25 @@ _SETTINGS = (
 )
 _FETCH = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
 _PUSH = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
-_RACED = ("fetch first", "non-fast-forward", "stale info", "cannot lock ref", "incorrect old value", "failed to update")
+_RACED = (
+    "fetch first",
+    "non-fast-forward",
+    "stale info",
+    "cannot lock ref",
+    "incorrect old value",
+    "failed to update",
+)
 _PLAIN = (*OFF, f"core.attributesFile={os.devnull}", "merge.default=text", "core.fsync=all")
-_PLAIN += ("merge.directoryRenames=false",)  # a month whose only file was renamed takes no new one along
+_PLAIN += (
+    "merge.directoryRenames=false",
+)  # a month whose only file was renamed takes no new one along
 _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
 
 
 @contextmanager
-def scratch(repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF) -> Iterator[Verbs]:
+def scratch(
+    repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF
+) -> Iterator[Verbs]:
     """A bare repository with our objects and nothing else of ours, for a while."""
     import git
 
@@ -53,7 +70,9 @@ def scratch(repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = O
         rows = ["[core]", "repositoryformatversion = 1", "bare = true"]
         rows += ["[extensions]", "objectformat = sha256"] if repo.hash_name == "sha256" else []
         (folder / "config").write_text("".join(f"{row}\n" for row in rows))
-        (folder / "packed-refs").write_text("".join(f"{oid} refs/known/{n}\n" for n, oid in enumerate(refs)))
+        (folder / "packed-refs").write_text(
+            "".join(f"{oid} refs/known/{n}\n" for n, oid in enumerate(refs))
+        )
         if (repo.common_dir / "shallow").is_file():
             shutil.copyfile(repo.common_dir / "shallow", folder / "shallow")
         command = git.Git(name)
@@ -77,7 +96,9 @@ def ask(command: Verbs, verb: str, *arguments: str) -> str:
         return str(getattr(command, verb)(*arguments, kill_after_timeout=LIMIT))
     except git.GitCommandError as error:
         code = error.status if isinstance(error.status, int) else -1
-        raise GitError(verb, code, str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")) from None
+        raise GitError(
+            verb, code, str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")
+        ) from None
 
 
 # the other side
@@ -113,14 +134,22 @@ def _named(repo: Repo, name: str, branch: str) -> Remote | None:
 
 def usual(repo: Repo, branch: str) -> Remote | None:
     """A branch of the same name on `origin`, or on the only other side; None where that leaves it open."""
-    found = [key[7:-4] for key in repo.settings.values if key.startswith("remote.") and key.endswith(".url")]
+    found = [
+        key[7:-4]
+        for key in repo.settings.values
+        if key.startswith("remote.") and key.endswith(".url")
+    ]
     return _named(repo, found[0] if len(found) == 1 else "origin", branch)
 
 
 def upstream(repo: Repo, branch: str) -> Remote | None:
     """The branch that a branch follows; None where it follows none, or another one of this repository."""
     name, ref = (repo.settings.text(f"branch.{branch}.{key}") for key in ("remote", "merge"))
-    return _named(repo, name, ref.removeprefix("refs/heads/")) if name and ref.startswith("refs/heads/") else None
+    return (
+        _named(repo, name, ref.removeprefix("refs/heads/"))
+        if name and ref.startswith("refs/heads/")
+        else None
+    )
 
 
 def follow(repo: Repo, branch: str, where: Remote) -> None:
@@ -160,16 +189,24 @@ def push(repo: Repo, remote: Remote, commit: str) -> None:
 def _address(repo: Repo, url: str) -> str:
     """The address as Git is given it; a relative path counts from the top of the work tree. Raises BrokenStore."""
     if not url.isprintable() or url.startswith("-"):
-        raise BrokenStore(f"not the address of a repository: {url[:200]!r}", "git remote set-url corrects it")
+        raise BrokenStore(
+            f"not the address of a repository: {url[:200]!r}", "git remote set-url corrects it"
+        )
     local = url.removeprefix("file://")
-    far = "://" in local or ":" in local.partition("/")[0]  # Git's own rule: `host:path` is another machine
+    far = (
+        "://" in local or ":" in local.partition("/")[0]
+    )  # Git's own rule: `host:path` is another machine
     return url if far else str(Path(repo.work_tree, local).resolve())
 
 
 def _refused(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
     """What the other side, or Git, said: without passwords, and without the hints that show how to force."""
-    rows = dict.fromkeys(re.sub(r"^(remote|fatal|error): ", "", row.strip()) for row in error.stderr.splitlines())
-    words = "; ".join([row for row in rows if row and not row.startswith(("hint:", "To ", "From "))][:4])
+    rows = dict.fromkeys(
+        re.sub(r"^(remote|fatal|error): ", "", row.strip()) for row in error.stderr.splitlines()
+    )
+    words = "; ".join(
+        [row for row in rows if row and not row.startswith(("hint:", "To ", "From "))][:4]
+    )
     told = f"{remote.name} ({remote.url}): {words or f'exit status {error.code}'}"
     hint = f"saves go on here, and the next `filemem sync` catches up; `{repo.git.places.by_hand} fetch` shows more"
     return BrokenStore(re.sub(r"(//[^/@:\s]*):[^/@\s]*@", r"\1:...@", told), hint)
@@ -187,16 +224,28 @@ class Clash(NamedTuple):
     theirs: str = ""
 
 
-def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) -> tuple[str, tuple[Clash, ...]]:
+def merged_tree(
+    repo: Repo, ours: str, theirs: str, *, unrelated: bool = False
+) -> tuple[str, tuple[Clash, ...]]:
     """Merge two commits, with `unrelated` also where they have no history in common.
 
     Returns the tree and the files that clash. Raises Conflict: no history in common; BrokenStore: Git is too old.
     """
     check_version(repo.git, (2, 38))
-    options = ("--write-tree", "-z", "--no-messages", *(["--allow-unrelated-histories"] if unrelated else []))
+    options = (
+        "--write-tree",
+        "-z",
+        "--no-messages",
+        *(["--allow-unrelated-histories"] if unrelated else []),
+    )
     with scratch(repo, settings=_PLAIN) as git:
         status, told, refusal = git.merge_tree(
-            *options, ours, theirs, with_extended_output=True, with_exceptions=False, stdout_as_string=False
+            *options,
+            ours,
+            theirs,
+            with_extended_output=True,
+            with_exceptions=False,
+            stdout_as_string=False,
         )
     if status > 1:
         if "unrelated histories" in refusal:
@@ -206,13 +255,20 @@ def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) 
     found: dict[str, dict[str, str]] = {}
     for head, _, path in (row.partition("\t") for row in rows if "\t" in row):
         _, oid, stage = head.split(" ")
-        plain = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")  # where the other side has a folder
+        plain = path.removesuffix(f"~{ours}").removesuffix(
+            f"~{theirs}"
+        )  # where the other side has a folder
         found.setdefault(plain, {})[_STAGES[stage]] = oid
     return tree.strip(), tuple(Clash(path, **sides) for path, sides in found.items())
 
 
 def commit_files(
-    repo: Repo, tree: str, files: Mapping[str, bytes | None], parents: Sequence[str], text: str, at: int
+    repo: Repo,
+    tree: str,
+    files: Mapping[str, bytes | None],
+    parents: Sequence[str],
+    text: str,
+    at: int,
 ) -> str:
     """Make a commit of a tree ("": empty) with some files replaced, None removes; else as `objects.commit_object`."""
     tree, made = repo.objects.splice(tree, files)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0  # seconds for one call
 LONG = 120.0  # seconds for one over much history or many files
-_GENTLY, _ENDS = 2.0, 1.0  # seconds that a call which is ended has for that, and one that is killed then
+_GENTLY, _ENDS = (
+    2.0,
+    1.0,
+)  # seconds that a call which is ended has for that, and one that is killed then
 NEEDED = (2, 34)
 _versions: dict[str, str] = {}  # by program
 
@@ -75,10 +78,17 @@ def find(start: Path) -> Places:
             told = f"{folder} is a Git directory without a work tree"
             raise BrokenStore(told, "filemem needs a checkout: stand in it, or git clone it first")
     else:
-        raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there to create one")
+        raise NotFound(
+            f"there is no Git repository in {start} or above it",
+            "run `filemem init` there to create one",
+        )
     if git_dir.is_file():
         git_dir = (folder / read(git_dir).removeprefix("gitdir:").strip()).resolve()
-    common = (git_dir / read(git_dir / "commondir")).resolve() if (git_dir / "commondir").is_file() else git_dir
+    common = (
+        (git_dir / read(git_dir / "commondir")).resolve()
+        if (git_dir / "commondir").is_file()
+        else git_dir
+    )
     # Without `commondir` a linked work tree's own folder would pass for a whole repository.
     if not (git_dir / "HEAD").is_file() or not (common / "objects").is_dir():
         told = f"{folder / '.git'} does not lead to a Git directory that is whole"
@@ -125,7 +135,9 @@ class GitError(BrokenStore):
         self.code, self.stderr = code, stderr
         first = stderr.strip().splitlines()
         hint = next(hint for mark, hint in _HINTS.items() if mark in stderr)
-        super().__init__(f"git {command} failed: {first[0] if first else f'exit status {code}'}", hint)
+        super().__init__(
+            f"git {command} failed: {first[0] if first else f'exit status {code}'}", hint
+        )
 
 
 class Git(NamedTuple):
@@ -142,7 +154,11 @@ class Git(NamedTuple):
         top = self.places.work_tree
         settings = (part for each in (*OFF, *config) for part in ("-c", each))
         fixed = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", f"--work-tree={top}")
-        environment = {**self.environment, "GIT_CEILING_DIRECTORIES": str(top.parent), **(extra or {})}
+        environment = {
+            **self.environment,
+            "GIT_CEILING_DIRECTORIES": str(top.parent),
+            **(extra or {}),
+        }
         return start([self.program, *fixed, *settings, *arguments], top, environment)
 
     def run(
@@ -154,10 +170,14 @@ class Git(NamedTuple):
         extra: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run one call to its end and return its output. Raises GitError."""
-        return finish(self.start(*arguments, config=config, extra=extra), arguments[0], input or b"", limit)
+        return finish(
+            self.start(*arguments, config=config, extra=extra), arguments[0], input or b"", limit
+        )
 
 
-def finish(process: Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT, stops: bool = True) -> bytes:
+def finish(
+    process: Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT, stops: bool = True
+) -> bytes:
     """Wait for a started call, feeding it `data`; returns its output. An interrupt `stops` it. Raises GitError."""
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
@@ -255,9 +275,15 @@ def locate(environment: Mapping[str, str], work_tree: Path) -> str:
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for Git's processes: nothing of `GIT_*`, no relative search path."""
-    kept = {name: value for name, value in environment.items() if not name.upper().startswith("GIT_")}
+    kept = {
+        name: value for name, value in environment.items() if not name.upper().startswith("GIT_")
+    }
     path = environment.get("PATH", os.defpath).split(os.pathsep)
-    return {**kept, "PATH": os.pathsep.join(each for each in path if Path(each).is_absolute()), **_ALWAYS}
+    return {
+        **kept,
+        "PATH": os.pathsep.join(each for each in path if Path(each).is_absolute()),
+        **_ALWAYS,
+    }
 
 
 def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
@@ -266,7 +292,9 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
         _versions[git.program] = git.run("version").decode("utf-8", "replace").strip()
     match = re.search(r"(\d+)\.(\d+)", _versions[git.program])
     if match is None or (int(match[1]), int(match[2])) < needed:
-        raise BrokenStore(f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*needed))
+        raise BrokenStore(
+            f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*needed)
+        )
 
 
 def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[bytes]:
@@ -274,13 +302,21 @@ def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[b
     from subprocess import PIPE, Popen  # noqa: PLC0415 - most searches start no process
 
     try:
-        return Popen(words, cwd=folder, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True)
+        return Popen(
+            words, cwd=folder, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
     except OSError as error:
         _refuse_gone(folder)
-        raise BrokenStore(f"{words[0]} cannot be started: {error.strerror}", "install it again") from None
+        raise BrokenStore(
+            f"{words[0]} cannot be started: {error.strerror}", "install it again"
+        ) from None
 
 
 def create(folder: Path) -> None:
     """Run `git init` in a folder, with the user's own defaults and no template. Raises BrokenStore."""
-    git = Git(locate(os.environ, folder), Places(folder, folder / ".git", folder / ".git"), clean(os.environ))
+    git = Git(
+        locate(os.environ, folder),
+        Places(folder, folder / ".git", folder / ".git"),
+        clean(os.environ),
+    )
     git.run("init", "--quiet", "--template=", extra={"GIT_DIR": str(folder / ".git")})

@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-_FOLDER = "pages"  # in the Git directory; only its owner may read what is in it: an address holds a token
+_FOLDER = (
+    "pages"  # in the Git directory; only its owner may read what is in it: an address holds a token
+)
 
 
 def publish(private: Path, address: str) -> IO[str]:
@@ -16,7 +18,9 @@ def publish(private: Path, address: str) -> IO[str]:
     (private / _FOLDER).mkdir(parents=True, exist_ok=True)
     path = private / _FOLDER / str(os.getpid())
     path.unlink(missing_ok=True)
-    file = os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w", encoding="utf-8")
+    file = os.fdopen(
+        os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w", encoding="utf-8"
+    )
     fcntl.flock(file, fcntl.LOCK_EX)
     file.write(address)
     file.flush()

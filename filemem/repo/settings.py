@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 _USER = frozenset({"system", "global"})
 _CRUD = re.compile(r"[\x00-\x1f\x7f<>]")
 _TRUE = ("true", "yes", "on", "1")
-_BARRED = ("filter", "ident", "working-tree-encoding")  # attributes of paths that only Git itself can commit
+_BARRED = (
+    "filter",
+    "ident",
+    "working-tree-encoding",
+)  # attributes of paths that only Git itself can commit
 _BARRING = re.compile(r"filter|ident|encoding|\[attr\]")
 _WILD = re.compile(r"[][*?\\]")
 
@@ -33,7 +37,11 @@ class Settings(NamedTuple):
 
     def text(self, key: str, *, user_only: bool = False) -> str:
         """The value in force, or ""; with `user_only` the repository's own configuration does not count."""
-        found = (value for scope, value in reversed(self.values.get(key, ())) if not user_only or scope in _USER)
+        found = (
+            value
+            for scope, value in reversed(self.values.get(key, ()))
+            if not user_only or scope in _USER
+        )
         return next(found, "")
 
     def flag(self, key: str, *, user_only: bool = False) -> bool:
@@ -42,7 +50,11 @@ class Settings(NamedTuple):
 
     def own(self, start: str, *ends: str) -> tuple[str, ...]:
         """The keys that the repository's own configuration states, by how they begin and end."""
-        keys = (key for key, found in self.values.items() if any(scope not in _USER for scope, _ in found))
+        keys = (
+            key
+            for key, found in self.values.items()
+            if any(scope not in _USER for scope, _ in found)
+        )
         return tuple(key for key in keys if key.startswith(start) and key.endswith(ends))
 
     @property
@@ -53,8 +65,14 @@ class Settings(NamedTuple):
     @property
     def unfiltered(self) -> tuple[str, ...] | None:
         """The settings under which no filter runs; None where one may have a name that we cannot know or give."""
-        names = {key.removeprefix("filter.").rpartition(".")[0] for key in self.values if key.startswith("filter.")}
-        if self.own("include", ".path") or any(not name or "=" in name or "\ufffd" in name for name in names):
+        names = {
+            key.removeprefix("filter.").rpartition(".")[0]
+            for key in self.values
+            if key.startswith("filter.")
+        }
+        if self.own("include", ".path") or any(
+            not name or "=" in name or "\ufffd" in name for name in names
+        ):
             return None
         off = ("clean=", "process=", "required=false")
         return tuple(f"filter.{name}.{each}" for name in sorted(names) for each in off)
@@ -66,7 +84,9 @@ class Settings(NamedTuple):
             return False
         if own := self.own("gpg.", "program", "command"):
             told = f"commits are signed, and this repository itself names {own[0]}"
-            raise Conflict(told, "programs are taken from your own configuration: git config --global")
+            raise Conflict(
+                told, "programs are taken from your own configuration: git config --global"
+            )
         return True
 
     def identity(self, role: str, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -97,7 +117,9 @@ def files(git: Git) -> tuple[Path, ...]:
 
 def asked(git: Git) -> Settings:
     """Ask Git for its configuration."""
-    fields = git.run("config", "--list", "-z", "--show-scope").decode("utf-8", "replace").split("\0")
+    fields = (
+        git.run("config", "--list", "-z", "--show-scope").decode("utf-8", "replace").split("\0")
+    )
     values: dict[str, tuple[tuple[str, str], ...]] = {}
     for scope, pair in zip(fields[::2], fields[1::2], strict=False):
         key, equals, value = pair.partition("\n")
@@ -116,7 +138,9 @@ def obstacle(repo: Repo, *paths: str) -> str:
     for name, value in zip(fields[1::3], fields[2::3], strict=False):
         if name != "filter" and value not in ("unspecified", "unset"):
             return f"the path has the attribute {name!r}; commit it with Git"
-        if any(repo.settings.text(f"filter.{value}.{key}") for key in ("clean", "process", "required")):
+        if any(
+            repo.settings.text(f"filter.{value}.{key}") for key in ("clean", "process", "required")
+        ):
             return f"the path is under the filter {value!r}; commit it with Git"
     return ""
 
@@ -132,13 +156,17 @@ def ignored(repo: Repo, *paths: str) -> str:
     try:
         # It takes paths alone, and refuses `--literal-pathspecs`; `./`: a colon at the beginning would be magic.
         named = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
-        answer = repo.git.run("--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin", input=named)
+        answer = repo.git.run(
+            "--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin", input=named
+        )
     except GitError as error:
         if error.code == 1:
             return ""
         raise
     fields = answer.decode("utf-8", "surrogateescape").split("\0")
-    for source, line, pattern, path in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=False):
+    for source, line, pattern, path in zip(
+        fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=False
+    ):
         if not pattern.startswith("!"):
             return f"{path.removeprefix('./')} ({source.removeprefix(f'{repo.work_tree}/')}:{line}: {pattern})"
     return ""
@@ -147,7 +175,9 @@ def ignored(repo: Repo, *paths: str) -> str:
 def _rules(repo: Repo, paths: Iterable[str], kind: str) -> str:
     """What the files that may hold rules about some paths say; `kind` is "attributes" or "ignore"."""
     home, xdg = _user_folders(repo.git.environment)
-    name, own = ("attributesfile", "attributes") if kind == "attributes" else ("excludesfile", "exclude")
+    name, own = (
+        ("attributesfile", "attributes") if kind == "attributes" else ("excludesfile", "exclude")
+    )
     stated = repo.settings.text(f"core.{name}") or str(xdg / "git" / kind)
     places = [repo.common_dir / "info" / own, Path(f"/etc/git{kind}")]
     places.append(repo.work_tree / (f"{home}{stated[1:]}" if stated.startswith("~/") else stated))

@@ -24,9 +24,16 @@ if TYPE_CHECKING:
     from filemem.repo import Repo
 
 BRANCHES = "refs/heads/"
-LOCKED, MOVED = "locked", "moved"  # why a lock was not taken: another command has it, or the branch is elsewhere
-_MERGE_LIMIT = 0.5  # seconds; a merge that found nothing to do looks the same as one that has just begun
-_EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks the same as one that is open
+LOCKED, MOVED = (
+    "locked",
+    "moved",
+)  # why a lock was not taken: another command has it, or the branch is elsewhere
+_MERGE_LIMIT = (
+    0.5  # seconds; a merge that found nothing to do looks the same as one that has just begun
+)
+_EDITOR_LIMIT = (
+    600.0  # seconds; an editor that was left without a commit looks the same as one that is open
+)
 _ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
 _MARKERS = {
     "rebase-merge": "a rebase is in progress",
@@ -43,11 +50,16 @@ _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOVE = re.compile(r"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) .*?> (\d{1,12}) [-+]\d{4}\t(.*)")
 _REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _HELD = ".lock': File exists"  # what Git says of a lock that another command has
-_LOOK, _STARTS = 0.0005, 1.0  # seconds between two looks for the lock, and those that Git has to start
+_LOOK, _STARTS = (
+    0.0005,
+    1.0,
+)  # seconds between two looks for the lock, and those that Git has to start
 _POLL = 0.004  # seconds between two tries for the lock of saves
 _READING = ("update-index", "--add", "--remove", "--ignore-skip-worktree-entries", "-z", "--stdin")
 _STATED = ("update-index", "-z", "--index-info")
-_TIPS: dict[Path, tuple[tuple[object, ...], str]] = {}  # of refs that have no file of their own: what Git said
+_TIPS: dict[
+    Path, tuple[tuple[object, ...], str]
+] = {}  # of refs that have no file of their own: what Git said
 
 
 class Branch(NamedTuple):
@@ -71,7 +83,12 @@ def head(git: Git) -> Branch:
 def head_ref(git: Git) -> str:
     """The whole name of the branch that HEAD names; "" where it is detached."""
     try:
-        found = (git.places.git_dir / "HEAD").read_text(errors="surrogateescape").strip().removeprefix("ref: ")
+        found = (
+            (git.places.git_dir / "HEAD")
+            .read_text(errors="surrogateescape")
+            .strip()
+            .removeprefix("ref: ")
+        )
     except OSError as error:
         raise BrokenStore(f"HEAD cannot be read: {error.strerror}", "run `git fsck`") from None
     if found == _ELSEWHERE:
@@ -88,8 +105,13 @@ def tip_of(git: Git, ref: str) -> str:
     found = read(folder / ref)
     if _ID.fullmatch(found):
         return found
-    files = (folder / ref, *(git.places.common_dir / name for name in ("packed-refs", "reftable/tables.list")))
-    marks = tuple(map(stamp, files))  # Git is asked once while these stay, but each time of a ref that names another
+    files = (
+        folder / ref,
+        *(git.places.common_dir / name for name in ("packed-refs", "reftable/tables.list")),
+    )
+    marks = tuple(
+        map(stamp, files)
+    )  # Git is asked once while these stay, but each time of a ref that names another
     if found or _TIPS.get(files[0], ((),))[0] != marks:
         asked = b""
         try:
@@ -107,10 +129,22 @@ def busy(git_dir: Path, common_dir: Path) -> str:
         if (git_dir / name).exists():
             return operation
     # A commit message was written since HEAD moved last, with Git's comments still in it?
-    message, branch = git_dir / "COMMIT_EDITMSG", common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
-    moves = (git_dir / "logs" / "HEAD", git_dir / "HEAD", git_dir / "reftable", common_dir / "reftable", branch)
+    message, branch = (
+        git_dir / "COMMIT_EDITMSG",
+        common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD"),
+    )
+    moves = (
+        git_dir / "logs" / "HEAD",
+        git_dir / "HEAD",
+        git_dir / "reftable",
+        common_dir / "reftable",
+        branch,
+    )
     written = stamp(message)[2]
-    if written <= max(stamp(file)[2] for file in moves) or time.time() - written / 1e9 > _EDITOR_LIMIT:
+    if (
+        written <= max(stamp(file)[2] for file in moves)
+        or time.time() - written / 1e9 > _EDITOR_LIMIT
+    ):
         return ""
     edited = any(line.startswith(_COMMENT) for line in read(message).splitlines())
     return "a commit message is being edited" if edited else ""
@@ -119,7 +153,10 @@ def busy(git_dir: Path, common_dir: Path) -> str:
 def merging(git_dir: Path) -> bool:
     """Whether a merge seems to have begun: it has read HEAD and index, will write both, and holds no lock yet."""
     began = stamp(git_dir / "ORIG_HEAD")[2]
-    return began > stamp(git_dir / "logs" / "HEAD")[2] and 0 <= time.time() - began / 1e9 < _MERGE_LIMIT
+    return (
+        began > stamp(git_dir / "logs" / "HEAD")[2]
+        and 0 <= time.time() - began / 1e9 < _MERGE_LIMIT
+    )
 
 
 def branch_meant(git: Git) -> str:
@@ -149,7 +186,9 @@ def moves(git: Git, ref: str) -> list[Move]:
     rows = (_MOVE.match(row) for row in read(folder / "logs" / ref).splitlines())
     made = ("commit: ", "commit (initial): ")
     return [
-        Move(row[1], row[2], int(row[3]), row[4].startswith(_REFLOG), row[4].startswith(made)) for row in rows if row
+        Move(row[1], row[2], int(row[3]), row[4].startswith(_REFLOG), row[4].startswith(made))
+        for row in rows
+        if row
     ]
 
 
@@ -204,7 +243,9 @@ class SaveLock:
                 return file
             if time.monotonic() > stop:
                 file.close()
-                raise Locked(f"another save is in progress: a process holds {file.name}", "try again")
+                raise Locked(
+                    f"another save is in progress: a process holds {file.name}", "try again"
+                )
             time.sleep(_POLL)
 
 
@@ -219,14 +260,20 @@ class Locks:
         self._entered, self._target = False, ("", "")
         # Of the index's own features, the monitor stays where the user's configuration says plainly so.
         found, key = repo.settings, "core.fsmonitor"
-        monitor = [f"{key}=true"] if found.text(key, user_only=True) == found.text(key) == "true" else []
+        monitor = (
+            [f"{key}=true"] if found.text(key, user_only=True) == found.text(key) == "true" else []
+        )
         config = ("core.safecrlf=false", *monitor, *(found.unfiltered or ()))
         self._branch = Helper(repo.git, "update-ref", "-m", _REFLOG, "--stdin")
         self._index = Helper(repo.git, *(_READING if reading else _STATED), config=config)
 
     def take_index(self) -> bool:
         """Wait until the index's lock is ours; False where another command was faster. Raises GitError."""
-        child, lock, stop = self._index.process, self._repo.git_dir / "index.lock", time.monotonic() + _STARTS
+        child, lock, stop = (
+            self._index.process,
+            self._repo.git_dir / "index.lock",
+            time.monotonic() + _STARTS,
+        )
         while time.monotonic() < stop:
             if _holds(child.pid, lock):
                 return True

@@ -37,7 +37,9 @@ _LARGE = f"the request body is larger than {MAX_LINE} bytes"
 _OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
 _Headers = dict[str, str]
-Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
+Ask = Callable[
+    [Callable[["Memory"], Any]], "Future[Any]"
+]  # runs a function on the memory, one at a time
 
 
 class Site(Protocol):
@@ -47,7 +49,9 @@ class Site(Protocol):
     def writes(self, method: str, path: str) -> bool: ...
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]: ...
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None: ...
-    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]: ...
+    def routes(
+        self, ask: Ask, on_crash: Callable[[str, BaseException], None]
+    ) -> Sequence[Route]: ...
 
 
 class Door:
@@ -69,7 +73,9 @@ class Door:
     ) -> None:
         self._app, self._hosts, self._origins = app, hosts, origins
         self._token, self._strict = token.encode(), strict
-        self._cookie = cookie  # browsers do not tell ports apart, so each server has a name of its own
+        self._cookie = (
+            cookie  # browsers do not tell ports apart, so each server has a name of its own
+        )
         self._secret = hmac.new(self._token, b"cookie of the page", "sha256").hexdigest()
         self._site = site
 
@@ -95,7 +101,9 @@ class Door:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
-        refusal = self._caller(scope, headers) or self._request(scope, headers) or self._admitted(scope)
+        refusal = (
+            self._caller(scope, headers) or self._request(scope, headers) or self._admitted(scope)
+        )
         if refusal is not None:
             return await refusal(scope, receive, send)
         try:
@@ -104,7 +112,9 @@ class Door:
         except ClientDisconnect:
             return None
         except TimeoutError:
-            return await self._no(scope, 408, "the request body did not arrive in time")(scope, receive, send)
+            return await self._no(scope, 408, "the request body did not arrive in time")(
+                scope, receive, send
+            )
         if body is None:
             return await self._no(scope, 413, _LARGE)(scope, receive, send)
         return await self._app(scope, replay(body, receive), send)
@@ -114,14 +124,23 @@ class Door:
             return self._no(scope, 421, "this Host is not served here")
         if "origin" in headers and headers.get("origin", "") not in self._origins:
             return self._no(scope, 403, "pages of this Origin may not ask here")
-        if "sec-fetch-site" in headers and headers.get("sec-fetch-site", "") not in ("same-origin", "none"):
+        if "sec-fetch-site" in headers and headers.get("sec-fetch-site", "") not in (
+            "same-origin",
+            "none",
+        ):
             return self._no(scope, 403, "other sites may not ask here")
         # Without a token nothing of a site can be written at all.
         writes, named = self._site.writes(scope["method"], scope["path"]), _tokens(scope, headers)
-        page = scope["path"] in PAGES and b"token=" in scope.get("query_string", b"") and self._token
-        scope[TRUSTED] = self._knows_token(named) if named else self._knows_cookie(scope, headers, writes)
+        page = (
+            scope["path"] in PAGES and b"token=" in scope.get("query_string", b"") and self._token
+        )
+        scope[TRUSTED] = (
+            self._knows_token(named) if named else self._knows_cookie(scope, headers, writes)
+        )
         if ((self._strict and self._token) or writes or page) and not scope[TRUSTED]:
-            return self._no(scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"})
+            return self._no(
+                scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"}
+            )
         return None
 
     def _knows_token(self, named: Sequence[str]) -> bool:
@@ -143,7 +162,11 @@ class Door:
             return None
         rest = urlencode([one for one in asked if one[0] != "token"])
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
-        headers = {"Location": f"{scope['path']}{'?' if rest else ''}{rest}", "Set-Cookie": cookie, **_NO_STORE}
+        headers = {
+            "Location": f"{scope['path']}{'?' if rest else ''}{rest}",
+            "Set-Cookie": cookie,
+            **_NO_STORE,
+        }
         return Response(status_code=303, headers=headers)
 
     def _request(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
@@ -152,15 +175,22 @@ class Door:
             return self._no(scope, 404, "nothing is served here; MCP is at /mcp")
         if scope["method"] not in allowed:
             return self._no(scope, 405, f"use {allowed[0]}", {"Allow": ", ".join(allowed)})
-        if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != _JSON:
+        if (
+            scope["method"] == "POST"
+            and headers.get("content-type", "").split(";")[0].strip().lower() != _JSON
+        ):
             return self._no(scope, 415, f"Content-Type must be {_JSON}")
         length = headers.get("content-length", "")
         large = length.isdecimal() and int(length[:20]) > MAX_LINE
         return self._no(scope, 413, _LARGE) if large else None
 
-    def _no(self, scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    def _no(
+        self, scope: Scope, status: int, message: str, headers: dict[str, str] | None = None
+    ) -> JSONResponse:
         words = self._site.words(scope["path"], status, message)
-        return JSONResponse(words, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})})
+        return JSONResponse(
+            words, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})}
+        )
 
 
 def _tokens(scope: Scope, headers: _Headers) -> list[str]:

@@ -40,7 +40,9 @@ def tool(one: Tool) -> Entry:
     """One tool as `tools/list` shows it."""
     schema = dict(one.input_schema)
     if one.unlisted:  # they are taken all the same, so the list does not say that it is whole
-        shown = {name: shape for name, shape in schema["properties"].items() if name not in one.unlisted}
+        shown = {
+            name: shape for name, shape in schema["properties"].items() if name not in one.unlisted
+        }
         schema = {name: value for name, value in schema.items() if name != "additionalProperties"}
         schema["properties"] = shown
     told: Entry = {"name": one.name, "description": one.description, "inputSchema": schema}
@@ -54,15 +56,25 @@ def _resource(one: Resource, where: str = "uri") -> Entry:
 
 
 def _prompt(one: Prompt) -> Entry:
-    arguments = [{"name": a.name, "description": a.description, "required": a.required} for a in one.arguments]
-    return {"name": one.name, "title": one.title, "description": one.description, "arguments": arguments}
+    arguments = [
+        {"name": a.name, "description": a.description, "required": a.required}
+        for a in one.arguments
+    ]
+    return {
+        "name": one.name,
+        "title": one.title,
+        "description": one.description,
+        "arguments": arguments,
+    }
 
 
 def lists(dialect: Dialect) -> Mapping[str, Entry]:
     """The lists, which never change, by the method that asks for them."""
     found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in dialect.listed]}}
     if dialect.resources:
-        found["resources/list"] = {"resources": [_resource(one) for one in dialect.resources if "{" not in one.uri]}
+        found["resources/list"] = {
+            "resources": [_resource(one) for one in dialect.resources if "{" not in one.uri]
+        }
         templates = [_resource(one, "uriTemplate") for one in dialect.resources if "{" in one.uri]
         found["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
@@ -94,9 +106,13 @@ class Front:
                 self.kept.append(message)
             return Turn.NOTHING
         params = message.get("params") or {}
-        if not isinstance(params, dict) or "_meta" in params:  # where 2026-07-28 carries its version
+        if (
+            not isinstance(params, dict) or "_meta" in params
+        ):  # where 2026-07-28 carries its version
             return Turn.HAND_OVER
-        result = self._initialize(params) if method == "initialize" else self._lists.get(str(method))
+        result = (
+            self._initialize(params) if method == "initialize" else self._lists.get(str(method))
+        )
         if result is None:
             return Turn.HAND_OVER
         if method == "initialize":

@@ -69,22 +69,33 @@ def serve(
     listening = listen(address)
     calls = Calls(offer, open_memory, on_crash, MANY if address.guard else 1)
     server = _made(offer, calls, version, address, listening, site)
-    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n")
+    sys.stderr.write(
+        f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n"
+    )
     sys.stderr.flush()
     on_start(listening.getsockname()[1], calls.ask)
     server.run(sockets=[listening])
 
 
-def serve_beside(offer: Dialect, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart) -> None:
+def serve_beside(
+    offer: Dialect, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
+) -> None:
     """Serve the same, and the same memory, in a thread beside another transport: on this port or the next free one."""
     listening = listen(address, NEXT)
     server = _made(offer, calls, version, address, listening, site)
-    threading.Thread(target=server.run, args=([listening],), name="filemem-page", daemon=True).start()
+    threading.Thread(
+        target=server.run, args=([listening],), name="filemem-page", daemon=True
+    ).start()
     on_start(listening.getsockname()[1], calls.ask)
 
 
 def _made(
-    offer: Dialect, calls: Calls, version: str, address: Address, listening: socket.socket, site: Site
+    offer: Dialect,
+    calls: Calls,
+    version: str,
+    address: Address,
+    listening: socket.socket,
+    site: Site,
 ) -> uvicorn.Server:
     config = uvicorn.Config(
         application(offer, calls, version, address, listening.getsockname()[1], site),
@@ -101,7 +112,9 @@ def _made(
     return uvicorn.Server(config)
 
 
-def application(offer: Dialect, calls: Calls, version: str, address: Address, port: int, site: Site) -> ASGIApp:
+def application(
+    offer: Dialect, calls: Calls, version: str, address: Address, port: int, site: Site
+) -> ASGIApp:
     """Make the guarded application: /mcp, /health, and what the site serves."""
 
     async def health(_: Request) -> JSONResponse:
@@ -114,7 +127,11 @@ def application(offer: Dialect, calls: Calls, version: str, address: Address, po
         json_response=True,
         stateless=True,  # nothing is kept of a client, and the server may restart under it
     )
-    routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
+    routes = [
+        Route(MCP, manager.asgi_app),
+        Route("/health", health),
+        *site.routes(calls.ask, calls.on_crash),
+    ]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
     strict = not (address.lenient and is_loopback(address.host))
     app = address.guard(inner) if address.guard else inner
@@ -126,13 +143,29 @@ def listen(address: Address, further: int = 0) -> socket.socket:
     host, port = address.host, address.port
     if not is_loopback(host) and not (address.remote and (address.token or address.guard)):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
-        raise BadInput(f"{host or 'this address'} can be reached from other machines", hint, field="host")
-    if address.token and not (address.token.isascii() and address.token.isprintable() and " " not in address.token):
-        raise BadInput("the token must be printable ASCII without spaces", "openssl rand -hex 32", field="token")
+        raise BadInput(
+            f"{host or 'this address'} can be reached from other machines", hint, field="host"
+        )
+    if address.token and not (
+        address.token.isascii() and address.token.isprintable() and " " not in address.token
+    ):
+        raise BadInput(
+            "the token must be printable ASCII without spaces",
+            "openssl rand -hex 32",
+            field="token",
+        )
     if len(address.token) < SHORTEST and not (is_loopback(host) or address.guard):
-        raise BadInput(f"off loopback the token needs {SHORTEST} characters", "openssl rand -hex 32", field="token")
+        raise BadInput(
+            f"off loopback the token needs {SHORTEST} characters",
+            "openssl rand -hex 32",
+            field="token",
+        )
     if not 0 <= port <= 65535:
-        raise BadInput(f"{port} is not a port", "choose one from 1024 to 65535, or 0 for a free one", field="port")
+        raise BadInput(
+            f"{port} is not a port",
+            "choose one from 1024 to 65535, or 0 for a free one",
+            field="port",
+        )
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=128)
@@ -140,10 +173,16 @@ def listen(address: Address, further: int = 0) -> socket.socket:
         if error.errno == errno.EADDRINUSE and further:
             return listen(replace(address, port=port + 1), further - 1)
         if error.errno == errno.EADDRINUSE:
-            raise Locked(f"port {port} of {host} is in use", "end the other program or choose another port") from error
-        raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", field="host") from error
+            raise Locked(
+                f"port {port} of {host} is in use", "end the other program or choose another port"
+            ) from error
+        raise BadInput(
+            f"cannot listen on {host}, port {port}: {error.strerror}", field="host"
+        ) from error
     listening.setblocking(False)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer of two parts waits for 40 ms
+    listening.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )  # else an answer of two parts waits for 40 ms
     return listening
 
 

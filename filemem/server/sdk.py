@@ -55,10 +55,16 @@ class Calls:
     """
 
     def __init__(
-        self, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash = log_crash, threads: int = 1
+        self,
+        dialect: Dialect,
+        open_memory: OpenMemory,
+        on_crash: OnCrash = log_crash,
+        threads: int = 1,
     ) -> None:
         self.dialect, self._open_memory, self.on_crash = dialect, open_memory, on_crash
-        self._structured = frozenset(tool.name for tool in dialect.tools if tool.output_schema is not None)
+        self._structured = frozenset(
+            tool.name for tool in dialect.tools if tool.output_schema is not None
+        )
         self._memory: Memory | None = None
         self._ending = False
         self._thread = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="filemem-calls")
@@ -66,10 +72,14 @@ class Calls:
     async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
         """Call a tool; a defect becomes a report and a failure. Failures are text only: the schema is of success."""
         try:
-            texts, structure, is_error = await self._answer(self._submit(lambda: self._run(name, arguments)), name)
+            texts, structure, is_error = await self._answer(
+                self._submit(lambda: self._run(name, arguments)), name
+            )
         except FilememError as error:
             texts, structure, is_error = [_text(self.dialect.failure(error))], None, True
-        result = types.CallToolResult(content=[types.TextContent(text=text) for text in texts], is_error=is_error)
+        result = types.CallToolResult(
+            content=[types.TextContent(text=text) for text in texts], is_error=is_error
+        )
         if structure is not None:
             result.structured_content = structure
         return result
@@ -108,7 +118,11 @@ class Calls:
         payload, is_error, words = call(self.dialect, memory, name, arguments)
         notice = vars(memory).pop("notice", "")  # what the first answer says besides
         structured = name in self._structured and not is_error and not isinstance(payload, str)
-        structure = json.loads(_text(payload)) | ({"notice": notice} if notice else {}) if structured else None
+        structure = (
+            json.loads(_text(payload)) | ({"notice": notice} if notice else {})
+            if structured
+            else None
+        )
         return [_text(words or payload), *([notice] if notice else [])], structure, is_error
 
     def _opened(self) -> Memory:
@@ -118,7 +132,9 @@ class Calls:
 
     async def _answer(self, future: Future[Asked], what: str) -> Asked:
         """Wait for an answer; if cancelled, a call that has not started never starts. A defect is reported."""
-        outcome: Any = (await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True))[0]
+        outcome: Any = (await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True))[
+            0
+        ]
         if not isinstance(outcome, BaseException):
             answer: Asked = outcome
             return answer
@@ -130,7 +146,11 @@ class Calls:
 
 
 def _text(payload: Payload) -> str:
-    return payload.encode("utf-8", "replace").decode("utf-8") if isinstance(payload, str) else dump(payload)
+    return (
+        payload.encode("utf-8", "replace").decode("utf-8")
+        if isinstance(payload, str)
+        else dump(payload)
+    )
 
 
 def _always(result: Any) -> Callable[..., Awaitable[Any]]:
@@ -168,7 +188,9 @@ class FilememServer(Server[Any]):
         told = self.dialect.instructions or None
         super().__init__(**named, instructions=told, lifespan=self._lifespan, **handlers)
 
-    async def _call_tool(self, _: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(
+        self, _: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         return await self.calls.run(params.name, params.arguments or {})
 
     @asynccontextmanager
@@ -208,20 +230,29 @@ class FilememServer(Server[Any]):
             if brace and value and uri == before + value + after:
                 return one, {variable: unquote(value)}
         known = ", ".join(one.uri for one in self.dialect.resources)
-        raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
+        raise MCPError(
+            missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]}
+        )
 
-    async def get_prompt(self, _: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        self, _: _Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
         """Fill in a prompt."""
         prompts = {one.name: one for one in self.dialect.prompts}
         one = prompts.get(params.name)
         if one is None:
-            raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, prompts)}")
+            raise MCPError(
+                INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, prompts)}"
+            )
         given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
         names = {argument.name: argument.usual for argument in one.arguments}
         for argument in one.arguments:
             if argument.required and argument.name not in given:
-                raise MCPError(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
+                raise MCPError(
+                    INVALID_PARAMS, f"{argument.name} is required: {argument.description}"
+                )
         content = types.TextContent(text=one.text.format(**names | given))
         return types.GetPromptResult(
-            description=one.description, messages=[types.PromptMessage(role="user", content=content)]
+            description=one.description,
+            messages=[types.PromptMessage(role="user", content=content)],
         )

@@ -59,7 +59,9 @@ class Connection:
                 tasks.start_soon(self._write, out)
                 await server.run(incoming, outgoing, server.create_initialization_options())
 
-    def _stop(self, server: FilememServer, loop: asyncio.AbstractEventLoop, number: int, _frame: object) -> None:
+    def _stop(
+        self, server: FilememServer, loop: asyncio.AbstractEventLoop, number: int, _frame: object
+    ) -> None:
         self.status = 128 + number
         _end_soon(self.status, GRACE)
         asyncio.run_coroutine_threadsafe(self._leave(server), loop)
@@ -68,15 +70,27 @@ class Connection:
         """Answer the running call, tell waiting ones that they were not started, then stop."""
         server.calls.end()
         await self._answers(GRACE)
-        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # of what is cancelled now it tells in words of its own
+        logging.getLogger("mcp").setLevel(
+            logging.CRITICAL
+        )  # of what is cancelled now it tells in words of its own
         self._scope.cancel()
 
     def _read(
-        self, messages: Iterator[Message | Refusal], into: _Into, back: _Back, loop: asyncio.AbstractEventLoop
+        self,
+        messages: Iterator[Message | Refusal],
+        into: _Into,
+        back: _Back,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Feed the SDK from a thread, since reading blocks; wait if the SDK cannot keep up."""
         # What is suppressed says that the loop has ended: nobody is left to feed.
-        with suppress(OSError, RuntimeError, CancelledError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with suppress(
+            OSError,
+            RuntimeError,
+            CancelledError,
+            anyio.BrokenResourceError,
+            anyio.ClosedResourceError,
+        ):
             for message in messages:
                 if self.status:  # told to end: nothing more is begun
                     return
@@ -92,8 +106,12 @@ class Connection:
         kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
         if "id" in message:
             self._waiting.add(message["id"])
-        elif message["method"] == "notifications/cancelled" and isinstance(given := message.get("params"), dict):
-            self._waiting -= {one for one in (given.get("requestId"),) if isinstance(one, int | str)}
+        elif message["method"] == "notifications/cancelled" and isinstance(
+            given := message.get("params"), dict
+        ):
+            self._waiting -= {
+                one for one in (given.get("requestId"),) if isinstance(one, int | str)
+            }
         await into.send(SessionMessage(kind.model_validate(message)))
 
     async def _finish(self, into: _Into, back: _Back) -> None:
@@ -129,7 +147,9 @@ class Connection:
         return None
 
 
-def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
+def serve(
+    server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]
+) -> int:
     """Serve one connection over stdio, except requests already `answered`; return the exit status of the process."""
     connection = Connection(wire, answered)
     asyncio.run(connection.serve(server, messages))

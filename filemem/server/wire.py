@@ -27,7 +27,11 @@ class Refusal(NamedTuple):
 
     def reply(self) -> Message:
         """The JSON-RPC error object to send."""
-        return {"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.message}}
+        return {
+            "jsonrpc": "2.0",
+            "id": self.id,
+            "error": {"code": self.code, "message": self.message},
+        }
 
 
 TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
@@ -58,7 +62,9 @@ def dump(value: object) -> str:
 
 def is_text(value: object) -> bool:
     """Whether a value is text that UTF-8 can encode."""
-    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value))
+    return isinstance(value, str) and (
+        value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+    )
 
 
 def _checked(value: Message) -> Message | Refusal | None:
@@ -100,7 +106,9 @@ class Wire:
         with open(self._source, "rb", closefd=False) as source:
             while line := source.readline(MAX_LINE + 1):
                 message = parse(line) if len(line) <= MAX_LINE or line.endswith(b"\n") else TOO_LONG
-                while message is TOO_LONG and line and not line.endswith(b"\n"):  # its rest is dropped
+                while (
+                    message is TOO_LONG and line and not line.endswith(b"\n")
+                ):  # its rest is dropped
                     line = source.readline(MAX_LINE)
                 if message is not None:
                     yield message

@@ -25,7 +25,9 @@ LOGS, LINE = 200, 2_000  # lines of the log, and characters of each
 
 def main() -> None:
     """Run what the parent sends."""
-    sys.path.insert(0, sys.argv[1])  # where the engine is installed; nothing else of the parent's path
+    sys.path.insert(
+        0, sys.argv[1]
+    )  # where the engine is installed; nothing else of the parent's path
     import quickjs  # noqa: PLC0415
 
     prelude = (Path(__file__).parent / "assets/prelude.js").read_text("utf-8")
@@ -38,7 +40,9 @@ def limit_process(seconds: int) -> None:
     """Give up what this process does not need; where the system knows no such limits, the parent's remain."""
     limits = {"CPU": seconds, "AS": SPACE, "FSIZE": 0, "NOFILE": 3, "CORE": 0, "NPROC": 0}
     for name, value in limits.items():
-        with contextlib.suppress(AttributeError, ValueError, OSError):  # unknown here, or lower already
+        with contextlib.suppress(
+            AttributeError, ValueError, OSError
+        ):  # unknown here, or lower already
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
@@ -50,7 +54,9 @@ def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str,
     outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
     lines = 0
 
-    def host(name: str, arguments: object) -> str:  # an exception in here would end the engine, so there is none
+    def host(
+        name: str, arguments: object
+    ) -> str:  # an exception in here would end the engine, so there is none
         send({"call": [name, arguments if isinstance(arguments, str) else ""]})
         reply = sys.stdin.readline()
         if not reply:

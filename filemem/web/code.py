@@ -57,7 +57,9 @@ async def act(context: Context, arguments: Arguments) -> Answer:
     """Run code; whatever becomes of it is an answer, not a failure of this route."""
     engine = find_spec("quickjs")
     if engine is None or engine.origin is None:
-        raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code"))
+        raise Refused(
+            503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code")
+        )
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
     installed, logs = str(Path(engine.origin).parent.parent), list[str]()
     async with context.running:
@@ -68,7 +70,13 @@ async def act(context: Context, arguments: Arguments) -> Answer:
         except TimeoutError:
             came = {"error": f"ended after {allowed * 1000:g} ms"}
         duration = round((time.perf_counter() - began) * 1000)
-    return {"success": "error" not in came, "result": None, **came, "duration": duration, "logs": logs}
+    return {
+        "success": "error" not in came,
+        "result": None,
+        **came,
+        "duration": duration,
+        "logs": logs,
+    }
 
 
 async def _execute(logs: list[str], ask: Ask, installed: str, code: str, allowed: float) -> Answer:
@@ -91,7 +99,9 @@ async def _execute(logs: list[str], ask: Ask, installed: str, code: str, allowed
         await asyncio.shield(child.wait())
 
 
-async def _talk(logs: list[str], ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader) -> Answer:
+async def _talk(
+    logs: list[str], ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader
+) -> Answer:
     """Answer the child until it is done, or asks for too much; `result` or `error`."""
     size = calls = 0
     while True:
@@ -101,7 +111,9 @@ async def _talk(logs: list[str], ask: Ask, into: asyncio.StreamWriter, out: asyn
             line = b""
         size += len(line)
         if not line or size > OUTPUT or calls > CALLS:
-            return {"error": f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"}
+            return {
+                "error": f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"
+            }
         told = json.loads(line)
         if "log" in told:
             logs.append(told["log"])
@@ -137,7 +149,9 @@ async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
     """Do what a function of the script is for; a failure becomes an Error in the script."""
     try:
         values = _value(given)
-        return {"value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, name, values)))}
+        return {
+            "value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, name, values)))
+        }
     except FilememError as error:
         return {"error": error.message}
 
@@ -153,14 +167,19 @@ def _answer(memory: Memory, name: str, values: object) -> object:
         try:
             return perform(profile("native"), cast("Memory", PublicMemory(memory)), tool, told)
         except NotFound:  # what it says may name records that are private
-            raise NotFound(f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}") from None
+            raise NotFound(
+                f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}"
+            ) from None
     path = told.get("path", told.get("file_path", ""))
     if not isinstance(path, str):
         raise BadInput("path must be text", field="path")
     where, data = read_file(memory, path, READ)
     text = data.decode("utf-8", "replace")
     if found := secrets.find(text):
-        raise BadInput(f"{where} is not read: line {found[0].line} looks like a secret ({found[0].kind})", field="path")
+        raise BadInput(
+            f"{where} is not read: line {found[0].line} looks like a secret ({found[0].kind})",
+            field="path",
+        )
     return {"content": text, "path": where}
 
 
@@ -168,17 +187,23 @@ def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
     """Read a file of the store, or one that Git tracks; its path from the top of the work tree, and its bytes."""
     path = _place(memory.work_tree, named)
     inside = memory.folder.is_relative_to(memory.work_tree)
-    store = memory.folder.relative_to(memory.work_tree) if inside else None  # else attached in another work tree
+    store = (
+        memory.folder.relative_to(memory.work_tree) if inside else None
+    )  # else attached in another work tree
     if store is not None and path.is_relative_to(store):
         own = path.relative_to(store).as_posix()
         allowed = (is_record(path.name) or own.lower() in NO_RECORDS) and not is_private(own)
     else:
         if any(_SECRET.fullmatch(part.casefold()) for part in path.parts):
             hint = "name another file"
-            raise BadInput("a file of this name may hold secrets and is not read", hint, field="path")
+            raise BadInput(
+                "a file of this name may hold secrets and is not read", hint, field="path"
+            )
         allowed = path.as_posix() in Repo.discover(memory.work_tree).staged([path.as_posix()])
     if not allowed:
-        raise NotFound(f"there is no file {path.as_posix()} in the store or among the tracked files")
+        raise NotFound(
+            f"there is no file {path.as_posix()} in the store or among the tracked files"
+        )
     *folders, name = path.parts
     with write.open_folder(memory.work_tree, tuple(folders)) as folder:
         return path.as_posix(), write.read_file(folder, name, path.as_posix(), limit)
@@ -190,7 +215,9 @@ def _place(work_tree: Path, named: str) -> Path:
         raise BadInput("path must name a file", field="path")
     path = Path(os.path.normpath(work_tree / named))
     if not path.is_relative_to(work_tree) or path == work_tree:
-        raise BadInput("path leads out of the repository", "name a file of the project", field="path")
+        raise BadInput(
+            "path leads out of the repository", "name a file of the project", field="path"
+        )
     path = path.relative_to(work_tree)
     check_path(path.as_posix())
     return path

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
-NEWEST, NEIGHBOURS, ALIKE = 50, 3, 0.7  # likeness: of how many decisions, to how many each, from which value on
+NEWEST, NEIGHBOURS, ALIKE = (
+    50,
+    3,
+    0.7,
+)  # likeness: of how many decisions, to how many each, from which value on
 SIMILAR, LIKE = 5, 0.5  # what /graph/similar shows: how many, from which value on
 _WORDS = 2_000  # characters of a decision that its likeness to others is judged by
 
@@ -52,7 +56,12 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
     """Find the decisions that are like a given one."""
     hit = find(memory, arguments["id"], "id")
     if hit is None or hit.record.type != DECISION:
-        raise Refused(404, "NOT_FOUND", f"Decision not found: {arguments['id']}", "GET /api/mama/search shows ids")
+        raise Refused(
+            404,
+            "NOT_FOUND",
+            f"Decision not found: {arguments['id']}",
+            "GET /api/mama/search shows ids",
+        )
     alike = near(memory, hit, SIMILAR, LIKE)
     return {
         "id": hit.id,
@@ -89,7 +98,12 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
         for other, likeness in near(memory, hit, NEIGHBOURS, ALIKE):
             if other.id in known:
                 pair = frozenset((hit.id, other.id))
-                edge = {"from": hit.id, "to": other.id, "relationship": "similar", "similarity": likeness}
+                edge = {
+                    "from": hit.id,
+                    "to": other.id,
+                    "relationship": "similar",
+                    "similarity": likeness,
+                }
                 found.setdefault(pair, edge)
     return list(found.values())
 
@@ -97,10 +111,15 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
 def near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Hit, float]]:
     """Decisions near to one, by meaning alone: the likest first."""
     # The words go in as words: what looks like a restriction or an exclusion in a text is none.
-    words = "".join(char if char.isalnum() else " " for char in f"{hit.record.topic} {hit.record.decision}"[:_WORDS])
+    words = "".join(
+        char if char.isalnum() else " "
+        for char in f"{hit.record.topic} {hit.record.decision}"[:_WORDS]
+    )
     found = memory.search(words, type=DECISION, mode="vector", recency=False, limit=4 * count + 1)
     rated: Mapping[str, tuple[Hit, float]] = {
-        other.id: (other, similarity(other)) for other in found.hits if other.id != hit.id and not other.brought_in
+        other.id: (other, similarity(other))
+        for other in found.hits
+        if other.id != hit.id and not other.brought_in
     }
     nearest = sorted(rated.values(), key=lambda pair: (-pair[1], pair[0].id))
     return [pair for pair in nearest if pair[1] >= least][:count]

@@ -38,7 +38,12 @@ def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
         raise Refused(404, "NO_CHECKPOINT", "No checkpoint found")
     hit, note = found
     told = {"note": note} if note else {}
-    return {"success": True, "checkpoint": checkpoint(hit, MILLISECONDS), **told, **present.lacking(memory)}
+    return {
+        "success": True,
+        "checkpoint": checkpoint(hit, MILLISECONDS),
+        **told,
+        **present.lacking(memory),
+    }
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
@@ -54,7 +59,11 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; the same topic supersedes."""
     given = _only(arguments, "topic", "decision", "reasoning", "confidence")
     saved, note = decide(memory, {"confidence": CONFIDENCE, **given})
-    return {"success": True, "id": saved.id, "message": f"Decision saved successfully{note}{waits(saved)}"}
+    return {
+        "success": True,
+        "id": saved.id,
+        "message": f"Decision saved successfully{note}{waits(saved)}",
+    }
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
@@ -62,7 +71,12 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
     outcome = fields.outcome("outcome", arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
     message = waits(saved).removeprefix("; ")
-    return {"success": True, "id": saved.id, "outcome": outcome.upper(), **present.filled({"message": message})}
+    return {
+        "success": True,
+        "id": saved.id,
+        "outcome": outcome.upper(),
+        **present.filled({"message": message}),
+    }
 
 
 def export(memory: Memory, arguments: Arguments) -> Result:
@@ -72,13 +86,24 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     shape = arguments.get("format", "json")
     decisions = [shown(hit, MILLISECONDS) for hit in hits] if shape != "markdown" else []
     if shape == "json":
-        return {"decisions": decisions, "count": len(decisions), "exported_at": at, **present.lacking(memory)}
-    headers = {"Content-Disposition": f'attachment; filename="decisions.{shape.replace("markdown", "md")}"'}
+        return {
+            "decisions": decisions,
+            "count": len(decisions),
+            "exported_at": at,
+            **present.lacking(memory),
+        }
+    headers = {
+        "Content-Disposition": f'attachment; filename="decisions.{shape.replace("markdown", "md")}"'
+    }
     if shape == "csv":
-        stands = [{"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits]
+        stands = [
+            {"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits
+        ]
         rows = [{**one, **status} for one, status in zip(decisions, stands, strict=True)]
         return Told(table(_COLUMNS, rows), media="text/csv; charset=utf-8", headers=headers)
-    text = document("Decisions", [hit.record._replace(created=hit.created) for hit in hits], memory.now())
+    text = document(
+        "Decisions", [hit.record._replace(created=hit.created) for hit in hits], memory.now()
+    )
     return Told(text, media="text/markdown; charset=utf-8", headers=headers)
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
-Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
+Ask = Callable[
+    [Callable[["Memory"], Any]], "Future[Any]"
+]  # runs a function on the memory, one at a time
 
 JSON = "application/json"
 TOKEN = "token"  # noqa: S105  the name of a parameter that is the door's, not the route's
@@ -53,7 +55,9 @@ Work = Callable[[Context, Arguments], Awaitable[Result]]
 class Refused(FilememError):
     """A failure with a status and a code of its own, and the argument at fault."""
 
-    def __init__(self, status: int, code: str, message: str, hint: str = "", field: str = "") -> None:
+    def __init__(
+        self, status: int, code: str, message: str, hint: str = "", field: str = ""
+    ) -> None:
         super().__init__(message, hint)
         self.status, self.code, self.field = status, code, field
 
@@ -99,13 +103,17 @@ def remembered(function: Callable[[Memory, Arguments], Result]) -> Work:
     """Make the work of a route from a function on the memory."""
 
     async def work(context: Context, arguments: Arguments) -> Result:
-        found: Result = await asyncio.wrap_future(context.ask(lambda memory: function(memory, arguments)))
+        found: Result = await asyncio.wrap_future(
+            context.ask(lambda memory: function(memory, arguments))
+        )
         return found
 
     return work
 
 
-def from_query(schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mapping[str, str]) -> dict[str, object]:
+def from_query(
+    schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mapping[str, str]
+) -> dict[str, object]:
     """Read the names and values of a query, as they came, and those of the path."""
     given: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -128,7 +136,9 @@ def from_body(body: bytes) -> dict[str, object]:
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise BadInput("the body is not JSON in UTF-8, or nested too deeply", "send one JSON object") from None
+        raise BadInput(
+            "the body is not JSON in UTF-8, or nested too deeply", "send one JSON object"
+        ) from None
     if not isinstance(value, dict):
         raise BadInput("the body must be one JSON object", 'for example {"topic": "caching"}')
     return {name: part for name, part in value.items() if part is not None}
@@ -137,7 +147,12 @@ def from_body(body: bytes) -> dict[str, object]:
 def _typed(text: str, kinds: set[str]) -> object:
     """The value of a text; an unreadable text stays as it is and is refused by the schema."""
     number = text.removeprefix("-")
-    if kinds & {"integer", "number"} and number.isascii() and number.isdigit() and len(number) <= 20:
+    if (
+        kinds & {"integer", "number"}
+        and number.isascii()
+        and number.isdigit()
+        and len(number) <= 20
+    ):
         return int(text)
     return _FLAGS.get(text.lower(), text) if "boolean" in kinds else text
 

@@ -64,17 +64,32 @@ async def events(context: Context, _: Arguments) -> Told:
 
 async def logs(context: Context, arguments: Arguments) -> Answer:
     """Lines of the log, by offset from its end."""
-    lines, offset = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES), arguments.get("offset", 0)
+    lines, offset = (
+        min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES),
+        arguments.get("offset", 0),
+    )
     every = list(context.log)
     end = max(0, len(every) - offset)
-    return {"success": True, "lines": every[max(0, end - lines) : end], "total": len(every), "offset": offset}
+    return {
+        "success": True,
+        "lines": every[max(0, end - lines) : end],
+        "total": len(every),
+        "offset": offset,
+    }
 
 
 def observation(memory: Any, arguments: Arguments) -> Answer:
     """One of mem-claude's observations."""
-    found = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})["observations"]
+    found = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})[
+        "observations"
+    ]
     if not found:
-        raise Refused(404, "NOT_FOUND", f"Observation #{arguments['id']} not found", "GET /api/search shows ids")
+        raise Refused(
+            404,
+            "NOT_FOUND",
+            f"Observation #{arguments['id']} not found",
+            "GET /api/search shows ids",
+        )
     return {**found[0], **present.lacking(memory)}
 
 
@@ -160,7 +175,9 @@ POST /viewer/forget viewer.forget plain
     reason: text
 GET / routes.home plain
 """
-_MODULES = {one.__name__.rpartition(".")[2]: one for one in (code, graph, mama, mem_claude, slack, viewer)}
+_MODULES = {
+    one.__name__.rpartition(".")[2]: one for one in (code, graph, mama, mem_claude, slack, viewer)
+}
 _MODULES["routes"] = sys.modules[__name__]
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "code": {"type": "string", "pattern": r"\S", "maxLength": code.CODE},
@@ -185,7 +202,9 @@ def _routes(block: str) -> Iterator[Route]:
         work if iscoroutinefunction(work) else remembered(work),
         plain if "plain" in words else as_mama,
         writes=method == "POST" and "reads" not in words,
-        lacking=next((word for word in words if re.match("MISSING_|INVALID_", word)), "MISSING_FIELDS"),
+        lacking=next(
+            (word for word in words if re.match("MISSING_|INVALID_", word)), "MISSING_FIELDS"
+        ),
         failed=next((word for word in words if word.endswith("_FAILED")), "FAILED"),
     )
     yield from (route._replace(path=one) for one in (path, *words) if one.startswith("/"))
@@ -197,7 +216,11 @@ _BY_PATH = {route.path: route for route in ROUTES}
 
 def meant(route: Route, given: Arguments) -> Route:
     """Two systems chose the same path for two things: the arguments show which is meant."""
-    if route.path == "/api/save" and not given.keys() & {"title", "text"} and given.keys() & {"topic", "decision"}:
+    if (
+        route.path == "/api/save"
+        and not given.keys() & {"title", "text"}
+        and given.keys() & {"topic", "decision"}
+    ):
         return _BY_PATH["/api/mama/save"]
     if route.path == "/api/search" and "q" in given and "query" not in given:
         return _BY_PATH["/api/mama/search"]

@@ -22,7 +22,18 @@ from filemem.config import Web
 from filemem.dialects.call import checked
 from filemem.dialects.tool import Tool, sentence
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
-from filemem.web.route import JSON, TRUSTED, Ask, Context, Refused, Route, Told, from_body, from_query, plain
+from filemem.web.route import (
+    JSON,
+    TRUSTED,
+    Ask,
+    Context,
+    Refused,
+    Route,
+    Told,
+    from_body,
+    from_query,
+    plain,
+)
 from filemem.web.routes import ROUTES, meant
 
 SANDBOXES = 2  # at once
@@ -34,7 +45,11 @@ _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     Locked: (503, "LOCKED"),
     BrokenStore: (500, ""),  # "": the route's own code
 }
-_ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+_ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real programs write them
 
 
@@ -61,8 +76,12 @@ class Site:
 
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request by its route; what was asked for stays out of the log."""
-        known = [route.path for route in self._at(path)] or [path if path in ("/mcp", "/health") else "(no route)"]
-        self.note(f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms")
+        known = [route.path for route in self._at(path)] or [
+            path if path in ("/mcp", "/health") else "(no route)"
+        ]
+        self.note(
+            f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms"
+        )
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it; `ask` reaches the memory, `on_crash` gets defects."""
@@ -73,7 +92,12 @@ class Site:
             on_crash(where, error)
 
         return [
-            Served(one.path, _endpoint(one, context, told), methods=[one.method], middleware=_smaller(one.path))
+            Served(
+                one.path,
+                _endpoint(one, context, told),
+                methods=[one.method],
+                middleware=_smaller(one.path),
+            )
             for one in self._rows
         ]
 
@@ -87,10 +111,16 @@ class Site:
 
 def _smaller(path: str) -> list[Middleware]:
     """What compresses the answers of a route: those that the page asks for are large."""
-    return [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)] if path.startswith("/viewer") else []
+    return (
+        [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)]
+        if path.startswith("/viewer")
+        else []
+    )
 
 
-def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
+def _endpoint(
+    route: Route, context: Context, on_crash: Callable[[str, BaseException], None]
+) -> Any:
     async def answer(request: Request) -> Response:
         given: dict[str, object] = {}
         row = route
@@ -98,11 +128,15 @@ def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseExcep
             if route.method == "POST":
                 given = from_body(await request.body())
             else:
-                given = from_query(route.schema, request.query_params.multi_items(), request.path_params)
+                given = from_query(
+                    route.schema, request.query_params.multi_items(), request.path_params
+                )
             if route.path == "/api/slack/send":
                 given = {_SLACK.get(name, name): value for name, value in given.items()}
             row = meant(route, given)
-            arguments = checked(Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given)
+            arguments = checked(
+                Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given
+            )
             if route.path == "/viewer/data":
                 arguments[TRUSTED] = request.scope.get(TRUSTED, False)  # the door says so
             result = await row.work(context, arguments)
@@ -110,9 +144,15 @@ def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseExcep
             return _failed(row, given, error)
         except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
             on_crash(f"{row.method} {row.path}", error)
-            return _failed(row, given, FilememError("internal error, logged", "a defect of filemem: please report it"))
+            return _failed(
+                row,
+                given,
+                FilememError("internal error, logged", "a defect of filemem: please report it"),
+            )
         told = result if isinstance(result, Told) else Told(result)
-        if "ETag" in told.headers and told.headers["ETag"] in request.headers.get("if-none-match", ""):
+        if "ETag" in told.headers and told.headers["ETag"] in request.headers.get(
+            "if-none-match", ""
+        ):
             return Response(status_code=304, headers={**_ALWAYS, **told.headers})
         return _response(told)
 
@@ -121,15 +161,30 @@ def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseExcep
 
 def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Response:
     if not isinstance(error, Refused):
-        status, code = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, ""))
+        status, code = next(
+            (_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, "")
+        )
         field = error.field if isinstance(error, BadInput) else ""
         message = sentence(error)
-        missing = [name for name in route.schema.get("required", ()) if not str(given.get(name, "")).strip()]
+        missing = [
+            name
+            for name in route.schema.get("required", ())
+            if not str(given.get(name, "")).strip()
+        ]
         value = given.get(field)
-        if route.path == "/api/save" and field in ("title", "text") and not (isinstance(value, str) and value.strip()):
-            message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
+        if (
+            route.path == "/api/save"
+            and field in ("title", "text")
+            and not (isinstance(value, str) and value.strip())
+        ):
+            message = (
+                f"{field} is required and must be a string"  # mem-claude's words, for both faults
+            )
         elif isinstance(error, BadInput) and field in missing:
-            code, message = route.lacking, f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}"
+            code, message = (
+                route.lacking,
+                f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}",
+            )
         error = Refused(status, code or route.failed, message, error.hint, field)
     return _response(Told(route.style(error), error.status))
 
@@ -137,7 +192,9 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
 def _response(told: Told) -> Response:
     body, headers = told.body, {**_ALWAYS, **told.headers}
     if isinstance(body, AsyncIterator):
-        return EventSourceResponse(body, told.status, headers)  # it says that it is there, and ends with the server
+        return EventSourceResponse(
+            body, told.status, headers
+        )  # it says that it is there, and ends with the server
     if told.media == JSON and not isinstance(body, bytes):
         body = json.dumps(body, ensure_ascii=False, allow_nan=False)
     data = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")

@@ -26,9 +26,18 @@ async def send(context: Context, arguments: Arguments) -> Answer:
     if not message.strip() and not named:
         raise Refused(400, "MISSING_FIELDS", "Missing required field: message or file_path")
     if not context.web.slack_token:
-        raise Refused(503, "NOT_CONFIGURED", "Slack is not configured", "set SLACK_BOT_TOKEN, the token of a Slack bot")
+        raise Refused(
+            503,
+            "NOT_CONFIGURED",
+            "Slack is not configured",
+            "set SLACK_BOT_TOKEN, the token of a Slack bot",
+        )
     _refuse_secret("message", message)
-    file = await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named))) if named else None
+    file = (
+        await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named)))
+        if named
+        else None
+    )
     await asyncio.to_thread(_deliver, context.web, channel, message, file)
     return {"success": True, "message": f"Message sent to Slack channel {channel}"}
 
@@ -42,7 +51,9 @@ def _file(memory: Memory, named: str) -> tuple[str, bytes]:
 def _refuse_secret(field: str, text: str) -> None:
     """Refuse what looks like a secret: a channel has many readers, and a log of its own."""
     if found := secrets.find(text):
-        told = f"{field}: line {found[0].line} looks like a secret ({found[0].kind}); nothing was sent"
+        told = (
+            f"{field}: line {found[0].line} looks like a secret ({found[0].kind}); nothing was sent"
+        )
         raise BadInput(told, "remove it, and change it if it was real", field=field)
 
 
@@ -52,7 +63,9 @@ def _deliver(web: Web, channel: str, message: str, file: tuple[str, bytes] | Non
         from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
     except ImportError:
-        raise Refused(503, "NOT_INSTALLED", "slack_sdk is not installed", how_to_install("slack")) from None
+        raise Refused(
+            503, "NOT_INSTALLED", "slack_sdk is not installed", how_to_install("slack")
+        ) from None
     where = web.slack_url or WebClient.BASE_URL
     client = WebClient(token=web.slack_token, base_url=where, timeout=SECONDS, retry_handlers=[])
     try:
@@ -61,7 +74,11 @@ def _deliver(web: Web, channel: str, message: str, file: tuple[str, bytes] | Non
         else:
             name, data = file
             client.files_upload_v2(
-                channel=channel, filename=name, title=name, content=data, initial_comment=message or None
+                channel=channel,
+                filename=name,
+                title=name,
+                content=data,
+                initial_comment=message or None,
             )
     except SlackApiError as error:
         word = error.response.get("error") or "no reason given"

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from filemem.query import Snippet
 
 ASSETS = Path(__file__).parent / "assets"
-FOUND, NEAR, SIMILAR, LIKE = 100, 6, 5, 0.4  # hits of a search, near decisions, similar ones, and from which value on
+FOUND, NEAR, SIMILAR, LIKE = (
+    100,
+    6,
+    5,
+    0.4,
+)  # hits of a search, near decisions, similar ones, and from which value on
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -47,9 +52,17 @@ _PARTS = {  # what the page calls it -> kinds of effects
     "forked": ("forked",),
     "gone": ("removed",),
 }
-_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
+_MEDIA = {
+    "html": "text/html",
+    "js": "text/javascript",
+    "css": "text/css",
+    "svg": "image/svg+xml",
+    "txt": "text/plain",
+}
 _FOLDERS = re.compile(r"(?:^|/)(?:decisions|checkpoints|observations|\d{2,4})(?=/|$)")
-_ROWS: WeakKeyDictionary[Memory, tuple[str, Answer, bytes]] = WeakKeyDictionary()  # the last overview of each memory
+_ROWS: WeakKeyDictionary[Memory, tuple[str, Answer, bytes]] = (
+    WeakKeyDictionary()
+)  # the last overview of each memory
 
 
 def asset(name: str) -> Told:
@@ -58,7 +71,11 @@ def asset(name: str) -> Told:
         raise NotFound(f"there is no file {name[:100]!r} of the page", "the page is at /viewer")
     data, kind = found.read_bytes(), _MEDIA.get(name.rpartition(".")[2], "text/plain")
     headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
-    return Told(data, media=f"{kind}; charset=utf-8", headers=headers | revisit(hashlib.sha256(data).hexdigest()))
+    return Told(
+        data,
+        media=f"{kind}; charset=utf-8",
+        headers=headers | revisit(hashlib.sha256(data).hexdigest()),
+    )
 
 
 def assets() -> dict[str, Path]:
@@ -72,9 +89,18 @@ def data(memory: Memory, arguments: Arguments) -> Told:
     state = memory.keeper.state
     if memory not in _ROWS or _ROWS[memory][0] != state:
         head, rows = overview(memory)
-        _ROWS[memory] = state, head, json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+        _ROWS[memory] = (
+            state,
+            head,
+            json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode(),
+        )
     _, head, records = _ROWS[memory]
-    head = {**head, "version": state, "can_write": arguments["can_write"], "degraded": memory.lacked}
+    head = {
+        **head,
+        "version": state,
+        "can_write": arguments["can_write"],
+        "degraded": memory.lacked,
+    }
     mark = hashlib.sha256(json.dumps(head).encode()).hexdigest()
     head["now"] = memory.now()
     body = json.dumps(head, ensure_ascii=False).encode()[:-1] + b', "records": ' + records + b"}"
@@ -84,14 +110,20 @@ def data(memory: Memory, arguments: Arguments) -> Told:
 def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
     """What there is to say of the whole memory, and its rows."""
     seen = memory.overview()
-    return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [*map(row, seen.rows)]
+    return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [
+        *map(row, seen.rows)
+    ]
 
 
 def row(one: Row) -> Answer:
     """A record in a row; what is empty is left out."""
     node, decision = one.node, one.node.type == DECISION
-    told: Answer = {kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in _STATED}
-    told |= {name: getattr(node, name) for name in _OF_NODE} | {name: getattr(one, name) for name in _OF_ROW}
+    told: Answer = {
+        kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in _STATED
+    }
+    told |= {name: getattr(node, name) for name in _OF_NODE} | {
+        name: getattr(one, name) for name in _OF_ROW
+    }
     told["area"] = area(node.path, node.tags, node.topic if decision else "")
     told |= {"topic": node.topic if node.stated else "", "status": node.status if decision else ""}
     told["who"] = one.who or node.agent
@@ -101,7 +133,9 @@ def row(one: Row) -> Answer:
 def area(path: str, tags: Iterable[str], topic: str) -> str:
     """To what a record belongs: the folder that people filed it in, else its first tag, else its topic's first word."""
     folder = _FOLDERS.sub("", path.rpartition("/")[0]).strip("/").partition("/")[0]
-    return folder or next(iter(tags), "") or re.split(r"[\W_]+", topic.strip(), maxsplit=1)[0].lower()
+    return (
+        folder or next(iter(tags), "") or re.split(r"[\W_]+", topic.strip(), maxsplit=1)[0].lower()
+    )
 
 
 def record(memory: Memory, arguments: Arguments) -> Answer:
@@ -131,10 +165,14 @@ def whole(memory: Memory, found: Detail) -> Answer:
             for kind, other, reason, inwards in found.related
         ],
         "similar": [
-            {**present.fields(other, "id title"), "score": score} for other, score in likely if _everybody(other.record)
+            {**present.fields(other, "id title"), "score": score}
+            for other, score in likely
+            if _everybody(other.record)
         ],
         "governed": [made._asdict() for made in found.governed],
-        "commits": [present.fields(made, "id who=author agent? when=at subject") for made in found.commits],
+        "commits": [
+            present.fields(made, "id who=author agent? when=at subject") for made in found.commits
+        ],
     }
     return {**row(found.row), **{name: value for name, value in told.items() if value}}
 
@@ -146,8 +184,18 @@ def _everybody(one: Record) -> bool:
 def search(memory: Memory, arguments: Arguments) -> Answer:
     """Find records by words and meaning, best first."""
     kind = {"type": arguments["type"]} if arguments.get("type") else {}
-    found = look(memory, arguments["q"], _everybody, min(arguments.get("limit", FOUND), FOUND), detail=False, **kind)
-    hits = [{"id": hit.id, "score": round(hit.score, 3), "snippet": _marked(hit.snippet)} for hit in found.hits]
+    found = look(
+        memory,
+        arguments["q"],
+        _everybody,
+        min(arguments.get("limit", FOUND), FOUND),
+        detail=False,
+        **kind,
+    )
+    hits = [
+        {"id": hit.id, "score": round(hit.score, 3), "snippet": _marked(hit.snippet)}
+        for hit in found.hits
+    ]
     return {"hits": hits, **present.asides(found)}
 
 
@@ -163,7 +211,9 @@ def _marked(snippet: Snippet) -> str:
 def at(memory: Memory, arguments: Arguments) -> Answer:
     """What held at a date or commit, as `filemem topics --at` lists it."""
     past = memory.at(arguments["when"])
-    live = sorted(one.node.id for one in past.overview().rows if one.live and one.node.type == DECISION)
+    live = sorted(
+        one.node.id for one in past.overview().rows if one.live and one.node.type == DECISION
+    )
     return {"when": past.moment.at, "commit": past.moment.id, "live": live}
 
 
@@ -174,7 +224,9 @@ def compare(memory: Memory, arguments: Arguments) -> Answer:
     now, there = memory.overview(), memory.at(found.head.id).overview()
     closed = {**now.closed, **there.closed}
     effects = [
-        one._replace(details=tuple(said for said in one.details if not _names(said, closed.values())))
+        one._replace(
+            details=tuple(said for said in one.details if not _names(said, closed.values()))
+        )
         for one in found.effects
         if closed.keys().isdisjoint((one.id, *(other.id for other in one.others)))
     ]
@@ -189,7 +241,9 @@ def compare(memory: Memory, arguments: Arguments) -> Answer:
 
 def _names(phrase: str, titles: Iterable[str]) -> bool:
     """Whether a phrase about other records names one of these."""
-    return phrase.startswith(("would supersede ", "refers to ")) and any(one in phrase for one in titles)
+    return phrase.startswith(("would supersede ", "refers to ")) and any(
+        one in phrase for one in titles
+    )
 
 
 def brief(memory: Memory, arguments: Arguments) -> Answer:
@@ -232,5 +286,7 @@ def _fresh(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     given = dict(arguments)
     (found,) = memory.details(given["id"])
     if found.version != given.pop("version"):
-        raise Conflict("this record was changed since the page showed it", "look at it again, and then decide")
+        raise Conflict(
+            "this record was changed since the page showed it", "look at it again, and then decide"
+        )
     return given

@@ -22,14 +22,34 @@ from tests.conformance.npm import installed
 
 HERE = Path(__file__).parent / "npm"
 TOOLS = Path(__file__).parents[2] / ".tools" / "browser"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome-headless-shell")
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome-headless-shell",
+)
 QUIET = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+    ),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
     *("--hide-scrollbars", "--force-color-profile=srgb", "--remote-debugging-pipe"),
 )
 SECONDS = 30.0  # for one answer; the machine may be busy
-_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+_CODES = {
+    "Enter": 13,
+    "Escape": 27,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+}
 _MIDDLE = """(each => { each.scrollIntoView({block: 'center'}); const box = each.getBoundingClientRect();
   return [box.x + box.width / 2, box.y + box.height / 2] })"""
 _UNPACK = """
@@ -52,7 +72,9 @@ def find() -> Found:
         if program := shutil.which(name):
             return Found(program)
     if (sys.platform, os.uname().machine) != ("linux", "x86_64"):
-        return Found(missing="no Chromium on the PATH, and the one that npm carries is for Linux on x86-64")
+        return Found(
+            missing="no Chromium on the PATH, and the one that npm carries is for Linux on x86-64"
+        )
     if reason := installed(HERE / "chromium", TOOLS / "npm"):
         return Found(missing=f"no Chromium on the PATH; {reason}")
     packed, unpacked = TOOLS / "npm/node_modules/@sparticuz/chromium/bin", TOOLS / "chromium"
@@ -61,10 +83,14 @@ def find() -> Found:
         if not unpacked.exists():
             for name in ("al2023", "swiftshader"):
                 plain = TOOLS / f"{name}.tar"
-                subprocess.run([node, "-e", _UNPACK, str(packed / f"{name}.tar.br"), str(plain)], check=True)
+                subprocess.run(
+                    [node, "-e", _UNPACK, str(packed / f"{name}.tar.br"), str(plain)], check=True
+                )
                 shutil.unpack_archive(plain, TOOLS, filter="data")
                 plain.unlink()
-            subprocess.run([node, "-e", _UNPACK, str(packed / "chromium.br"), f"{unpacked}.part"], check=True)
+            subprocess.run(
+                [node, "-e", _UNPACK, str(packed / "chromium.br"), f"{unpacked}.part"], check=True
+            )
             Path(f"{unpacked}.part").rename(unpacked)
     return Found(str(unpacked), str(TOOLS / "lib"))
 
@@ -95,7 +121,12 @@ class Browser:
     def call(self, method: str, session: str = "", **params: Any) -> Any:
         """Send one command and wait for its answer; what happens meanwhile goes to the pages."""
         self._count += 1
-        message = {"id": self._count, "method": method, "params": params, **({"sessionId": session} if session else {})}
+        message = {
+            "id": self._count,
+            "method": method,
+            "params": params,
+            **({"sessionId": session} if session else {}),
+        }
         os.write(self._write, json.dumps(message).encode() + b"\0")
         until = time.monotonic() + SECONDS
         while True:
@@ -119,7 +150,9 @@ class Browser:
     def page(self, width: int = 1440, height: int = 900, *, dark: bool = False) -> Page:
         """Open a page with cookies of its own."""
         context = self.call("Target.createBrowserContext")["browserContextId"]
-        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)[
+            "targetId"
+        ]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self.pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -152,7 +185,9 @@ class Page:
         if event == "Network.requestWillBeSent":
             self.asked.append(told["request"]["url"])
         elif event == "Runtime.exceptionThrown":
-            self.wrong.append(told["exceptionDetails"].get("exception", {}).get("description", "exception"))
+            self.wrong.append(
+                told["exceptionDetails"].get("exception", {}).get("description", "exception")
+            )
         elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "assert"):
             self.wrong.append(str([each.get("value") for each in told["args"]]))
         elif event == "Log.entryAdded" and told["entry"]["level"] == "error":
@@ -161,21 +196,37 @@ class Page:
     def look(self, width: int, height: int, *, dark: bool = False) -> None:
         """Set size and colours, without motion; a narrow page is a phone with touch."""
         phone = width < 600
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
         self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
-        features = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
-        self.call("Emulation.setEmulatedMedia", features=[{"name": k, "value": v} for k, v in features.items()])
+        features = {
+            "prefers-color-scheme": "dark" if dark else "light",
+            "prefers-reduced-motion": "reduce",
+        }
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": k, "value": v} for k, v in features.items()],
+        )
 
     def open(self, address: str, ready: str = "document.body?.dataset.ready === ''") -> None:
         """Load an address anew, even if only its hash differs, and wait until the page has drawn."""
         self.call("Page.navigate", url="about:blank")
         self.wait("location.href === 'about:blank'")
         self.call("Page.navigate", url=address)
-        self.wait(f"location.href !== 'about:blank' && document.readyState === 'complete' && ({ready})")
+        self.wait(
+            f"location.href !== 'about:blank' && document.readyState === 'complete' && ({ready})"
+        )
 
     def js(self, expression: str) -> Any:
         """The value of an expression; a promise is waited for."""
-        told = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        told = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         wrong = told.get("exceptionDetails")
         assert not wrong, f"{expression}: {wrong}"
         return told["result"].get("value")
@@ -198,7 +249,10 @@ class Page:
         """Press and release keys by their names: ArrowLeft, Enter, /."""
         for key in keys:
             text = "\r" if key == "Enter" else key if len(key) == 1 else ""
-            more = {"windowsVirtualKeyCode": _CODES.get(key, 0), "code": key if len(key) > 1 else ""}
+            more = {
+                "windowsVirtualKeyCode": _CODES.get(key, 0),
+                "code": key if len(key) > 1 else "",
+            }
             self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, **more)
             self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
 

@@ -50,13 +50,34 @@ def decisions(count: int = 210) -> list[Decision]:
             number = len(made)
             id_ = f"decision_{topic.replace(' ', '_').replace('-', '_')}_{int(when.timestamp() * 1000)}_{number:08d}"
             last, luck = step == len(titles) - 1, chance.random()
-            status = "proposed" if last and luck < 0.08 else "rejected" if last and luck < 0.12 else "accepted"
+            status = (
+                "proposed"
+                if last and luck < 0.08
+                else "rejected"
+                if last and luck < 0.12
+                else "accepted"
+            )
             luck = chance.random() * (1 if last else 0.6)
-            outcome = ("failed", "partial", "success", "pending")[sum(luck > edge for edge in (0.05, 0.16, 0.55))]
+            outcome = ("failed", "partial", "success", "pending")[
+                sum(luck > edge for edge in (0.05, 0.16, 0.55))
+            ]
             who = PEOPLE[int(chance.random() * len(PEOPLE))]
-            dropped = titles[(step + 1) % len(titles)] if len(titles) > 1 else "Leave it to each team"
+            dropped = (
+                titles[(step + 1) % len(titles)] if len(titles) > 1 else "Leave it to each team"
+            )
             made.append(
-                Decision(id_, topic, governed, title, when, who, old, dropped.removeprefix("/ "), status, outcome)
+                Decision(
+                    id_,
+                    topic,
+                    governed,
+                    title,
+                    when,
+                    who,
+                    old,
+                    dropped.removeprefix("/ "),
+                    status,
+                    outcome,
+                )
             )
             before, old = old, id_ if status == "accepted" else old
     raise AssertionError("the topics never end")
@@ -68,7 +89,11 @@ def _topics() -> Iterator[tuple[str, str, list[str]]]:
         for line in listed[1:]:
             topic, governed, chain = (part.strip() for part in line.split("|"))
             more = f" ({turn + 1})" if turn else ""
-            yield topic + more, governed, [title.strip() + more for title in chain.replace(" / ", " > / ").split(" > ")]
+            yield (
+                topic + more,
+                governed,
+                [title.strip() + more for title in chain.replace(" / ", " > / ").split(" > ")],
+            )
 
 
 def _when(kind: float, place: float) -> datetime:
@@ -85,15 +110,37 @@ def path(one: Decision) -> str:
 
 def text(one: Decision) -> str:
     """The file of one decision."""
-    head = [f"id: {one.id}", "type: decision", f"topic: {one.topic}", f'created: "{one.when:%Y-%m-%dT%H:%M:%S}.000Z"']
+    head = [
+        f"id: {one.id}",
+        "type: decision",
+        f"topic: {one.topic}",
+        f'created: "{one.when:%Y-%m-%dT%H:%M:%S}.000Z"',
+    ]
     head += [f"status: {one.status}"] * (one.status != "accepted")
     head += [f"outcome: {one.outcome}"] * (one.outcome != "pending")
-    head += [f"supersedes: [{one.old}]" if one.old else "supersedes: []", f"affects: [{one.governed}/**]"]
+    head += [
+        f"supersedes: [{one.old}]" if one.old else "supersedes: []",
+        f"affects: [{one.governed}/**]",
+    ]
     why = (
         f"This settles {one.topic} for {one.governed.split('/')[-1]}. It was measured in a branch for a week, "
         "and costs less to run than what was there before; the team that answers for it agreed."
     )
-    return "\n".join(("---", *head, "---", f"# {one.title}", "", why, "", "## Rejected", "", f"- {one.dropped}", ""))
+    return "\n".join(
+        (
+            "---",
+            *head,
+            "---",
+            f"# {one.title}",
+            "",
+            why,
+            "",
+            "## Rejected",
+            "",
+            f"- {one.dropped}",
+            "",
+        )
+    )
 
 
 def write(folder: Path, count: int = 210, *, one_commit: bool = False) -> list[Decision]:
@@ -105,11 +152,21 @@ def write(folder: Path, count: int = 210, *, one_commit: bool = False) -> list[D
     stream: list[str] = []
     for place, one in enumerate(made):
         if not one_commit or not place:
-            at, name = int((LAST if one_commit else one.when).timestamp()), one.who.lower().replace(" ", ".")
-            who, subject = f"{one.who} <{name}@example.org> {at} +0000", f"decision({one.topic}): {one.title}"
+            at, name = (
+                int((LAST if one_commit else one.when).timestamp()),
+                one.who.lower().replace(" ", "."),
+            )
+            who, subject = (
+                f"{one.who} <{name}@example.org> {at} +0000",
+                f"decision({one.topic}): {one.title}",
+            )
             stream.append(f"commit refs/heads/main\ncommitter {who}\n{_data(subject)}")
         stream.append(f"M 100644 inline {path(one)}\n{_data(text(one))}")
-    subprocess.run(["git", "-C", str(folder), "fast-import", "--quiet"], input="".join(stream).encode(), check=True)
+    subprocess.run(
+        ["git", "-C", str(folder), "fast-import", "--quiet"],
+        input="".join(stream).encode(),
+        check=True,
+    )
     subprocess.run(["git", "-C", str(folder), "reset", "-q", "--hard"], check=True)
     return made
 

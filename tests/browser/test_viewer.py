@@ -65,7 +65,9 @@ def show_named(page: Page, server: Server, view: str) -> None:
 def a_chain() -> list[str]:
     """The ids of a chain of three, oldest first."""
     made = {one.id: one for one in memory.decisions()}
-    newest = next(one for one in made.values() if one.old and made[one.old].old and one.status == "accepted")
+    newest = next(
+        one for one in made.values() if one.old and made[one.old].old and one.status == "accepted"
+    )
     return [made[newest.old].old, newest.old, newest.id]
 
 
@@ -77,14 +79,20 @@ def test_titles_are_readable_and_nothing_leaves_the_host(page: Page, server: Ser
     assert len(readable) >= 0.8 * len(titles)
     boxes = [each["box"] for each in titles if each["box"]]
     for i, (left, top, right, bottom) in enumerate(boxes):
-        assert not [b for b in boxes[:i] if left < b[2] and b[0] < right and top < b[3] and b[1] < bottom]
+        assert not [
+            b for b in boxes[:i] if left < b[2] and b[0] < right and top < b[3] and b[1] < bottom
+        ]
     saved = page.js(SAVED)
     assert saved.count("<text") > 200
     assert "var(" not in saved
     for view in VIEWS:
         show_named(page, server, view)
-    assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {f"127.0.0.1:{server.port}"}
-    assert not [url for url in page.asked if not url.startswith(("http", "about:", "blob:", "data:"))]
+    assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {
+        f"127.0.0.1:{server.port}"
+    }
+    assert not [
+        url for url in page.asked if not url.startswith(("http", "about:", "blob:", "data:"))
+    ]
     assert page.wrong == []
     assert server.token not in page.js("location.href + document.documentElement.outerHTML")
 
@@ -107,8 +115,12 @@ def test_everybody_can_use_it(page: Page, server: Server) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("width", "height", "dark"), [(1440, 900, True), (390, 844, False), (390, 844, True)])
-def test_everybody_can_use_it_elsewhere(page: Page, server: Server, width: int, height: int, dark: bool) -> None:
+@pytest.mark.parametrize(
+    ("width", "height", "dark"), [(1440, 900, True), (390, 844, False), (390, 844, True)]
+)
+def test_everybody_can_use_it_elsewhere(
+    page: Page, server: Server, width: int, height: int, dark: bool
+) -> None:
     """axe finds nothing in the dark and on a phone either, where every target has 44 pixels."""
     check_with_axe(page, server, width, height, dark=dark)
     if width < 600:
@@ -153,7 +165,9 @@ def test_every_view_by_keyboard(page: Page, server: Server) -> None:
 
 def test_an_outcome_is_one_commit(page: Page, server: Server) -> None:
     """An outcome set in the page is one commit; a page that is out of date says so, and keeps what was typed."""
-    held = next(one for one in memory.decisions() if one.status == "accepted" and one.outcome == "pending")
+    held = next(
+        one for one in memory.decisions() if one.status == "accepted" and one.outcome == "pending"
+    )
     show(page, server, f"#id={held.id}", "form.outcome")
     before = int(git(server.folder, "rev-list", "--count", "HEAD"))
     page.js("document.querySelector('.outcome [value=partial]').click()")
@@ -166,12 +180,21 @@ def test_an_outcome_is_one_commit(page: Page, server: Server) -> None:
     # While something is typed, the page does not draw the record anew: it is out of date once another changes the file.
     page.js("document.querySelector('.outcome [value=failed]').click()")
     version = server.get("/viewer/record", id=held.id).body["version"]
-    assert server.post("/viewer/update", id=held.id, version=version, outcome="success").status == 200
+    assert (
+        server.post("/viewer/update", id=held.id, version=version, outcome="success").status == 200
+    )
     page.js("document.querySelector('form.outcome').requestSubmit()")
     page.wait("document.querySelector('.told.trouble')?.textContent.length > 20")
     assert page.js("document.querySelector('.outcome [value=failed]').checked")
-    assert server.post("/viewer/update", id=held.id, version=version, outcome="failed").status == 409
-    assert server.ask("POST", "/viewer/update", {"id": held.id}, {"Content-Type": "application/json"}).status == 401
+    assert (
+        server.post("/viewer/update", id=held.id, version=version, outcome="failed").status == 409
+    )
+    assert (
+        server.ask(
+            "POST", "/viewer/update", {"id": held.id}, {"Content-Type": "application/json"}
+        ).status
+        == 401
+    )
 
 
 def test_what_another_saves_appears_by_itself(page: Page, server: Server) -> None:
@@ -188,7 +211,9 @@ def test_what_another_saves_appears_by_itself(page: Page, server: Server) -> Non
         "--reasoning",
         "A test",
     )
-    page.wait("[...document.querySelectorAll('.row-title')].some(each => each.textContent === 'Count them twice')")
+    page.wait(
+        "[...document.querySelectorAll('.row-title')].some(each => each.textContent === 'Count them twice')"
+    )
     assert page.wrong == []
 
 
@@ -201,18 +226,34 @@ def test_the_past_is_what_topics_shows(page: Page, server: Server) -> None:
         day = f"{whens[5 + place * 10]:%Y-%m-%d}"
         then = f"Data.goTo(State.endOf('{day}')).then(() => Data.decisions.filter({held}).map(row => row.id))"
         told = json.loads(run(server.folder, "topics", "--at", day, "--limit", "200", "--json"))
-        assert sorted(page.js(then)) == sorted(id_ for topic in told["topics"] for id_ in topic["ids"]), day
+        assert sorted(page.js(then)) == sorted(
+            id_ for topic in told["topics"] for id_ in topic["ids"]
+        ), day
 
 
 @pytest.mark.long
 def test_a_branch_is_what_diff_shows(page: Page, server: Server, tmp_path: Path) -> None:
     """The marks of a compared branch are the effects that `filemem diff` lists."""
     made = [one for one in memory.decisions() if one.status == "accepted"]
-    live = [one for one in made if one.id not in {other.old for other in made} and one.outcome == "pending"]
+    live = [
+        one
+        for one in made
+        if one.id not in {other.old for other in made} and one.outcome == "pending"
+    ]
     other = tmp_path / "other"
     git(server.folder, "worktree", "add", "-q", "-b", "other", str(other))
     for topic in (live[0].topic, "a new topic"):
-        run(other, "save", "decision", "--topic", topic, "--decision", f"New: {topic}", "--reasoning", "A test")
+        run(
+            other,
+            "save",
+            "decision",
+            "--topic",
+            topic,
+            "--decision",
+            f"New: {topic}",
+            "--reasoning",
+            "A test",
+        )
     run(other, "update", live[1].id, "--outcome", "failed", "--reason", "A test")
     run(other, "forget", live[2].id)
     told = json.loads(run(server.folder, "diff", "main...other", "--json"))
@@ -232,7 +273,9 @@ def test_a_branch_is_what_diff_shows(page: Page, server: Server, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_hostile_records_change_nothing_but_their_own_text(browser: Browser, tmp_path: Path) -> None:
+def test_hostile_records_change_nothing_but_their_own_text(
+    browser: Browser, tmp_path: Path
+) -> None:
     """Markup, turned text, long titles and long bodies stay text; the rest of the page is as it was."""
     titles = (
         "<img src=x onerror=alert(1)><script>alert(2)</script>",
@@ -245,7 +288,9 @@ def test_hostile_records_change_nothing_but_their_own_text(browser: Browser, tmp
     lines = "<b>x</b> <iframe src=//example.org></iframe>\n\n" * 5_000
     for one, title in zip(made, titles, strict=True):
         text = (
-            memory.text(one).replace(f"# {one.title}", f"# {title}").replace("\n## Rejected", f"\n{lines}\n## Rejected")
+            memory.text(one)
+            .replace(f"# {one.title}", f"# {title}")
+            .replace("\n## Rejected", f"\n{lines}\n## Rejected")
         )
         text = text.replace(f"topic: {one.topic}", f"topic: {json.dumps(title[:60])}")
         (folder / memory.path(one)).write_text(text, encoding="utf-8")
@@ -260,12 +305,16 @@ def test_hostile_records_change_nothing_but_their_own_text(browser: Browser, tmp
                 page.js(f"State.change({{id: {json.dumps(one.id)}}})")
                 page.there("#panel .commits")
                 assert page.js(f"document.querySelectorAll('{MADE_OF_MARKUP}').length") == 0
-                links = page.js("[...document.querySelectorAll('#panel a')].map(each => each.getAttribute('href'))")
+                links = page.js(
+                    "[...document.querySelectorAll('#panel a')].map(each => each.getAttribute('href'))"
+                )
                 assert all(link is None or link.startswith(("http", "#")) for link in links)
         assert page.js(BEYOND) == [0, 0]
         assert page.js("document.querySelector('#legend').getBoundingClientRect().height") < 60
         assert page.wrong == []
-        assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {f"127.0.0.1:{server.port}"}
+        assert {url.split("/")[2] for url in page.asked if url.startswith("http")} == {
+            f"127.0.0.1:{server.port}"
+        }
 
 
 @pytest.mark.long

@@ -23,7 +23,10 @@ from tests.clients.model import Model
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".tools/clients"
 PROMPT = "Say hello."
-GOVERNS, OTHER = "one process has no Redis", "tabs are for tables"  # what is ruled out: no subject of a commit has it
+GOVERNS, OTHER = (
+    "one process has no Redis",
+    "tabs are for tables",
+)  # what is ruled out: no subject of a commit has it
 SECONDS = 300
 
 
@@ -34,19 +37,31 @@ class Client(NamedTuple):
     listed: str
     prompt: list[str]
     variables: Callable[[str], Mapping[str, str]]
-    files: Callable[[Path, str], Mapping[str, object]]  # of the project and the address: path from the home -> content
+    files: Callable[
+        [Path, str], Mapping[str, object]
+    ]  # of the project and the address: path from the home -> content
 
 
 def _codex(project: Path, url: str) -> Mapping[str, object]:
-    provider = f'[model_providers.fake]\nname = "fake"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
+    provider = (
+        f'[model_providers.fake]\nname = "fake"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
+    )
     tries = "request_max_retries = 0\nstream_max_retries = 0\n"
     trust = f'[projects."{project}"]\ntrust_level = "trusted"\n'
-    return {".codex/config.toml": f'model = "gpt-5"\nmodel_provider = "fake"\n{provider}{tries}{trust}'}
+    return {
+        ".codex/config.toml": f'model = "gpt-5"\nmodel_provider = "fake"\n{provider}{tries}{trust}'
+    }
 
 
 def _gemini(project: Path, _: str) -> Mapping[str, object]:
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
-    return {".gemini/trustedFolders.json": {str(project): "TRUST_FOLDER"}, ".gemini/settings.json": settings}
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+    }
+    return {
+        ".gemini/trustedFolders.json": {str(project): "TRUST_FOLDER"},
+        ".gemini/settings.json": settings,
+    }
 
 
 def _opencode(_: Path, url: str) -> Mapping[str, object]:
@@ -65,7 +80,9 @@ CLIENTS = {
             "ANTHROPIC_API_KEY": "none",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
-        lambda project, _: {f"{project}/.claude/settings.local.json": {"enabledMcpjsonServers": ["filemem"]}},
+        lambda project, _: {
+            f"{project}/.claude/settings.local.json": {"enabledMcpjsonServers": ["filemem"]}
+        },
     ),
     "codex": Client(
         ["codex", "mcp", "list", "--json"],
@@ -94,7 +111,11 @@ CLIENTS = {
         lambda project, _: {".copilot/config.json": {"trustedFolders": [str(project)]}},
     ),
     "opencode": Client(
-        ["opencode", "mcp", "list"], "filemem .*connected", ["opencode", "run", PROMPT], lambda _: {}, _opencode
+        ["opencode", "mcp", "list"],
+        "filemem .*connected",
+        ["opencode", "run", PROMPT],
+        lambda _: {},
+        _opencode,
     ),
 }
 WIRED = {
@@ -137,8 +158,16 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
     """Ask one client in a project of its own; what is wrong, and what our server costs in its first request."""
     name, project = row.partition(",")[0], folder / "project"
     client, url = CLIENTS[name], f"{model.address}/{row.replace(', ', '-').replace(' ', '-')}"
-    path = os.pathsep.join([f"{TOOLS}/node_modules/.bin", str(Path(sys.executable).parent), os.environ["PATH"]])
-    kept = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8", "TERM": "dumb", "GIT_CONFIG_NOSYSTEM": "1"}
+    path = os.pathsep.join(
+        [f"{TOOLS}/node_modules/.bin", str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
+    kept = {
+        "PATH": path,
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
     environment = {**kept, **client.variables(url)}
 
     def run(*words: str) -> str:
@@ -157,15 +186,34 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
     (project / "src").mkdir(parents=True)
     for path in ("src/cache.py", "docs.md"):
         (project / path).write_text("one\n")
-    for words in ("init -q -b main", "config user.name Ada", "config user.email ada@example.com", "add ."):
+    for words in (
+        "init -q -b main",
+        "config user.name Ada",
+        "config user.email ada@example.com",
+        "add .",
+    ):
         run("git", *words.split())
     run("git", "commit", "-q", "-m", "Begin")
-    for topic, rejected, governed in (("cache", GOVERNS, "src/cache.py"), ("docs", OTHER, "docs.md")):
-        fields = ("--topic", topic, "--decision", f"About {topic}", "--reasoning", "So", "--rejected", rejected)
+    for topic, rejected, governed in (
+        ("cache", GOVERNS, "src/cache.py"),
+        ("docs", OTHER, "docs.md"),
+    ):
+        fields = (
+            "--topic",
+            topic,
+            "--decision",
+            f"About {topic}",
+            "--reasoning",
+            "So",
+            "--rejected",
+            rejected,
+        )
         run("filemem", "save", "decision", *fields, "--affects", governed)
     run("git", "switch", "-q", "-c", "feature")
     (project / "src/cache.py").write_text("two\n")
-    for one in WIRED[row]:  # one after the other: init itself writes only one of two files that would both call
+    for one in WIRED[
+        row
+    ]:  # one after the other: init itself writes only one of two files that would both call
         run("filemem", "init", "--client", one, "--hooks")
     for at, content in client.files(project, url).items():
         target = folder / at
@@ -174,13 +222,17 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
     listed = re.search(client.listed, re.sub(r"\x1b\[\d*m", "", run(*client.listing)))
     wrong = [] if listed else ["does not list the server"]
     told = run(*client.prompt)
-    asked = [one for one in model.sent[url.rpartition("/")[2]] if "tools" in one]  # others ask for a title and the like
+    asked = [
+        one for one in model.sent[url.rpartition("/")[2]] if "tools" in one
+    ]  # others ask for a title and the like
     if not asked:
         return [*wrong, f"sent no request: {told[-300:]}"], ""
     first = json.dumps(asked[0])
     for text, times in ((GOVERNS, 1), (OTHER, 0)):
         if first.count(text) != times:
-            wrong.append(f"{text!r} stands {first.count(text)} times in its first request, not {times}")
+            wrong.append(
+                f"{text!r} stands {first.count(text)} times in its first request, not {times}"
+            )
     return wrong, cost(asked[0])
 
 
@@ -212,7 +264,9 @@ def main() -> int:
     model, failed = Model(), False
     for row in WIRED:
         if not sys.argv[1:] or row in sys.argv[1:]:
-            with tempfile.TemporaryDirectory(prefix="filemem-clients-", ignore_cleanup_errors=True) as folder:
+            with tempfile.TemporaryDirectory(
+                prefix="filemem-clients-", ignore_cleanup_errors=True
+            ) as folder:
                 wrong, costs = tried(row, model, Path(folder))
             failed |= bool(wrong)
             print(f"{row}: {'; '.join(wrong) or 'ok'} ({costs})", flush=True)

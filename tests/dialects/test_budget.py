@@ -12,7 +12,19 @@ from filemem.memory import Memory
 from tests.dialects.support import ask, good
 
 BUDGET = 8_000
-FACTS = ("id", "type", "topic", "title", "path", "created", "status", "outcome", "holds", "superseded_by", "by")
+FACTS = (
+    "id",
+    "type",
+    "topic",
+    "title",
+    "path",
+    "created",
+    "status",
+    "outcome",
+    "holds",
+    "superseded_by",
+    "by",
+)
 
 
 def result(number: int, **texts: Any) -> dict[str, Any]:
@@ -29,7 +41,12 @@ def result(number: int, **texts: Any) -> dict[str, Any]:
         "superseded_by": ["decision_gateway_timeouts_1760000000099_ab12tz5r"],
         "status": "accepted",
         "outcome": "failed",
-        "by": {"author": "Ada", "commit": "4cf6b96aa0d6ec8a952397c1c4239f0079ea499d", "branch": "main", "merged": True},
+        "by": {
+            "author": "Ada",
+            "commit": "4cf6b96aa0d6ec8a952397c1c4239f0079ea499d",
+            "branch": "main",
+            "merged": True,
+        },
         **texts,
     }
 
@@ -43,18 +60,25 @@ def reasons(*said: str) -> list[dict[str, str]]:
 
 
 def test_facts_stay_and_every_result_says_something_of_its_text() -> None:
-    results = [result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000) for n in range(10)]
+    results = [
+        result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000) for n in range(10)
+    ]
     answer = within({"success": True, "results": results}, BUDGET)
     assert size(answer) <= BUDGET
     for whole, shown in zip(results, answer["results"], strict=True):
         assert {name: shown[name] for name in FACTS} == {name: whole[name] for name in FACTS}
         assert shown["snippet"].startswith("s" * 25)
         assert shown["truncated"]
-    assert len(answer["results"][0]["snippet"]) > len(answer["results"][1]["snippet"]), "the best is told most fully"
+    assert len(answer["results"][0]["snippet"]) > len(answer["results"][1]["snippet"]), (
+        "the best is told most fully"
+    )
 
 
 def test_the_newest_reason_is_the_one_that_stays() -> None:
-    results = [result(n, text="t" * 3_000, reasons=reasons("first", "second", "last " * 40)) for n in range(5)]
+    results = [
+        result(n, text="t" * 3_000, reasons=reasons("first", "second", "last " * 40))
+        for n in range(5)
+    ]
     shown = within({"results": results}, 5_000)["results"]
     assert all(one["reasons"][-1]["reason"].startswith("last last") for one in shown)
 
@@ -71,8 +95,17 @@ def test_a_snippet_is_cut_around_what_was_found() -> None:
 
 
 def test_the_text_says_what_the_object_says_and_notes_come_first(memory: Memory) -> None:
-    old = good(memory, "native", "save", topic="cache", decision="Use Redis", reasoning="Shared\n2. between workers")
-    new = good(memory, "native", "save", topic="cache", decision="Use an LRU", reasoning="One process")
+    old = good(
+        memory,
+        "native",
+        "save",
+        topic="cache",
+        decision="Use Redis",
+        reasoning="Shared\n2. between workers",
+    )
+    new = good(
+        memory, "native", "save", topic="cache", decision="Use an LRU", reasoning="One process"
+    )
     reply = ask(memory, "native", "search", query="zzz redis qqq", mode="keyword")
     lines = reply.text.splitlines()
     assert lines[0] == "count: 2"
@@ -87,11 +120,20 @@ def test_the_text_says_what_the_object_says_and_notes_come_first(memory: Memory)
 def test_ten_small_results_are_shown_whole(memory: Memory) -> None:
     for at in range(10):
         decision = f"Cache orders in level {at} for {at} minutes"
-        good(memory, "native", "save", topic=f"cache level {at}", decision=decision, reasoning="Prices change rarely.")
+        good(
+            memory,
+            "native",
+            "save",
+            topic=f"cache level {at}",
+            decision=decision,
+            reasoning="Prices change rarely.",
+        )
     answer = good(memory, "native", "search", query="how do we cache orders?")
     assert size(answer) <= 4_000
     assert len(answer["results"]) == 10
-    assert all(one["path"] and one["created"] and "truncated" not in one for one in answer["results"])
+    assert all(
+        one["path"] and one["created"] and "truncated" not in one for one in answer["results"]
+    )
 
 
 LISTS: list[tuple[str, str, dict[str, Any], int]] = [
@@ -114,10 +156,18 @@ LISTS: list[tuple[str, str, dict[str, Any], int]] = [
 def test_the_budget_holds_in_every_profile_and_no_result_is_left_out(memory: Memory) -> None:
     for at in range(10):
         decision = f"Give call number {at} of the gateway a deadline of its own"
-        memory.save(topic=f"gateway timeouts {at}", decision=decision, reasoning="The gateway waits too long. " * 75)
+        memory.save(
+            topic=f"gateway timeouts {at}",
+            decision=decision,
+            reasoning="The gateway waits too long. " * 75,
+        )
     for name, tool, arguments, budget in LISTS:
         answer = good(memory, name, tool, **arguments)
         assert size(answer) <= budget, (name, tool, size(answer))
-        results = next(answer[key] for key in ("results", "suggestions", "decisions", "observations") if key in answer)
+        results = next(
+            answer[key]
+            for key in ("results", "suggestions", "decisions", "observations")
+            if key in answer
+        )
         usual = 5 if name in ("project-memory", "mama-v1") or tool == "timeline" else 10
         assert len(results) >= min(usual, answer.get("count", usual))

@@ -81,7 +81,10 @@ _MAKERS = {"direct": _direct, "stdio": _over_stdio, "http": _over_http}
 WIRES = ("stdio", "http")
 FIRST = {told.profile: told for told in reversed(conversations())}
 RUNS = [
-    *(pytest.param(told, "direct", id=f"{told.profile}: {told.name}-direct") for told in conversations()),
+    *(
+        pytest.param(told, "direct", id=f"{told.profile}: {told.name}-direct")
+        for told in conversations()
+    ),
     *(
         pytest.param(told, way, id=f"{name}-{way}")
         for (name, told), way in zip(FIRST.items(), cycle(WIRES), strict=False)

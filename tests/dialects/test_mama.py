@@ -15,8 +15,16 @@ from tests.dialects.support import good, refused
 from tests.support import git, head_file
 
 
-def decide(memory: Memory, topic: str, decision: str, reasoning: str = "Because it works", **more: Any) -> Any:
-    fields = {"type": "decision", "topic": topic, "decision": decision, "reasoning": reasoning, **more}
+def decide(
+    memory: Memory, topic: str, decision: str, reasoning: str = "Because it works", **more: Any
+) -> Any:
+    fields = {
+        "type": "decision",
+        "topic": topic,
+        "decision": decision,
+        "reasoning": reasoning,
+        **more,
+    }
     return good(memory, "mama", "save", **fields)
 
 
@@ -43,10 +51,14 @@ def test_a_decision_is_a_file_in_a_commit(memory: Memory, repo: Path) -> None:
 
 @pytest.mark.requirement("mama-save-optional")
 def test_optional_fields_may_be_empty_and_further_ones_are_kept(memory: Memory) -> None:
-    saved = decide(memory, "extra", "Keep it", summary="", open_files=[], affects=["src/x.py"], tags=["t"])
+    saved = decide(
+        memory, "extra", "Keep it", summary="", open_files=[], affects=["src/x.py"], tags=["t"]
+    )
     record = memory.get(saved["id"])[0].record
     assert (record.affects, record.tags) == (("src/x.py",), ("t",))
-    assert "has no field 'topicc'" in refused(memory, "mama", "save", type="checkpoint", summary="x", topicc="y")
+    assert "has no field 'topicc'" in refused(
+        memory, "mama", "save", type="checkpoint", summary="x", topicc="y"
+    )
 
 
 @pytest.mark.requirement("mama-fork")
@@ -61,7 +73,9 @@ def test_a_save_on_a_forked_topic_supersedes_all_that_hold_and_says_so(memory: M
     assert memory.history("fork").heads == (third["id"],)
 
 
-@pytest.mark.requirement("mama-edge-debates", "mama-edge-synthesizes", "mama-edge-in-search", "mama-edge-builds-on")
+@pytest.mark.requirement(
+    "mama-edge-debates", "mama-edge-synthesizes", "mama-edge-in-search", "mama-edge-builds-on"
+)
 @pytest.mark.parametrize(
     ("words", "edges"),
     [
@@ -74,7 +88,9 @@ def test_a_save_on_a_forked_topic_supersedes_all_that_hold_and_says_so(memory: M
         ("builds_on: something", []),
     ],
 )
-def test_edges_are_read_from_the_reasoning(memory: Memory, words: str, edges: list[tuple[str, int]]) -> None:
+def test_edges_are_read_from_the_reasoning(
+    memory: Memory, words: str, edges: list[tuple[str, int]]
+) -> None:
     others = [decide(memory, f"base{n}", f"Base number {n}")["id"] for n in range(2)]
     reasoning = words.format(*others)
     saved = decide(memory, "edge", "Go on from there", reasoning)
@@ -118,7 +134,13 @@ def test_the_number_of_a_checkpoint_is_made_from_its_id(memory: Memory) -> None:
 @pytest.mark.parametrize("name", ["mama", "mama-v1", "native", "powermem", "all"])
 def test_every_old_name_is_callable_in_every_profile(memory: Memory, name: str) -> None:
     removed = ("propose_link", "approve_link", "reject_link", "get_pending_links")
-    old = ("save_decision", "save_checkpoint", "recall_decision", "suggest_decision", "list_decisions")
+    old = (
+        "save_decision",
+        "save_checkpoint",
+        "recall_decision",
+        "suggest_decision",
+        "list_decisions",
+    )
     offer = profile(name)
     for tool in (*old, "update_outcome", "load_checkpoint", *removed):
         answer = call(offer, memory, tool, {})
@@ -130,7 +152,12 @@ def test_every_old_name_is_callable_in_every_profile(memory: Memory, name: str) 
 
 @pytest.mark.requirement("mama-server")
 def test_the_four_tools_are_what_is_listed() -> None:
-    assert [tool.name for tool in profile("mama").listed] == ["save", "search", "update", "load_checkpoint"]
+    assert [tool.name for tool in profile("mama").listed] == [
+        "save",
+        "search",
+        "update",
+        "load_checkpoint",
+    ]
     assert [tool.name for tool in profile("openclaw").listed] == [
         "mama_save",
         "mama_search",
@@ -157,10 +184,13 @@ def test_a_topic_that_is_asked_for_by_name_is_similar(memory: Memory) -> None:
     assert best("what is the mesh")[1] > 0.66
     [asked] = [
         one
-        for one in good(memory, "mama-v1", "suggest_decision", userQuestion="mesh detail", recencyWeight=0)[
-            "suggestions"
-        ]
+        for one in good(
+            memory, "mama-v1", "suggest_decision", userQuestion="mesh detail", recencyWeight=0
+        )["suggestions"]
         if one["topic"] == "mesh_detail"
     ]
     assert asked["similarity"] == 1.0
-    assert good(memory, "mama", "search", query="how do penguins swim")["results"] == [] or best("penguins")[1] < 0.2
+    assert (
+        good(memory, "mama", "search", query="how do penguins swim")["results"] == []
+        or best("penguins")[1] < 0.2
+    )

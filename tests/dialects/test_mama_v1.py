@@ -23,7 +23,13 @@ def decide(memory: Memory, topic: str, decision: str, **more: Any) -> Any:
 
 @pytest.mark.requirement("v1-tools")
 def test_the_five_tools_are_what_is_listed() -> None:
-    names = ["save_decision", "recall_decision", "suggest_decision", "list_decisions", "update_outcome"]
+    names = [
+        "save_decision",
+        "recall_decision",
+        "suggest_decision",
+        "list_decisions",
+        "update_outcome",
+    ]
     assert [tool.name for tool in profile("mama-v1").listed] == names
 
 
@@ -45,18 +51,27 @@ def test_age_counts_as_much_as_the_weight_says(memory: Memory) -> None:
     decide(memory, "cache_b", "Write logs to a file")
 
     def ask(**how: Any) -> Any:
-        told = good(memory, "mama-v1", "suggest_decision", userQuestion="cache pages in memory", **how)
+        told = good(
+            memory, "mama-v1", "suggest_decision", userQuestion="cache pages in memory", **how
+        )
         return told["suggestions"]
 
     alone = ask(recencyWeight=0)
     assert [one["topic"] for one in alone] == ["cache_a", "cache_b"]
     assert all(one["final_score"] == one["similarity"] for one in alone)
     only_age = ask(recencyWeight=1)
-    assert [(one["topic"], one["final_score"]) for one in only_age] == [("cache_b", 1.0), ("cache_a", 0.5)]
+    assert [(one["topic"], one["final_score"]) for one in only_age] == [
+        ("cache_b", 1.0),
+        ("cache_a", 0.5),
+    ]
     assert [one["recency_days"] for one in only_age] == [0.0, pytest.approx(7, abs=0.01)]
-    assert {one["topic"]: one["final_score"] for one in ask(recencyWeight=1, recencyDecay=0.2)}["cache_a"] == 0.2
+    assert {one["topic"]: one["final_score"] for one in ask(recencyWeight=1, recencyDecay=0.2)}[
+        "cache_a"
+    ] == 0.2
     [default] = [one for one in ask() if one["topic"] == "cache_a"]
-    assert default["final_score"] == pytest.approx(0.7 * default["similarity"] + 0.3 * 0.5, abs=1e-3)
+    assert default["final_score"] == pytest.approx(
+        0.7 * default["similarity"] + 0.3 * 0.5, abs=1e-3
+    )
 
 
 @pytest.mark.requirement("v1-recency", "v1-suggest")
@@ -64,9 +79,13 @@ def test_what_is_new_and_unlike_does_not_hide_what_is_old_and_meant(memory: Memo
     decide(memory, "session_tokens", "Sign session tokens with rotating keys")
     now = memory.now()
     memory._store.clock = lambda: now + 114 * DAY
-    for n, said in enumerate(("Bake bread on Sundays", "Paint the shed green", "Plant tulips", "Feed the cat twice")):
+    for n, said in enumerate(
+        ("Bake bread on Sundays", "Paint the shed green", "Plant tulips", "Feed the cat twice")
+    ):
         decide(memory, f"home{n}", said)
-    told = good(memory, "mama-v1", "suggest_decision", userQuestion="how are session tokens signed?")
+    told = good(
+        memory, "mama-v1", "suggest_decision", userQuestion="how are session tokens signed?"
+    )
     assert told["suggestions"][0]["topic"] == "session_tokens"
 
 
@@ -74,7 +93,9 @@ def test_what_is_new_and_unlike_does_not_hide_what_is_old_and_meant(memory: Memo
 def test_the_decision_that_holds_comes_before_the_one_it_replaced(memory: Memory) -> None:
     decide(memory, "db", "Use SQLite as the database")
     decide(memory, "db", "Use Postgres as the database")
-    told = good(memory, "mama-v1", "suggest_decision", userQuestion="SQLite database", recencyWeight=0)
+    told = good(
+        memory, "mama-v1", "suggest_decision", userQuestion="SQLite database", recencyWeight=0
+    )
     assert [one["decision"] for one in told["suggestions"]] == [
         "Use Postgres as the database",
         "Use SQLite as the database",
@@ -116,13 +137,21 @@ def test_a_forked_topic_needs_an_id(memory: Memory) -> None:
     assert "2 decisions hold at once" in told["message"]
     assert one in told["hint"]
     assert two in told["hint"]
-    assert good(memory, "mama-v1", "update_outcome", decision_id=two, outcome="partial")["outcome"] == "partial"
+    assert (
+        good(memory, "mama-v1", "update_outcome", decision_id=two, outcome="partial")["outcome"]
+        == "partial"
+    )
 
 
 @pytest.mark.requirement("v1-save-outcome", "v1-save-type")
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [("pending", "pending"), ("SUCCESS", "success"), ("failure", "failed"), ("superseded", "pending")],
+    [
+        ("pending", "pending"),
+        ("SUCCESS", "success"),
+        ("failure", "failed"),
+        ("superseded", "pending"),
+    ],
 )
 def test_outcome_and_decider_are_kept_in_our_words(memory: Memory, given: str, kept: str) -> None:
     saved = decide(memory, "t", "D", outcome=given, type="user_decision")
@@ -137,5 +166,7 @@ def test_a_decision_saved_as_superseded_is_shown_so_and_does_not_hold(memory: Me
     [step] = good(memory, "mama-v1", "recall_decision", topic="t")["history"]
     assert step["outcome"] == "superseded"
     assert memory.search("", live=True).hits == ()
-    told = refused(memory, "mama-v1", "save_decision", topic="t", decision="D", reasoning="R", outcome="meh")
+    told = refused(
+        memory, "mama-v1", "save_decision", topic="t", decision="D", reasoning="R", outcome="meh"
+    )
     assert "pending, success, partial, failure, superseded, not" in told["message"]

@@ -22,7 +22,9 @@ def seen(memory: Memory, saved: Any, **reader: Any) -> dict[str, bool]:
     found = good(memory, "mem-claude", "search", **reader)
     asked = good(memory, "mem-claude", "search", query="the plan", **reader)
     around = good(memory, "mem-claude", "timeline", anchor="2100-01-01", **reader)
-    fetched = good(memory, "mem-claude", "get_observations", ids=[saved["id"], saved["record"]], **reader)
+    fetched = good(
+        memory, "mem-claude", "get_observations", ids=[saved["id"], saved["record"]], **reader
+    )
     text = good(memory, "mem-claude", "timeline", query="the plan", **reader)
     return {
         "listing": saved["id"] in [one["id"] for one in found["observations"]],
@@ -54,7 +56,14 @@ def test_visibility_on_every_way_of_reading(
     memory: Memory, visibility: str, reader: dict[str, str], shown: bool
 ) -> None:
     save(memory, "something for all", visibility="public")
-    saved = save(memory, "the plan", visibility=visibility, agent="ann", department="engineering", project="shop")
+    saved = save(
+        memory,
+        "the plan",
+        visibility=visibility,
+        agent="ann",
+        department="engineering",
+        project="shop",
+    )
     ways = seen(memory, saved, **reader)
     assert ways == dict.fromkeys(ways, shown)
     if not shown:
@@ -71,14 +80,21 @@ def test_other_dialects_do_not_show_what_is_private_to_another_agent(memory: Mem
     assert good(memory, "powermem", "list_memories")["results"] == []
     assert good(memory, "powermem", "list_memories", agent_id="eve")["results"] == []
     refused(memory, "powermem", "get_memory", memory_id=saved["id"])
-    assert good(memory, "native", "get", id=saved["record"])["count"] == 1  # the owner of the clone reads all
+    assert (
+        good(memory, "native", "get", id=saved["record"])["count"] == 1
+    )  # the owner of the clone reads all
 
 
 @pytest.mark.requirement("mc-private-uncommitted", "mc-readable-by")
-def test_private_ones_are_never_committed_and_the_answer_says_who_can_read(memory: Memory, repo: Path) -> None:
+def test_private_ones_are_never_committed_and_the_answer_says_who_can_read(
+    memory: Memory, repo: Path
+) -> None:
     before = git(repo, "rev-parse", "HEAD")
     saved = save(memory, "a private thought", visibility="private", agent="ann")
-    assert saved["readable_by"] == "agent ann, and whoever uses this clone; the file is never committed"
+    assert (
+        saved["readable_by"]
+        == "agent ann, and whoever uses this clone; the file is never committed"
+    )
     assert git(repo, "rev-parse", "HEAD") == before
     assert git(repo, "status", "--porcelain") == ""
     assert list((repo / "memory" / "private").rglob("*a-private-thought*"))
@@ -113,10 +129,17 @@ def test_a_session_can_be_asked_for_and_an_unknown_filter_is_refused(memory: Mem
     found = good(memory, "mem-claude", "search", memory_session_id="s-1")["observations"]
     assert [row["title"] for row in found] == ["one"]
     for asked in ({"session": "S-1"}, {"memory_session_id": "s-1"}, {"query": "session:s-1"}):
-        assert [one["title"] for one in good(memory, "native", "search", **asked)["results"]] == ["one"]
+        assert [one["title"] for one in good(memory, "native", "search", **asked)["results"]] == [
+            "one"
+        ]
     assert good(memory, "native", "search", query="project:manual", session="s-2")["count"] == 1
-    assert good(memory, "native", "search", project="shop")["note"] == "no record has project 'shop'"
-    assert "no argument 'session_id'" in refused(memory, "mem-claude", "search", session_id="s-1")["error"]
+    assert (
+        good(memory, "native", "search", project="shop")["note"] == "no record has project 'shop'"
+    )
+    assert (
+        "no argument 'session_id'"
+        in refused(memory, "mem-claude", "search", session_id="s-1")["error"]
+    )
     assert save(memory, "three", mood="good")["ignored"] == ["mood"]
 
 
@@ -172,7 +195,12 @@ def test_what_is_listed() -> None:
     assert schema["properties"]["type"]["enum"] == [
         *("decision", "bugfix", "feature", "refactor", "discovery", "change")
     ]
-    assert schema["properties"]["visibility"]["enum"] == ["private", "department", "project", "public"]
+    assert schema["properties"]["visibility"]["enum"] == [
+        "private",
+        "department",
+        "project",
+        "public",
+    ]
     assert schema.get("additionalProperties", True) is True
 
 
@@ -183,7 +211,9 @@ def test_an_empty_answer_says_why_it_is(memory: Memory) -> None:
     save(memory, "three")
     past = good(memory, "mem-claude", "search", offset=50)
     assert (past["totalResults"], past["note"]) == (0, "nothing from offset 50 on")
-    asked = good(memory, "mem-claude", "search", query="one", type="observations", offset=9, limit=1)
+    asked = good(
+        memory, "mem-claude", "search", query="one", type="observations", offset=9, limit=1
+    )
     assert "offset" in asked["note"]
     prompts = good(memory, "mem-claude", "search", type="prompts")
     assert (prompts["prompts"], "never kept" in prompts["note"]) == ([], True)
@@ -202,7 +232,9 @@ def test_an_answer_does_not_speak_of_what_the_reader_may_not_see(memory: Memory)
         "powermem": good(memory, "powermem", "search_memories", query="zymurgy"),
     }
     nothing = "is similar to the query"
-    assert {name: nothing in told["note"] for name, told in closed.items()} == dict.fromkeys(closed, True)
+    assert {name: nothing in told["note"] for name, told in closed.items()} == dict.fromkeys(
+        closed, True
+    )
     assert good(memory, "mem-claude", "search")["note"] == "nothing is saved yet"
     save(memory, "zymurgy for all", visibility="public")
     assert good(memory, "mama", "search", query="zymurgy")["count"] == 1

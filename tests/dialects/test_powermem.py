@@ -99,11 +99,19 @@ def test_where_others_share_the_memory_nobody_is_everybody(
     git(repo, "remote", "add", "origin", "https://example.org/x.git")
     assert add(memory, "Prefers coffee")["user_id"] == git(repo, "config", "user.email")
     found = good(memory, "powermem", "list_memories")["results"]
-    assert {one["memory"] for one in found} == {"Prefers tabs over spaces", "Prefers coffee"}, "former ones are found"
+    assert {one["memory"] for one in found} == {"Prefers tabs over spaces", "Prefers coffee"}, (
+        "former ones are found"
+    )
 
 
 ROWS: dict[str, dict[str, Any]] = {
-    "plain": {"category": "a", "score": 1, "done": False, "tags": ["x", "y"], "nested": {"deep": {"er": "v"}}},
+    "plain": {
+        "category": "a",
+        "score": 1,
+        "done": False,
+        "tags": ["x", "y"],
+        "nested": {"deep": {"er": "v"}},
+    },
     "other": {"category": "b", "score": 5, "done": True, "label": "3"},
     "bare": {},
 }
@@ -137,10 +145,18 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.requirement("pm-filters-equality", "pm-filters-dotted", "pm-filters-compare", "pm-add-metadata")
+@pytest.mark.requirement(
+    "pm-filters-equality", "pm-filters-dotted", "pm-filters-compare", "pm-add-metadata"
+)
 def test_filters(memory: Memory) -> None:
     for name, metadata in ROWS.items():
-        add(memory, f"memory {name}", metadata=metadata, memory_type=f"kind-{name}", run_id=f"r-{name}")
+        add(
+            memory,
+            f"memory {name}",
+            metadata=metadata,
+            memory_type=f"kind-{name}",
+            run_id=f"r-{name}",
+        )
     for filters, found in FILTERS:
         wanted = [f"memory {name}" for name in reversed(ROWS) if name in found.split()]
         assert texts(good(memory, "powermem", "list_memories", filters=filters)) == wanted, filters
@@ -166,10 +182,15 @@ def test_filters_of_an_added_memory_find_it_again(memory: Memory) -> None:
 def test_pages(memory: Memory) -> None:
     for n in range(7):
         add(memory, f"Fact number {n}", user_id="even" if n % 2 == 0 else "mcp_user")
-    assert texts(good(memory, "powermem", "list_memories", limit=2, offset=1)) == ["Fact number 3", "Fact number 1"]
+    assert texts(good(memory, "powermem", "list_memories", limit=2, offset=1)) == [
+        "Fact number 3",
+        "Fact number 1",
+    ]
     even = good(memory, "powermem", "list_memories", user_id="even", limit=2, offset=2)
     assert texts(even) == ["Fact number 2", "Fact number 0"]
-    assert len(texts(good(memory, "powermem", "search_memories", query="fact number", limit=3))) == 3
+    assert (
+        len(texts(good(memory, "powermem", "search_memories", query="fact number", limit=3))) == 3
+    )
     assert texts(good(memory, "powermem", "list_memories", offset=99)) == []
 
 
@@ -177,11 +198,15 @@ def test_pages(memory: Memory) -> None:
 def test_the_threshold_is_on_the_score_that_is_shown(memory: Memory) -> None:
     add(memory, "User prefers coffee in the morning")
     add(memory, "The build runs on a server in the cellar")
-    found = good(memory, "powermem", "search_memories", query="Does the user like coffee?")["results"]
+    found = good(memory, "powermem", "search_memories", query="Does the user like coffee?")[
+        "results"
+    ]
     assert all(0 <= one["score"] <= 1 for one in found)
     assert found[0]["score"] > found[1]["score"]
     between = (found[0]["score"] + found[1]["score"]) / 2
-    kept = good(memory, "powermem", "search_memories", query="Does the user like coffee?", threshold=between)
+    kept = good(
+        memory, "powermem", "search_memories", query="Does the user like coffee?", threshold=between
+    )
     assert texts(kept) == ["User prefers coffee in the morning"]
     assert len(texts(good(memory, "powermem", "search_memories", query="coffee", threshold=0))) >= 1
 
@@ -198,9 +223,24 @@ def test_ids_are_numbers_that_json_can_hold_and_come_back_as_text_too(memory: Me
 
 @pytest.mark.requirement("pm-update", "pm-update-keeps")
 def test_an_update_keeps_what_it_does_not_name(memory: Memory) -> None:
-    added = add(memory, "First line\n\nand a body", memory_type="note", metadata={"a": 1}, scope="user")
-    good(memory, "powermem", "update_memory", memory_id=added["id"], content="A new first line\n\nand another body")
-    good(memory, "powermem", "update_memory", memory_id=added["id"], content="Short", metadata={"b": "2"})
+    added = add(
+        memory, "First line\n\nand a body", memory_type="note", metadata={"a": 1}, scope="user"
+    )
+    good(
+        memory,
+        "powermem",
+        "update_memory",
+        memory_id=added["id"],
+        content="A new first line\n\nand another body",
+    )
+    good(
+        memory,
+        "powermem",
+        "update_memory",
+        memory_id=added["id"],
+        content="Short",
+        metadata={"b": "2"},
+    )
     now = good(memory, "powermem", "get_memory", memory_id=added["id"])
     assert (now["memory"], now["memory_type"], now["scope"]) == ("Short", "note", "user")
     assert now["metadata"] == {"a": 1, "b": "2"}
@@ -212,7 +252,10 @@ def test_delete_all_takes_memories_alone(memory: Memory) -> None:
     noted = memory.save(title="Noted", text="By another tool", agent="legacy").id
     for n in range(3):
         add(memory, f"Memory {n}", agent_id="a" if n else "b", run_id=f"r{n}")
-    assert good(memory, "powermem", "delete_all_memories", agent_id="a", run_id="r1")["deleted_count"] == 1
+    assert (
+        good(memory, "powermem", "delete_all_memories", agent_id="a", run_id="r1")["deleted_count"]
+        == 1
+    )
     assert good(memory, "powermem", "delete_all_memories", agent_id="nobody")["deleted_count"] == 0
     refused(memory, "powermem", "delete_all_memories", confirm=False)
     assert good(memory, "powermem", "delete_all_memories", confirm=True)["deleted_count"] == 2
@@ -234,10 +277,22 @@ def test_the_summary_counts(memory: Memory) -> None:
 
 @pytest.mark.requirement("pm-add-dict", "pm-add-list", "pm-add-text")
 @pytest.mark.parametrize(
-    "text", ["one line", "two\nlines", "x" * 300, "# heading\n\n## Outcomes\n- no outcome", "  indented\nhere"]
+    "text",
+    [
+        "one line",
+        "two\nlines",
+        "x" * 300,
+        "# heading\n\n## Outcomes\n- no outcome",
+        "  indented\nhere",
+    ],
 )
 def test_a_text_comes_back_as_it_was_given(memory: Memory, text: str) -> None:
-    for messages in (text, {"role": "user", "content": text}, [{"role": "user", "content": text}], [text]):
+    for messages in (
+        text,
+        {"role": "user", "content": text},
+        [{"role": "user", "content": text}],
+        [text],
+    ):
         added = add(memory, messages)
         assert added["memory"] == text
         assert good(memory, "powermem", "get_memory", memory_id=added["id"])["content"] == text
@@ -249,7 +304,9 @@ def test_without_a_user_the_default_one_is_meant_but_an_id_says_it_all(memory: M
     add(memory, "Nobody's in particular")
     assert good(memory, "powermem", "get_memory", memory_id=added["id"])["user_id"] == "ann"
     assert texts(good(memory, "powermem", "list_memories")) == ["Nobody's in particular"]
-    assert texts(good(memory, "powermem", "search_memories", query="Ann's")) == ["Nobody's in particular"]
+    assert texts(good(memory, "powermem", "search_memories", query="Ann's")) == [
+        "Nobody's in particular"
+    ]
     assert good(memory, "powermem", "delete_all_memories", confirm=True)["deleted_count"] == 1
     hidden = refused(memory, "powermem", "get_memory", memory_id=added["id"], user_id="eve")
     missing = refused(memory, "powermem", "get_memory", memory_id=7, user_id="eve")
@@ -258,7 +315,11 @@ def test_without_a_user_the_default_one_is_meant_but_an_id_says_it_all(memory: M
 
 @pytest.mark.requirement("pm-threshold")
 def test_a_similarity_says_how_likely_a_memory_is_meant(memory: Memory) -> None:
-    for text in ("User prefers coffee in the morning", "The API allows 100 requests a minute", "We deploy on Fridays"):
+    for text in (
+        "User prefers coffee in the morning",
+        "The API allows 100 requests a minute",
+        "We deploy on Fridays",
+    ):
         good(memory, "powermem", "add_memory", messages=text)
 
     def scores(query: str, **more: Any) -> list[float]:

@@ -35,9 +35,13 @@ MOST_BYTES = {
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> None:
     offer = profile(name)
-    listed = json.dumps({"tools": [entries.tool(tool) for tool in offer.listed]}, separators=(",", ":"))
+    listed = json.dumps(
+        {"tools": [entries.tool(tool) for tool in offer.listed]}, separators=(",", ":")
+    )
     assert len(listed.encode()) <= MOST_BYTES[name]
-    assert all(re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name) for tool in offer.listed)
+    assert all(
+        re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name) for tool in offer.listed
+    )
     assert all(tool.annotations and "readOnlyHint" in tool.annotations for tool in offer.listed)
     assert len({tool.name for tool in offer.listed}) == len(offer.listed)
     told = re.findall(r"`([a-z_]+)`", offer.instructions)
@@ -46,7 +50,15 @@ def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> Non
 
 @pytest.mark.requirement("profiles")
 def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory: Memory) -> None:
-    kept = good(memory, "native", "save", title="Salaries", text="What we pay", visibility="private", agent="ann")
+    kept = good(
+        memory,
+        "native",
+        "save",
+        title="Salaries",
+        text="What we pay",
+        visibility="private",
+        agent="ann",
+    )
     for name, tool, arguments in (
         ("native", "get_observations", {"ids": [kept["id"]], "agent": "ann"}),
         ("native", "search_memories", {"query": "salaries"}),
@@ -54,11 +66,17 @@ def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory:
         ("mama", "timeline", {"query": "salaries"}),
         ("powermem", "delete", {"id": kept["id"]}),
     ):
-        assert "What we pay" not in json.dumps(call(profile(name), memory, tool, arguments).payload), tool
-    assert "What we pay" in json.dumps(good(memory, "mem-claude", "get_observations", ids=[kept["id"]], agent="ann"))
+        assert "What we pay" not in json.dumps(
+            call(profile(name), memory, tool, arguments).payload
+        ), tool
+    assert "What we pay" in json.dumps(
+        good(memory, "mem-claude", "get_observations", ids=[kept["id"]], agent="ann")
+    )
     assert good(memory, "native", "search", query="salaries")["results"]
     told = [refused(memory, "mama", "get", id=one) for one in ("Salaries", "Salarie", "Nothing")]
-    assert [one["error"]["message"] for one in told] == [f"no record '{n}'" for n in ("Salaries", "Salarie", "Nothing")]
+    assert [one["error"]["message"] for one in told] == [
+        f"no record '{n}'" for n in ("Salaries", "Salarie", "Nothing")
+    ]
     assert {one["error"]["hint"] for one in told} == {""}
 
 
@@ -75,12 +93,16 @@ def test_every_name_of_every_profile_is_callable(memory: Memory, name: str) -> N
 
 @pytest.mark.requirement("profiles")
 @pytest.mark.parametrize("name", [name for name in DIALECTS if name != "all"])
-def test_a_name_that_no_tool_has_is_answered_with_those_that_are_listed(memory: Memory, name: str) -> None:
+def test_a_name_that_no_tool_has_is_answered_with_those_that_are_listed(
+    memory: Memory, name: str
+) -> None:
     offer = profile(name)
     told = str(call(offer, memory, "qqqq", {}).payload)
     listed = ", ".join(sorted(tool.name for tool in offer.listed))
     assert f"choose one of {listed}" in told
-    assert f"did you mean '{offer.listed[0].name}'?" in str(call(offer, memory, offer.listed[0].name + "x", {}))
+    assert f"did you mean '{offer.listed[0].name}'?" in str(
+        call(offer, memory, offer.listed[0].name + "x", {})
+    )
 
 
 @pytest.mark.requirement("profiles")
@@ -114,18 +136,41 @@ def test_a_profile_is_light() -> None:
 
 # -- crossing -----------------------------------------------------------------------------------------------
 
-DECISION = {"topic": "kettle", "decision": "Descale the kettle with vinegar", "reasoning": "Citric acid was out"}
-STOPPED = {"type": "checkpoint", "summary": "The kettle is half descaled", "next_steps": "Rinse it with water"}
+DECISION = {
+    "topic": "kettle",
+    "decision": "Descale the kettle with vinegar",
+    "reasoning": "Citric acid was out",
+}
+STOPPED = {
+    "type": "checkpoint",
+    "summary": "The kettle is half descaled",
+    "next_steps": "Rinse it with water",
+}
 # profile, tool, arguments; what of it must be found again
 WRITERS: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
     "native decision": ("native", "save", DECISION, ("vinegar", "Citric acid")),
     "native checkpoint": ("native", "save", STOPPED, ("half descaled", "Rinse it")),
-    "native observation": ("native", "save", {"title": "Kettle", "text": "It is copper"}, ("Kettle", "copper")),
+    "native observation": (
+        "native",
+        "save",
+        {"title": "Kettle", "text": "It is copper"},
+        ("Kettle", "copper"),
+    ),
     "mama decision": ("mama", "save", {"type": "decision", **DECISION}, ("vinegar", "Citric acid")),
     "mama checkpoint": ("mama", "save", STOPPED, ("half descaled", "Rinse it")),
-    "openclaw decision": ("openclaw", "mama_save", {"type": "decision", **DECISION}, ("vinegar", "Citric acid")),
+    "openclaw decision": (
+        "openclaw",
+        "mama_save",
+        {"type": "decision", **DECISION},
+        ("vinegar", "Citric acid"),
+    ),
     "mama-v1 decision": ("mama-v1", "save_decision", DECISION, ("vinegar", "Citric acid")),
-    "powermem memory": ("powermem", "add_memory", {"messages": "The kettle is loud"}, ("kettle is loud",)),
+    "powermem memory": (
+        "powermem",
+        "add_memory",
+        {"messages": "The kettle is loud"},
+        ("kettle is loud",),
+    ),
     "mem-claude observation": (
         *("mem-claude", "save"),
         {"title": "Kettle leaks", "text": "At the lid", "facts": ["Since May"], "type": "bugfix"},
@@ -209,7 +254,9 @@ def test_the_page_for_newcomers_lists_what_is_listed() -> None:
     rows = dict(re.findall(r"(?m)^\| `([a-z0-9-]+)` \| .*? \| (.*) \|$", text))
     assert rows.keys() >= DIALECTS.keys()
     for name in ("native", "mama", "mama-v1", "powermem", "mem-claude", "project-memory"):
-        assert set(re.findall(r"`(\w+)`", rows[name])) == {tool.name for tool in profile(name).listed}, name
+        assert set(re.findall(r"`(\w+)`", rows[name])) == {
+            tool.name for tool in profile(name).listed
+        }, name
     for configuration in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
         [server] = json.loads(configuration)["mcpServers"].values()
         assert server["args"][:2] == ["serve", "--profile"]
@@ -217,7 +264,9 @@ def test_the_page_for_newcomers_lists_what_is_listed() -> None:
 
 
 @pytest.mark.requirement("prj-library")
-def test_the_program_of_the_page_runs(repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_program_of_the_page_runs(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(repo)
     exec(program, {})

@@ -37,7 +37,9 @@ def test_a_long_text_is_kept_whole_with_a_summary_of_its_own_sentences(memory: M
     assert all(sentence.strip(". ") in LONG for sentence in short.split(". "))
     assert "scheduler" in short
     assert "Lunch" not in short
-    assert good(memory, "project-memory", "retrieve_context", query="how are jobs assigned?")["results"] == [LONG]
+    assert good(memory, "project-memory", "retrieve_context", query="how are jobs assigned?")[
+        "results"
+    ] == [LONG]
 
 
 @pytest.mark.requirement("prj-summary")
@@ -50,9 +52,15 @@ def test_summaries_of_odd_texts() -> None:
 
 @pytest.mark.requirement("prj-embedding")
 def test_a_text_is_found_by_what_it_means(memory: Memory) -> None:
-    for text in ("The automobile would not start this morning", "We bake bread on Sundays", "Rain fell all week"):
+    for text in (
+        "The automobile would not start this morning",
+        "We bake bread on Sundays",
+        "Rain fell all week",
+    ):
         good(memory, "project-memory", "save_context", context_text=text)
-    [found] = good(memory, "project-memory", "retrieve_context", query="car trouble", limit=1)["results"]
+    [found] = good(memory, "project-memory", "retrieve_context", query="car trouble", limit=1)[
+        "results"
+    ]
     assert found == "The automobile would not start this morning"
 
 
@@ -62,9 +70,17 @@ def test_five_results_unless_more_are_asked_for(memory: Memory) -> None:
     assert "filemem init" in empty.pop("note"), "why nothing is found"
     assert empty == {"status": "success", "results": [], "ids": []}
     for n in range(7):
-        good(memory, "project-memory", "save_context", context_text=f"The fact about pumps number {n}")
+        good(
+            memory,
+            "project-memory",
+            "save_context",
+            context_text=f"The fact about pumps number {n}",
+        )
     assert len(good(memory, "project-memory", "retrieve_context", query="pumps")["results"]) == 5
-    assert len(good(memory, "project-memory", "retrieve_context", query="pumps", limit=7)["results"]) == 7
+    assert (
+        len(good(memory, "project-memory", "retrieve_context", query="pumps", limit=7)["results"])
+        == 7
+    )
 
 
 @pytest.mark.requirement("prj-library")
@@ -78,4 +94,7 @@ def test_the_same_as_a_library(repo: Path) -> None:
 
 @pytest.mark.requirement("prj-tools")
 def test_the_two_tools_are_what_is_listed() -> None:
-    assert [tool.name for tool in profile("project-memory").listed] == ["save_context", "retrieve_context"]
+    assert [tool.name for tool in profile("project-memory").listed] == [
+        "save_context",
+        "retrieve_context",
+    ]

@@ -37,10 +37,24 @@ HELLO = {
 
 
 def served(
-    repo: Path, profile: str, *lines: Mapping[str, object], options: Sequence[str] = (), **environment: str
+    repo: Path,
+    profile: str,
+    *lines: Mapping[str, object],
+    options: Sequence[str] = (),
+    **environment: str,
 ) -> list[str]:
     """The lines that a server answers to these, which must be all there are."""
-    command = [sys.executable, "-m", "filemem", "-C", str(repo), "serve", "--profile", profile, *options]
+    command = [
+        sys.executable,
+        "-m",
+        "filemem",
+        "-C",
+        str(repo),
+        "serve",
+        "--profile",
+        profile,
+        *options,
+    ]
     with (
         (repo.parent / "told").open("w") as errors,
         subprocess.Popen(
@@ -71,7 +85,9 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
 
 
 @pytest.mark.requirement("mama-server-name")
-@pytest.mark.parametrize(("name", "said"), [("native", "filemem"), ("powermem", "filemem"), ("mama", "mama-server")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("native", "filemem"), ("powermem", "filemem"), ("mama", "mama-server")]
+)
 def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, said: str) -> None:
     offer = profile(name)
     server = sdk.FilememServer(offer, Calls(offer, open_notebook), "1")
@@ -79,7 +95,9 @@ def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, sai
     front = Front(offer, "1").answer(HELLO)
     assert isinstance(front, dict)
     result: Any = front["result"]
-    assert {name: part for name, part in capabilities.items() if part is not None} == result["capabilities"]
+    assert {name: part for name, part in capabilities.items() if part is not None} == result[
+        "capabilities"
+    ]
     assert server.server_info.model_dump(by_alias=True, exclude_none=True) == result["serverInfo"]
     assert result["serverInfo"]["name"] == said
 
@@ -87,18 +105,31 @@ def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, sai
 def added(repo: Path, *options: str, **environment: str) -> Any:
     """A memory that was added without saying whose it is."""
     call = {"name": "add_memory", "arguments": {"messages": "User prefers coffee in the morning"}}
-    lines: list[dict[str, object]] = [HELLO, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}]
-    answer = json.loads(served(repo, "powermem", *lines, options=options, **environment)[1])["result"]
+    lines: list[dict[str, object]] = [
+        HELLO,
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    answer = json.loads(served(repo, "powermem", *lines, options=options, **environment)[1])[
+        "result"
+    ]
     return json.loads(answer["content"][0]["text"])["results"][0]
 
 
 @pytest.mark.requirement("pm-config-file", "pm-env-file", "pm-config-order")
 def test_the_files_that_the_user_names_are_read_in_the_order_of_the_page(repo: Path) -> None:
-    config, env, home = repo.parent / "config.json", repo.parent / "named.env", repo.parent / "powermem"
+    config, env, home = (
+        repo.parent / "config.json",
+        repo.parent / "named.env",
+        repo.parent / "powermem",
+    )
     home.mkdir()
     (home / "config.json").write_text('{"user_id": "of the folder"}')
-    env.write_text(f"# a comment\nexport POWERMEM_DIR='{home}'\nLLM_API_KEY=sk-secret\nPATH=/nowhere\n")
-    config.write_text('{"user_id": "of the file", "llm": {"provider": "qwen", "config": {"api_key": "sk-secret"}}}')
+    env.write_text(
+        f"# a comment\nexport POWERMEM_DIR='{home}'\nLLM_API_KEY=sk-secret\nPATH=/nowhere\n"
+    )
+    config.write_text(
+        '{"user_id": "of the file", "llm": {"provider": "qwen", "config": {"api_key": "sk-secret"}}}'
+    )
     assert added(repo)["user_id"] == "mcp_user"
     assert added(repo, "--env", str(env))["user_id"] == "of the folder"
     assert added(repo, "--env", str(env), "--config", str(config))["user_id"] == "of the file"
@@ -109,7 +140,9 @@ def test_the_files_that_the_user_names_are_read_in_the_order_of_the_page(repo: P
 
 
 @pytest.mark.requirement("pm-config-made")
-def test_the_settings_file_is_made_on_the_first_run_and_names_nobody(repo: Path, tmp_path: Path) -> None:
+def test_the_settings_file_is_made_on_the_first_run_and_names_nobody(
+    repo: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "powermem"
     served(repo, "native", HELLO, POWERMEM_DIR=str(home))
     assert not home.exists()
@@ -130,7 +163,9 @@ def test_the_settings_file_is_made_on_the_first_run_and_names_nobody(repo: Path,
         ("--env", b"\xff", "NAME=value"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_said_at_the_start(repo: Path, option: str, text: Any, said: str) -> None:
+def test_a_file_that_cannot_be_read_is_said_at_the_start(
+    repo: Path, option: str, text: Any, said: str
+) -> None:
     file = repo.parent / "named"
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -142,7 +177,11 @@ def test_a_file_that_cannot_be_read_is_said_at_the_start(repo: Path, option: str
 
 @pytest.mark.requirement("pm-client-config")
 def test_the_variables_of_the_pages_configuration_do_no_harm(repo: Path) -> None:
-    variables = {"LLM_PROVIDER": "qwen", "LLM_API_KEY": "your_api_key", "DATABASE_PROVIDER": "sqlite"}
+    variables = {
+        "LLM_PROVIDER": "qwen",
+        "LLM_API_KEY": "your_api_key",
+        "DATABASE_PROVIDER": "sqlite",
+    }
     call = {"name": "add_memory", "arguments": {"messages": "User prefers coffee in the morning"}}
     initialized: dict[str, object] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     lines: list[dict[str, object]] = [
@@ -151,7 +190,10 @@ def test_the_variables_of_the_pages_configuration_do_no_harm(repo: Path) -> None
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
     ]
     answer = json.loads(served(repo, "powermem", *lines, **variables)[1])["result"]
-    assert json.loads(answer["content"][0]["text"])["results"][0]["memory"] == "User prefers coffee in the morning"
+    assert (
+        json.loads(answer["content"][0]["text"])["results"][0]["memory"]
+        == "User prefers coffee in the morning"
+    )
 
 
 @pytest.mark.requirement("mama-transport", "v1-transport")

@@ -21,8 +21,15 @@ from filemem import hooks
 from filemem.memory import Memory
 from tests.support import git, index_folder, make_repo, write
 
-INPUTS = [json.loads(line) for line in (Path(__file__).parent / "inputs.jsonl").read_text().splitlines()]
-START = {"hook_event_name": "SessionStart", "session_id": "1", "transcript_path": "/t", "source": "startup"}
+INPUTS = [
+    json.loads(line) for line in (Path(__file__).parent / "inputs.jsonl").read_text().splitlines()
+]
+START = {
+    "hook_event_name": "SessionStart",
+    "session_id": "1",
+    "transcript_path": "/t",
+    "source": "startup",
+}
 TOLD = "Keep lookups in an LRU cache"
 
 
@@ -31,7 +38,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose branch has changed a file that a decision governs."""
     path = make_repo(tmp_path_factory.mktemp("hooks") / "repo")
     with Memory.open(path) as memory:
-        memory.save(topic="cache", decision=TOLD, reasoning="How we cache lookups.", affects=["src/cache.py"])
+        memory.save(
+            topic="cache",
+            decision=TOLD,
+            reasoning="How we cache lookups.",
+            affects=["src/cache.py"],
+        )
     git(path, "switch", "-q", "-c", "feature")
     write(path / "src/cache.py", "x = 1\n")
     return path
@@ -55,7 +67,9 @@ def said(repo: Path, given: dict[str, Any], hook: str = "", client: str = "") ->
 def command(repo: Path, *words: str, **how: Any) -> subprocess.CompletedProcess[str]:
     """The command itself."""
     line = [sys.executable, "-m", "filemem", "hook", *words]
-    return subprocess.run(line, cwd=repo, capture_output=True, text=True, check=False, timeout=60, **how)
+    return subprocess.run(
+        line, cwd=repo, capture_output=True, text=True, check=False, timeout=60, **how
+    )
 
 
 def spelling(client: str, hook: str) -> list[str]:
@@ -71,7 +85,9 @@ def spelling(client: str, hook: str) -> list[str]:
     return ["hookSpecificOutput", "additionalContext"]
 
 
-@pytest.mark.parametrize("one", INPUTS, ids=lambda one: f"{one['client']}-{one['hook']}-{one['from']}")
+@pytest.mark.parametrize(
+    "one", INPUTS, ids=lambda one: f"{one['client']}-{one['hook']}-{one['from']}"
+)
 def test_each_client_is_answered_in_its_own_spelling(repo: Path, one: dict[str, Any]) -> None:
     given, hook = one["input"], one["hook"]
     name = given.get("hook_event_name") or given.get("hookEventName")
@@ -85,14 +101,21 @@ def test_each_client_is_answered_in_its_own_spelling(repo: Path, one: dict[str, 
 
 
 def test_what_is_no_event_is_passed_over(repo: Path) -> None:
-    for more in ({"hook_event_name": "Notification"}, {"session_id": 7}, {"source": "resume"}, {"source": "fork"}):
+    for more in (
+        {"hook_event_name": "Notification"},
+        {"session_id": 7},
+        {"source": "resume"},
+        {"source": "fork"},
+    ):
         assert not said(repo, START | more), more
     for data in (b"", b"\xff\xfe", b"[1]", b"{}"):
         assert not hooks.read(data, "", "", repo), data
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[" * 100_000, json.dumps(START | {"pad": "x" * 5_000_000}).encode()], ids=["empty", "deep", "5 MB"]
+    "data",
+    [b"", b"[" * 100_000, json.dumps(START | {"pad": "x" * 5_000_000}).encode()],
+    ids=["empty", "deep", "5 MB"],
 )
 def test_the_command_passes_over_what_is_no_event(repo: Path, data: bytes) -> None:
     assert len(data) < 2_000_000 or len(data) > hooks.LARGEST
@@ -161,7 +184,10 @@ def test_an_event_is_answered_once_and_each_compaction_and_clear_again(
 
 def test_of_two_calls_at_the_same_time_one_is_answered(repo: Path) -> None:
     line = [sys.executable, "-m", "filemem", "hook", "start"]
-    both = [subprocess.Popen(line, cwd=repo, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    both = [
+        subprocess.Popen(line, cwd=repo, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
     for one in both:
         assert one.stdin
         with one.stdin:
@@ -184,7 +210,12 @@ def test_the_first_prompt_is_searched_and_nothing_is_told_twice(repo: Path) -> N
     third = {"session_id": "3"}
     assert TOLD in str(said(repo, START | third))
     assert not said(repo, prompt | third)
-    edit: dict[str, Any] = {**START, "session_id": "4", "hook_event_name": "PreToolUse", "tool_name": "Edit"}
+    edit: dict[str, Any] = {
+        **START,
+        "session_id": "4",
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Edit",
+    }
     edit["tool_input"] = {"file_path": "src/cache.py"}
     assert TOLD in str(said(repo, edit, "edits"))
     assert not said(repo, edit | {"tool_use_id": "2"}, "edits")
@@ -193,13 +224,20 @@ def test_the_first_prompt_is_searched_and_nothing_is_told_twice(repo: Path) -> N
 
 
 def test_a_reminder_comes_once_and_never_while_a_hook_is_at_work(repo: Path) -> None:
-    stop = {**START, "hook_event_name": "Stop", "stop_hook_active": False, "last_assistant_message": "Done."}
+    stop = {
+        **START,
+        "hook_event_name": "Stop",
+        "stop_hook_active": False,
+        "last_assistant_message": "Done.",
+    }
     write(repo / "memory/README.md", "What init writes is nothing saved.")
     assert not said(repo, stop | {"stop_hook_active": True}, "remind")
     assert "src/cache.py" in str(said(repo, stop | {"session_id": "2"}, "remind"))
     assert not said(repo, stop | {"session_id": "2", "reason": "again"}, "remind")
     said(repo, START | {"session_id": "3"})
-    assert not said(repo, stop | {"session_id": "3"}, "remind")  # all of it was there when the session began
+    assert not said(
+        repo, stop | {"session_id": "3"}, "remind"
+    )  # all of it was there when the session began
 
 
 def test_capture_keeps_facts_as_a_private_observation(repo: Path) -> None:
@@ -218,20 +256,34 @@ def test_capture_keeps_facts_as_a_private_observation(repo: Path) -> None:
     assert (git(repo, "status", "--porcelain"), git(repo, "rev-parse", "HEAD")) == before
 
 
-def test_a_repository_may_only_switch_off_and_the_user_add(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = write(Path(os.environ["HOME"]) / "elsewhere/filemem/config.toml", '[hooks]\nevents = ["edits"]\n')
+def test_a_repository_may_only_switch_off_and_the_user_add(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = write(
+        Path(os.environ["HOME"]) / "elsewhere/filemem/config.toml", '[hooks]\nevents = ["edits"]\n'
+    )
     monkeypatch.setenv("XDG_CONFIG_HOME", str(settings.parents[1]))
-    edit = {**START, "hook_event_name": "PreToolUse", "tool_name": "Edit", "tool_input": {"file_path": "src/cache.py"}}
+    edit = {
+        **START,
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Edit",
+        "tool_input": {"file_path": "src/cache.py"},
+    }
     assert TOLD in str(said(repo, edit))
     write(repo / ".filemem.toml", '[hooks]\nevents = ["remind"]\nbudget = 2000\n')
     assert not said(repo, edit | {"session_id": "2"})
     assert not said(repo, START | {"session_id": "2"}, "start")
-    assert not said(repo, START | {"session_id": "2", "hook_event_name": "Stop"})  # nobody asked for it
+    assert not said(
+        repo, START | {"session_id": "2", "hook_event_name": "Stop"}
+    )  # nobody asked for it
     write(repo / ".filemem.toml", "[hooks]\nbudget = 100\n")
     with Memory.open(repo) as memory:
         for n in range(9):
             memory.save(
-                topic=f"t{n}", decision=f"Decision {n} of some length, for lines", reasoning="r", affects=["src"]
+                topic=f"t{n}",
+                decision=f"Decision {n} of some length, for lines",
+                reasoning="r",
+                affects=["src"],
             )
     found = said(repo, START | {"session_id": "3"})["hookSpecificOutput"]["additionalContext"]
     assert len(found) <= 400
@@ -251,8 +303,16 @@ def test_what_a_stranger_brought_is_not_quoted(repo: Path) -> None:
     git(repo, "switch", "-q", "theirs")
     write(repo / "src/cache.py", "x = 2\n")
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": title, "session_id": "2"}
-    edit = {"hook_event_name": "PreToolUse", "tool_name": "Edit", "tool_input": {"file_path": "src/cache.py"}}
-    for given, hook in ((START, "start"), (prompt, "prompt"), (edit | {"session_id": "3"}, "edits")):
+    edit = {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Edit",
+        "tool_input": {"file_path": "src/cache.py"},
+    }
+    for given, hook in (
+        (START, "start"),
+        (prompt, "prompt"),
+        (edit | {"session_id": "3"}, "edits"),
+    ):
         assert "SYSTEM" not in str(said(repo, START | given, hook))
     git(repo, "branch", "-f", "main", "theirs")
     found = str(said(repo, START | {"session_id": "4"}))

@@ -38,20 +38,26 @@ QUESTIONS = {
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_the_card_names_the_files_that_ship(name: str) -> None:
     digest = hashlib.sha256((SHIPPED / name).read_bytes()).hexdigest()
-    assert digest in CARD.read_text(encoding="utf-8"), f"docs/model.md does not describe this {name}"
+    assert digest in CARD.read_text(encoding="utf-8"), (
+        f"docs/model.md does not describe this {name}"
+    )
 
 
 def test_the_sources_travel_with_the_files() -> None:
     told = (SHIPPED / "README.md").read_text(encoding="utf-8")
     sources = told[told.index("| source |") :]
-    assert sources.strip() in CARD.read_text(encoding="utf-8"), "attribution differs between the card and the package"
+    assert sources.strip() in CARD.read_text(encoding="utf-8"), (
+        "attribution differs between the card and the package"
+    )
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_is_nearest_to_what_means_the_same(model: Model, word: str) -> None:
     near, far = WORDS[word]
     cosines = model.encode([near, *far]) @ model.encode([word])[0]
-    assert int(np.argmax(cosines)) == 0, dict(zip((near, *far), cosines.round(2).tolist(), strict=True))
+    assert int(np.argmax(cosines)) == 0, dict(
+        zip((near, *far), cosines.round(2).tolist(), strict=True)
+    )
 
 
 def test_a_question_finds_its_answer_among_the_others(model: Model) -> None:

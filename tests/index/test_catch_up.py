@@ -107,7 +107,9 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
 @settings(deadline=None, derandomize=True, max_examples=12, database=None)
 @given(st.lists(STEPS, max_size=14))
 @pytest.mark.parametrize("sample", [make, varied])
-def test_any_history_ends_like_a_rebuild(sample: Callable[[int, int], Doc], steps: list[tuple[str, int, int]]) -> None:
+def test_any_history_ends_like_a_rebuild(
+    sample: Callable[[int, int], Doc], steps: list[tuple[str, int, int]]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(steps, Path(folder), sample)
 

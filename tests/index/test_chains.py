@@ -48,18 +48,28 @@ def test_a_successor_demotes_at_once_and_after_folding(index: Index) -> None:
 
 
 def test_without_the_key_the_one_before_on_its_topic_is_replaced(index: Index) -> None:
-    Tree([choice("a.md", supersedes=None), choice("c.md", supersedes=None, created=START + 2)]).apply(index)
+    Tree(
+        [choice("a.md", supersedes=None), choice("c.md", supersedes=None, created=START + 2)]
+    ).apply(index)
     assert live(index) == ["decision_c"]
     index.push(choice("b.md", supersedes=None, created=START + 1))
     for _ in range(2):
         assert live(index) == ["decision_c"]
-        assert index.around(index.answering("b.md")).graph.superseded_by("decision_a") == ("decision_b",)
+        assert index.around(index.answering("b.md")).graph.superseded_by("decision_a") == (
+            "decision_b",
+        )
         fold(index)
 
 
 REFERENCES = (
     *("decision_cache_1_k3f9w2ma", "k3f9w2ma", "decisions/0007-use-redis.md"),
-    *("[ADR 7](../decisions/0007-use-redis.md)", "0007-use-redis.md", "ADR-7", "#7", "[[0007-use-redis]]"),
+    *(
+        "[ADR 7](../decisions/0007-use-redis.md)",
+        "0007-use-redis.md",
+        "ADR-7",
+        "#7",
+        "[[0007-use-redis]]",
+    ),
 )
 
 
@@ -68,7 +78,9 @@ def test_references_mean_the_file_that_has_the_name_today(index: Index, referenc
     tree = Tree([choice("late/new.md", "queue", supersedes=[reference])])
     tree.apply(index)
     assert index.nodes()[0].supersedes == (reference,)
-    tree.docs["decisions/0007-use-redis.md"] = choice("decisions/0007-use-redis.md", id="decision_cache_1_k3f9w2ma")
+    tree.docs["decisions/0007-use-redis.md"] = choice(
+        "decisions/0007-use-redis.md", id="decision_cache_1_k3f9w2ma"
+    )
     index.push(tree.docs["decisions/0007-use-redis.md"])
     for _ in range(2):
         assert live(index) == ["decision_new"]
@@ -82,7 +94,9 @@ def test_references_mean_the_file_that_has_the_name_today(index: Index, referenc
 
 
 def test_a_name_of_two_records_means_neither(index: Index) -> None:
-    Tree([choice("0007-a.md", id="decision_x1"), choice("new.md", "queue", supersedes=["ADR-7"])]).apply(index)
+    Tree(
+        [choice("0007-a.md", id="decision_x1"), choice("new.md", "queue", supersedes=["ADR-7"])]
+    ).apply(index)
     assert live(index) == ["decision_new"]
     index.push(choice("0007-b.md", "third", id="decision_x2"))
     for _ in range(2):
@@ -103,16 +117,25 @@ def test_chains_join_across_topics_and_name_what_points_to_them(index: Index) ->
     ).apply(index)
     around = index.around(index.answering("a.md"))
     assert around.nodes.keys() == {"decision_a", "decision_b", "decision_c"}
-    assert sorted(ids(around.pointing)) == ["decision_b", "decision_c", "decision_far", "observation_o"]
+    assert sorted(ids(around.pointing)) == [
+        "decision_b",
+        "decision_c",
+        "decision_far",
+        "observation_o",
+    ]
     assert around.graph.heads_of("decision_a") == ("decision_c",)
 
 
 def test_of_two_files_with_one_id_the_older_is_shown(index: Index) -> None:
-    Tree([choice("b.md", id="decision_x"), choice("c.md", id="decision_x", created=START + 1)]).apply(index)
+    Tree(
+        [choice("b.md", id="decision_x"), choice("c.md", id="decision_x", created=START + 1)]
+    ).apply(index)
 
     def shown() -> list[str]:
         assert index.count() == len(index.nodes()) == 1
-        assert [one.path for one in index.candidates(parse("choice")[0]).candidates] == [index.nodes()[0].path]
+        assert [one.path for one in index.candidates(parse("choice")[0]).candidates] == [
+            index.nodes()[0].path
+        ]
         assert index.terms("topic") == [("cache", 1)]
         assert [node.path for node in index.lookup("topic", ["cache"])] == [index.nodes()[0].path]
         return [node.path for node in index.newest()]
@@ -137,7 +160,14 @@ def test_names_answer_exactly_first(index: Index) -> None:
             doc("loose.md", "Paint it", id="file_0000000000000000"),
         ]
     ).apply(index)
-    for name in ("decision_cache_1_k3f9w2ma", "k3f9w2ma", "decisions/0012-cache.md", "0012-cache.md", "12", "ADR 12"):
+    for name in (
+        "decision_cache_1_k3f9w2ma",
+        "k3f9w2ma",
+        "decisions/0012-cache.md",
+        "0012-cache.md",
+        "12",
+        "ADR 12",
+    ):
         assert ids(index.answering(name)) == ["decision_cache_1_k3f9w2ma"], name
     assert ids(index.answering("paint it")) == ["file_0000000000000000"]
     assert index.answering("nothing of the kind") == []
@@ -151,7 +181,10 @@ def test_what_states_no_date_is_ordered_by_its_first_commit_else_last(root: Path
         return {path: known[path] for path in paths if path in known}
 
     index = Index(root, None, dates)
-    docs = [choice("dated.md", created=START, supersedes=None), choice("bare.md", created=None, supersedes=None)]
+    docs = [
+        choice("dated.md", created=START, supersedes=None),
+        choice("bare.md", created=None, supersedes=None),
+    ]
     tree = Tree(docs)
     tree.apply(index)
     assert ids(index.newest()) == ["decision_dated", "decision_bare"]
@@ -191,7 +224,12 @@ def test_an_index_in_memory_answers_the_same(index: Index) -> None:
 
 
 def test_what_a_hit_shows_comes_without_its_file(index: Index) -> None:
-    one = choice("a.md", rejected=("Keep it",), metadata={"n": 3, "deep": {"x": [1, None, True]}}, confidence=0.5)
+    one = choice(
+        "a.md",
+        rejected=("Keep it",),
+        metadata={"n": 3, "deep": {"x": [1, None, True]}},
+        confidence=0.5,
+    )
     Tree([one]).apply(index)
     two = choice("b.md", text="Because \ud800 of ünïcode")
     index.push(two)

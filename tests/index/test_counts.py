@@ -19,7 +19,9 @@ STORES = 4
 
 def built(folder: Path, docs: dict[str, Doc]) -> Index:
     index = Index(folder, embedder())
-    index.apply([Change(ADDED, path, Entry(doc.blob, 1, 1)) for path, doc in docs.items()], docs.get)
+    index.apply(
+        [Change(ADDED, path, Entry(doc.blob, 1, 1)) for path, doc in docs.items()], docs.get
+    )
     return index
 
 
@@ -31,7 +33,10 @@ class Finder:
 
     def nominate(self, terms: Any, wanted: Any, depth: int, mode: str, counts: Any = None) -> Any:
         found = self._index.candidates(terms, wanted, depth, mode=mode, counts=counts)
-        named = (one._replace(node=one.node._replace(id=f"{self.key} {one.id}")) for one in found.candidates)
+        named = (
+            one._replace(node=one.node._replace(id=f"{self.key} {one.id}"))
+            for one in found.candidates
+        )
         return found._replace(candidates=tuple(named))
 
 
@@ -43,7 +48,9 @@ def test_several_indexes_find_what_one_index_of_all_finds(tmp_path: Path) -> Non
         docs[path] = document(record._replace(path=path, text=text), blob_id(path.encode()))
     one = built(tmp_path / "one", docs)
     keys = [str(at) for at in range(STORES)]
-    several = [built(tmp_path / key, {p: doc for p, doc in docs.items() if p[0] == key}) for key in keys]
+    several = [
+        built(tmp_path / key, {p: doc for p, doc in docs.items() if p[0] == key}) for key in keys
+    ]
     finders: Any = [Finder(key, index) for key, index in zip(keys, several, strict=True)]
     together = Together(dict.fromkeys(keys, finders[0]), finders, None)  # type: ignore[arg-type]  # no store is needed
     random, shares, same, widened = Random(5), [], [], 0
@@ -53,8 +60,14 @@ def test_several_indexes_find_what_one_index_of_all_finds(tmp_path: Path) -> Non
         terms = terms._replace(alike=said_instead(terms.words))
         widened += bool(terms.alike)
         best = [
-            [hit.id.rpartition(" ")[2] for hit in query.score(found.candidates, now=NOW, whole=found.whole)[:10]]
-            for found in (one.candidates(terms, wanted, 50), together.nominate(terms, wanted, 50, "hybrid"))
+            [
+                hit.id.rpartition(" ")[2]
+                for hit in query.score(found.candidates, now=NOW, whole=found.whole)[:10]
+            ]
+            for found in (
+                one.candidates(terms, wanted, 50),
+                together.nominate(terms, wanted, 50, "hybrid"),
+            )
         ]
         shares.append(len({*best[0]} & {*best[1]}) / len(best[0]))
         same.append(best[0][0] == best[1][0])

@@ -61,7 +61,11 @@ def answers(index: Index) -> object:
     top = sorted(found, key=lambda one: (-round(one.keyword, 3), one.path))[:10]
     near = sorted(found, key=lambda one: (-round(one.cosine or 0, 3), one.path))[:10]
     listed = index.newest(None, 10), index.terms("topic"), sorted(index.manifest())
-    return [one.path for one in top], [(one.path, round(one.cosine or 0, 3)) for one in near], listed
+    return (
+        [one.path for one in top],
+        [(one.path, round(one.cosine or 0, 3)) for one in near],
+        listed,
+    )
 
 
 def matrix(work: Path) -> tuple[int, int]:
@@ -75,7 +79,9 @@ def matrix(work: Path) -> tuple[int, int]:
     sound = Index(work / "sound", Hashing())
     tree.apply(sound)
     expected = answers(sound)
-    files = sorted(path.relative_to(work / "whole") for path in (work / "whole").rglob("*") if path.is_file())
+    files = sorted(
+        path.relative_to(work / "whole") for path in (work / "whole").rglob("*") if path.is_file()
+    )
     names = {path.suffix for path in files}
     assert {".rows", ".term", ".store", ".json"} <= names
     tried = noticed = 0
@@ -94,7 +100,10 @@ def matrix(work: Path) -> tuple[int, int]:
             print(file, damage.__name__, flush=True)
             tried += 1
             noticed += check(
-                Index(work / "hurt", Hashing()), tree, expected, same or bool(HARMLESS.intersection(file.parts))
+                Index(work / "hurt", Hashing()),
+                tree,
+                expected,
+                same or bool(HARMLESS.intersection(file.parts)),
             )
     return tried, noticed
 

@@ -35,7 +35,9 @@ def test_a_model_equals_model2vec(tmp_path: Path, kind: str) -> None:
     folder, reference = SHIPPED, StaticModel.from_pretrained(SHIPPED, force_download=False)
     if kind != "int8":
         folder, rng = tmp_path, np.random.default_rng(7)
-        rows = rng.standard_normal((len(reference.tokens), 16)).astype("float16" if kind == "float16" else "float32")
+        rows = rng.standard_normal((len(reference.tokens), 16)).astype(
+            "float16" if kind == "float16" else "float32"
+        )
         reference = StaticModel(rows, reference.tokenizer)
         if kind == "shared rows":
             mapping = rng.integers(0, 100, len(reference.tokens))
@@ -52,7 +54,9 @@ def test_a_model_equals_model2vec(tmp_path: Path, kind: str) -> None:
 
 def test_the_name_of_the_bundled_model_changes_with_its_files() -> None:
     names = ("model.safetensors", "tokenizer.json")
-    digest = hashlib.sha256(b"".join((SHIPPED / name).read_bytes() for name in names)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join((SHIPPED / name).read_bytes() for name in names)).hexdigest()[
+        :16
+    ]
     told = "new files: give BUNDLED another name, or old vectors stay"
     assert (BUNDLED, digest) == ("static-128.4", "ca068a81967d24f2"), told
 
@@ -88,7 +92,9 @@ def test_vectors_that_were_missing_are_made_by_a_rebuild(root: Path, tmp_path: P
     tree = Tree(make(number) for number in range(8))
     tree.apply(Index(root, Model(tmp_path / "nothing here")))
     index = Index(root, Model())
-    assert "no vectors; run `filemem index --rebuild`" in (index.candidates(parse("cache")[0]).degraded or "")
+    assert "no vectors; run `filemem index --rebuild`" in (
+        index.candidates(parse("cache")[0]).degraded or ""
+    )
     tree.apply(index, anew=True)
     assert index.candidates(parse("cache")[0]).degraded is None
 
@@ -105,12 +111,17 @@ def test_each_model_has_an_index_of_its_own(root: Path, folder: Path) -> None:
 
 def test_words_that_everybody_uses_tell_less() -> None:
     telling = Model().table.telling(("the", "use", "library", "redis", "☃", "東京"))
-    assert telling["the"] < 0.1 < telling["use"] < 0.5 < telling["library"] < telling["redis"] == 1.0
+    assert (
+        telling["the"] < 0.1 < telling["use"] < 0.5 < telling["library"] < telling["redis"] == 1.0
+    )
     assert telling["☃"] == telling["東京"] == 1.0  # nothing is known of them
 
 
 def test_a_common_word_alone_is_no_full_match(index: Index) -> None:
-    docs = [doc("order.md", "Calls run in order", "All callers use one thread."), doc("graph.md", "Graph", "A graph.")]
+    docs = [
+        doc("order.md", "Calls run in order", "All callers use one thread."),
+        doc("graph.md", "Graph", "A graph."),
+    ]
     docs += [doc(f"{n}.md", f"Note {n}", "Nothing of the kind.") for n in range(20)]
     Tree(docs).apply(index)
     found = index.candidates(parse("use approximate nearest neighbours")[0])
@@ -135,12 +146,17 @@ print(*sorted({"numpy", "usearch", "tokenizers", "model2vec", "filelock", "tanti
 
 
 @pytest.mark.parametrize(
-    ("mode", "loaded"), [("keyword", "tantivy"), ("hybrid", "numpy tantivy tokenizers")], ids=["keyword", "hybrid"]
+    ("mode", "loaded"),
+    [("keyword", "tantivy"), ("hybrid", "numpy tantivy tokenizers")],
+    ids=["keyword", "hybrid"],
 )
 def test_a_search_imports_only_what_it_needs(index: Index, mode: str, loaded: str) -> None:
     Tree(make(number) for number in range(40)).apply(index)
     found = subprocess.run(
-        [sys.executable, "-c", LIGHT, str(index.root.parent), mode], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LIGHT, str(index.root.parent), mode],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert found.stdout.strip() == loaded
 
@@ -154,7 +170,9 @@ def folder(tmp_path: Path) -> Path:
     return copied
 
 
-def test_a_folder_is_one_model_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_one_model_however_it_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder.parent)
     monkeypatch.setenv("HOME", str(folder.parent))
     ways = (str(folder), "model", "./model", "../mine/model", "~/model", f"{folder}/")

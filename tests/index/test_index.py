@@ -54,7 +54,9 @@ def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
     assert ids(index.newest()) == ["decision_a"]
 
 
-def test_a_file_that_changed_since_it_was_listed_is_filed_under_what_was_read(words_only: Index) -> None:
+def test_a_file_that_changed_since_it_was_listed_is_filed_under_what_was_read(
+    words_only: Index,
+) -> None:
     one = doc("a.md", "Use Redis")
     words_only.apply([Change(MODIFIED, "a.md", Entry("00" * 20, 5, 6))], lambda path: one)
     assert words_only.manifest() == {"a.md": Entry(one.blob)}
@@ -64,7 +66,9 @@ def test_a_push_is_found_and_folded(index: Index) -> None:
     tree = Tree(make(number) for number in range(20))
     tree.apply(index)
     index.push(doc("new.md", "A zebra crossing"), Entry("11" * 20, 7, 8))
-    assert [(one.path, one.entry) for one in index.waiting()] == [("new.md", Entry("11" * 20, 7, 8))]
+    assert [(one.path, one.entry) for one in index.waiting()] == [
+        ("new.md", Entry("11" * 20, 7, 8))
+    ]
     assert found(index, "zebra") == ["new.md"]
     assert index.manifest()["new.md"] == Entry("11" * 20, 7, 8)
     index.push_removed(make(3).path)
@@ -90,11 +94,17 @@ def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
     Tree(
         [
             doc("a.md", "Use Redis as a cache", "Requests were slow."),
-            doc("b.md", "Speed up answers", "Keep recent results in memory so that nothing is computed twice."),
+            doc(
+                "b.md",
+                "Speed up answers",
+                "Keep recent results in memory so that nothing is computed twice.",
+            ),
             doc("c.md", "Paint the shed", "Green goes well with the trees."),
         ]
     ).apply(index)
-    by_path = {one.path: one for one in index.candidates(parse("caching for slow responses")[0]).candidates}
+    by_path = {
+        one.path: one for one in index.candidates(parse("caching for slow responses")[0]).candidates
+    }
     assert by_path.keys() == {"a.md", "b.md", "c.md"}
     assert by_path["a.md"].keyword > 0 == by_path["c.md"].keyword
     assert (by_path["a.md"].cosine or 0) > (by_path["c.md"].cosine or 0)
@@ -140,7 +150,14 @@ FILTERS = {
 def filtered_docs() -> list[Doc]:
     same = "same words everywhere"
     return [
-        doc("a.md", "One", same, topic="auth_strategy", outcome="failed", affects=("src/auth/login.py",)),
+        doc(
+            "a.md",
+            "One",
+            same,
+            topic="auth_strategy",
+            outcome="failed",
+            affects=("src/auth/login.py",),
+        ),
         doc(
             "b.md",
             "Two",
@@ -150,8 +167,24 @@ def filtered_docs() -> list[Doc]:
             status="deprecated",
             affects=("src/auth/", "x"),
         ),
-        doc("c.md", "Three", same, topic="cache", created=START + DAY, tags=("fast",), affects=("src/cache/**/*.py",)),
-        doc("o.md", "Four", same, kind="observation", created=START + 2 * DAY, agent="claude-code", branch="main"),
+        doc(
+            "c.md",
+            "Three",
+            same,
+            topic="cache",
+            created=START + DAY,
+            tags=("fast",),
+            affects=("src/cache/**/*.py",),
+        ),
+        doc(
+            "o.md",
+            "Four",
+            same,
+            kind="observation",
+            created=START + 2 * DAY,
+            agent="claude-code",
+            branch="main",
+        ),
     ]
 
 
@@ -198,12 +231,22 @@ def test_a_listing_leaves_out_what_is_excluded(words_only: Index) -> None:
 
 def test_exact_terms_are_looked_up_whole(index: Index) -> None:
     Tree(
-        [doc("a.md", "One", topic="cache", builds_on=("decision_x", "b.md")), doc("b.md", "Two", topic="cache")]
+        [
+            doc("a.md", "One", topic="cache", builds_on=("decision_x", "b.md")),
+            doc("b.md", "Two", topic="cache"),
+        ]
     ).apply(index)
     index.push(doc("c.md", "Three", topic="cache", builds_on=("decision_b",)))
-    assert sorted(ids(index.lookup("topic", ["cache", "other"]))) == ["decision_a", "decision_b", "decision_c"]
+    assert sorted(ids(index.lookup("topic", ["cache", "other"]))) == [
+        "decision_a",
+        "decision_b",
+        "decision_c",
+    ]
     assert sorted(ids(index.lookup("ref", ["decision_b"]))) == ["decision_a", "decision_c"]
-    assert sorted(ids(index.lookup("path", ["b.md", "c.md", "z.md"]))) == ["decision_b", "decision_c"]
+    assert sorted(ids(index.lookup("path", ["b.md", "c.md", "z.md"]))) == [
+        "decision_b",
+        "decision_c",
+    ]
     assert index.lookup("topic", ["cach"]) == index.lookup("topic", []) == []
     assert index.terms("topic") == [("cache", 3)]
     assert index.terms("topic", "d") == []
@@ -275,7 +318,9 @@ def test_one_writer_at_a_time(root: Path) -> None:
     second.close()
 
 
-def test_a_deleted_folder_that_another_process_built_again_is_read_anew(root: Path, model: Model) -> None:
+def test_a_deleted_folder_that_another_process_built_again_is_read_anew(
+    root: Path, model: Model
+) -> None:
     """The names of generations begin anew with the folder: what was known of one goes by what is in it."""
     one, two = Index(root, model), Index(root, model)
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)

@@ -74,7 +74,9 @@ while True:
 @contextmanager
 def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TOP) as child:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TOP
+    ) as child:
         try:
             yield child
         finally:
@@ -123,7 +125,9 @@ def test_a_commit_under_way_is_never_damage(root: Path) -> None:
                 number += 1
             fold(index)
             if number % 5 == 0:
-                tree.docs.update((make(n, words=20).path, make(n, words=20)) for n in range(100, number))
+                tree.docs.update(
+                    (make(n, words=20).path, make(n, words=20)) for n in range(100, number)
+                )
                 tree.apply(index, anew=True)
         assert int(child.stdout.read()) > 3
         assert child.wait() == 0

@@ -34,7 +34,9 @@ def test_no_query_hurts(index: Index) -> None:
     for name, raw in BOMBS.items():
         began = time.process_time()
         index.candidates(parse(raw)[0])
-        assert time.process_time() - began < 2, name  # of work that has bounds, also where the machine is busy
+        assert time.process_time() - began < 2, (
+            name
+        )  # of work that has bounds, also where the machine is busy
 
 
 TEXTS = {
@@ -62,14 +64,19 @@ def test_any_substring_of_unspaced_text_finds_it(words_only: Index, pending: boo
             if path == "th.md" and length == 1:
                 continue  # may be a mark without a letter
             at = rng.randrange(len(text) - length)
-            answer = words_only.candidates(parse(text[at : at + length])[0], mode="keyword").candidates
+            answer = words_only.candidates(
+                parse(text[at : at + length])[0], mode="keyword"
+            ).candidates
             assert max(answer, key=lambda one: one.keyword).path == path, text[at : at + length]
 
 
 def test_a_whole_run_beats_its_scattered_pairs(words_only: Index) -> None:
     Tree([doc("whole.md", "本地缓存方案"), doc("pairs.md", "缓存方案和本地地缓")]).apply(words_only)
     answer = words_only.candidates(parse("本地缓存")[0], mode="keyword").candidates
-    assert [one.path for one in sorted(answer, key=lambda one: -one.keyword)] == ["whole.md", "pairs.md"]
+    assert [one.path for one in sorted(answer, key=lambda one: -one.keyword)] == [
+        "whole.md",
+        "pairs.md",
+    ]
 
 
 def test_runs_do_not_join_across_words(words_only: Index) -> None:
@@ -79,9 +86,12 @@ def test_runs_do_not_join_across_words(words_only: Index) -> None:
 
 
 def test_unspaced_words_weigh_like_others_in_a_mixed_store(words_only: Index) -> None:
-    Tree([*(make(number) for number in range(50)), doc("zh.md", "使用本地缓存", "redis 远程缓存增加了负担")]).apply(
-        words_only
-    )
+    Tree(
+        [
+            *(make(number) for number in range(50)),
+            doc("zh.md", "使用本地缓存", "redis 远程缓存增加了负担"),
+        ]
+    ).apply(words_only)
     answer = words_only.candidates(parse("redis 缓存")[0], mode="keyword").candidates
     assert max(answer, key=lambda one: one.keyword).path == "zh.md"
 

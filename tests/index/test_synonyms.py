@@ -19,7 +19,9 @@ TEXTS = {
 }
 
 
-def scores(index: Index, text: str, own: str | None = OWN, mode: str = "keyword") -> dict[str, float]:
+def scores(
+    index: Index, text: str, own: str | None = OWN, mode: str = "keyword"
+) -> dict[str, float]:
     terms = parse(text)[0]
     said = () if own is None else said_instead(terms.words, own)
     found = index.candidates(terms._replace(alike=said), mode=mode).candidates
@@ -44,18 +46,25 @@ def test_the_list_that_ships_is_well_formed_and_knows_what_developers_say() -> N
 
 
 def test_a_word_counts_most_and_of_what_is_said_instead_the_best(words_only: Index) -> None:
-    Tree([doc(path, text) for path, text in TEXTS.items()] + [doc(f"{n}.md", f"Other {n}") for n in range(9)]).apply(
-        words_only
-    )
+    Tree(
+        [doc(path, text) for path, text in TEXTS.items()]
+        + [doc(f"{n}.md", f"Other {n}") for n in range(9)]
+    ).apply(words_only)
     found = scores(words_only, "database")
     assert found == {"word.md": found["word.md"]}  # one word that few hold is meant as it is
     found = scores(words_only, "database orders")
     plain = scores(words_only, "database orders", None)
     assert found["word.md"] == pytest.approx(plain["word.md"])
     assert found["word.md"] > found["kind.md"] > found["none.md"]
-    assert found["kinds.md"] - plain["kinds.md"] < 1.5 * (found["kind.md"] - plain["kind.md"])  # not their sum
+    assert found["kinds.md"] - plain["kinds.md"] < 1.5 * (
+        found["kind.md"] - plain["kind.md"]
+    )  # not their sum
     assert found["apart.md"] > plain["apart.md"]  # all words of a phrase, wherever they stand
-    assert scores(words_only, "database orders -postgres").keys() == {"word.md", "apart.md", "none.md"}
+    assert scores(words_only, "database orders -postgres").keys() == {
+        "word.md",
+        "apart.md",
+        "none.md",
+    }
     assert scores(words_only, '"database" orders').keys() == {"word.md"}
 
 
@@ -69,10 +78,15 @@ def test_only_short_queries_are_widened(words_only: Index) -> None:
 
 
 def test_a_meant_word_is_met_by_another(index: Index) -> None:
-    Tree([doc("a.md", "Use mongodb for orders"), doc("b.md", "Use a hammer for orders")]).apply(index)
+    Tree([doc("a.md", "Use mongodb for orders"), doc("b.md", "Use a hammer for orders")]).apply(
+        index
+    )
     terms = parse("datastore orders")[0]
     plain = {one.path: one for one in index.candidates(terms).candidates}
-    wide = {one.path: one for one in index.candidates(terms._replace(alike=said_instead(terms.words))).candidates}
+    wide = {
+        one.path: one
+        for one in index.candidates(terms._replace(alike=said_instead(terms.words))).candidates
+    }
     assert (wide["a.md"].wording or 0) > (plain["a.md"].wording or 0)
     assert (wide["a.md"].cosine or 0) > (plain["a.md"].cosine or 0)
     assert said_in("Use MongoDB", said_instead(("datastore",))) == {"datastore": ("mongodb",)}

@@ -16,7 +16,10 @@ from tests.index.samples import DAY, START, Tree, doc, make
 
 
 def segment(keys: range) -> list[Doc]:
-    return [doc(f"{n}.md", f"title {n}")._replace(blob=f"{n << 1:016x}", passages=(f"text {n}", "more")) for n in keys]
+    return [
+        doc(f"{n}.md", f"title {n}")._replace(blob=f"{n << 1:016x}", passages=(f"text {n}", "more"))
+        for n in keys
+    ]
 
 
 def write(folder: Path, *new: list[Doc], living: Iterable[int] = ()) -> None:
@@ -46,12 +49,16 @@ def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
     assert part.keys[at].tolist() == [5, 37]
 
 
-def test_a_graph_finds_nearly_all_of_the_nearest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_finds_nearly_all_of_the_nearest(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of texts in groups of ten that are nearly equal, which are the hardest."""
     monkeypatch.setattr(filemem.index, "LARGE", 1)
     index = Index(root, Model())
     texts = [make(number, words=12).body for number in range(200)]
-    docs = [doc(f"{at}-{n}.md", f"{text} {n}", text) for at, text in enumerate(texts) for n in range(10)]
+    docs = [
+        doc(f"{at}-{n}.md", f"{text} {n}", text) for at, text in enumerate(texts) for n in range(10)
+    ]
     tree = Tree(docs)
     tree.apply(index)
     queries = [parse(" ".join(text.split()[:5]))[0] for text in texts[:30]]
@@ -86,7 +93,9 @@ def test_restrictions_are_complete(root: Path) -> None:
     index = Index(root, Hashing())
     tree.apply(index)
     wanted = Filter(since=START, until=START + DAY // 50)  # the first 29 minutes
-    expected = {path for path, doc in tree.docs.items() if wanted.until and doc.created <= wanted.until}
+    expected = {
+        path for path, doc in tree.docs.items() if wanted.until and doc.created <= wanted.until
+    }
     found = index.candidates(parse("zebra crossing")[0], wanted, 40, mode="vector").candidates
     assert {one.path for one in found} == expected
 

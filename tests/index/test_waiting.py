@@ -29,7 +29,9 @@ def scores(index: Index, query: str) -> dict[str, float]:
 def samples(count: int) -> Tree:
     docs = [make(number, words=20 + number % 90) for number in range(count)]
     docs += [doc(f"cjk/{at}.md", text, text * 3) for at, text in enumerate(CJK)]
-    docs.append(doc("phrase.md", "Session cookie", "the session cookie and the Session-Cookie header"))
+    docs.append(
+        doc("phrase.md", "Session cookie", "the session cookie and the Session-Cookie header")
+    )
     return Tree(docs)
 
 
@@ -57,7 +59,9 @@ def test_waiting_and_folded_scores_nearly_agree(tmp_path: Path) -> None:
         assert scores(split, query) == pytest.approx(scores(whole, query), rel=1e-4)
 
 
-def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_ones(index: Index) -> None:
+def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_ones(
+    index: Index,
+) -> None:
     Tree(make(number) for number in range(10)).apply(index)
     terms = parse("caching with redis")[0]
     waiting = [make(number) for number in range(10, 16)]
@@ -69,8 +73,13 @@ def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_o
     before = vectors(index, terms)
     assert waiting[4].path not in before
     fold(index)
-    assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in vectors(index, terms).items()}
+    assert before == {
+        path: pytest.approx(pair, abs=1e-6) for path, pair in vectors(index, terms).items()
+    }
 
 
 def vectors(index: Index, terms: Terms) -> dict[str, tuple[float | None, float | None]]:
-    return {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms, mode="vector").candidates}
+    return {
+        one.path: (one.cosine, one.title_cosine)
+        for one in index.candidates(terms, mode="vector").candidates
+    }

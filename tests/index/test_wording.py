@@ -25,11 +25,16 @@ def table() -> Table:
 
 
 def docs(*keys: int) -> list[Doc]:
-    return [doc(f"{n}.md", TEXTS[n][0])._replace(blob=f"{n << 1:016x}", passages=TEXTS[n][1]) for n in keys]
+    return [
+        doc(f"{n}.md", TEXTS[n][0])._replace(blob=f"{n << 1:016x}", passages=TEXTS[n][1])
+        for n in keys
+    ]
 
 
 def worded(whole: Rows, table: Table, **words: float) -> list[float]:
-    found: list[float] = met(whole, np.arange(len(whole.keys)), table, table.weighed(words)).tolist()
+    found: list[float] = met(
+        whole, np.arange(len(whole.keys)), table, table.weighed(words)
+    ).tolist()
     return found
 
 
@@ -41,7 +46,10 @@ def test_a_word_is_met_by_itself_and_nearly_by_its_kin(table: Table) -> None:
 
 def test_weights_decide_which_words_matter(table: Table) -> None:
     whole = embed(docs(1, 3), table)
-    cache_first, green_first = worded(whole, table, cache=9.0, green=1.0), worded(whole, table, cache=1.0, green=9.0)
+    cache_first, green_first = (
+        worded(whole, table, cache=9.0, green=1.0),
+        worded(whole, table, cache=1.0, green=9.0),
+    )
     assert cache_first[0] > cache_first[1]
     assert green_first[0] < green_first[1]
     assert worded(whole, table) == [0.0, 0.0]

@@ -28,7 +28,9 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def template() -> Iterator[str]:
     """How to connect to the server, without a database; it has `ready_<process>`, which is ready."""
-    folder = Path(tempfile.mkdtemp(prefix="fm-", dir="/tmp"))  # short: it is the address of a socket
+    folder = Path(
+        tempfile.mkdtemp(prefix="fm-", dir="/tmp")
+    )  # short: it is the address of a socket
     folder.chmod(0o755)
     if server.binaries():
         base = server.start(folder / "pg")

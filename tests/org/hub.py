@@ -13,7 +13,15 @@ from filemem.chain import Node
 from filemem.files import is_listed
 from filemem.memory.store import mark_of
 from filemem.org.postgres import Postgres
-from filemem.record import DECISION, Record, parse, record_path, reference_index, render, resolve_reference
+from filemem.record import (
+    DECISION,
+    Record,
+    parse,
+    record_path,
+    reference_index,
+    render,
+    resolve_reference,
+)
 from filemem.repo.mirror import opened
 from tests.support import git, make_repo, write
 
@@ -32,7 +40,9 @@ class Hub:
     @property
     def files(self) -> list[str]:
         """The records in the work tree, from its top."""
-        return sorted(str(one.relative_to(self.path)) for one in (self.path / "memory").rglob("*.md"))
+        return sorted(
+            str(one.relative_to(self.path)) for one in (self.path / "memory").rglob("*.md")
+        )
 
     def commit(self) -> None:
         git(self.path, "add", "-A")
@@ -41,8 +51,13 @@ class Hub:
     def record(self) -> Record:
         """A new decision, which may replace one that is there, by its id or the name of its file."""
         self._made += 1
-        others = [parse((self.path / one).read_bytes(), one.removeprefix("memory/")).record for one in self.files]
-        chosen = self._rng.sample([one for one in others if one], k=min(len(others), self._rng.randrange(2)))
+        others = [
+            parse((self.path / one).read_bytes(), one.removeprefix("memory/")).record
+            for one in self.files
+        ]
+        chosen = self._rng.sample(
+            [one for one in others if one], k=min(len(others), self._rng.randrange(2))
+        )
         named = tuple(self._rng.choice((one.id, one.path.rpartition("/")[2])) for one in chosen)
         topic, title = self._rng.choice(TOPICS), f"Choice {self._made} of {self._name}"
         created = START + 1000 * self._made
@@ -76,7 +91,9 @@ class Hub:
 
     def rename(self) -> None:
         for one in self._some():
-            (self.path / one).rename((self.path / one).with_name(f"{self._rng.randrange(10**6)}-{Path(one).name}"))
+            (self.path / one).rename(
+                (self.path / one).with_name(f"{self._rng.randrange(10**6)}-{Path(one).name}")
+            )
         self.commit()
 
     def forget(self) -> None:
@@ -116,16 +133,33 @@ class Hub:
         return self._rng.sample(self.files, k=min(len(self.files), self._rng.randrange(1, 3)))
 
 
-CHANGES = ("push", "push", "edit", "remove", "rename", "forget", "restore", "force", "gc", "replace")
+CHANGES = (
+    "push",
+    "push",
+    "edit",
+    "remove",
+    "rename",
+    "forget",
+    "restore",
+    "force",
+    "gc",
+    "replace",
+)
 
 
 def expected(path: Path) -> Held:
     """What an index must hold: what Git lists at HEAD, and what chains make of it."""
-    rows = (row.split("\t") for row in git(path, "ls-tree", "-r", "HEAD", "--", "memory/").splitlines())
+    rows = (
+        row.split("\t") for row in git(path, "ls-tree", "-r", "HEAD", "--", "memory/").splitlines()
+    )
     listed = {name.removeprefix("memory/"): head.split()[2] for head, name in rows}
     marks = {name.rpartition("/")[2] for name in listed if name.startswith(".forgotten/")}
     with closing(opened(str(path), path, os.environ)) as repo:
-        read = {name: parse(repo.objects.read(blob) or b"", name) for name, blob in listed.items() if is_listed(name)}
+        read = {
+            name: parse(repo.objects.read(blob) or b"", name)
+            for name, blob in listed.items()
+            if is_listed(name)
+        }
     found = {name: one.record for name, one in read.items()}
     records = {name: one for name, one in found.items() if one and mark_of(one.id) not in marks}
     by_id: dict[str, Record] = {}
@@ -134,22 +168,31 @@ def expected(path: Path) -> Held:
     names = reference_index(by_id.values())
 
     def meant(reference: str, folder: str) -> str:
-        return reference if reference in by_id else resolve_reference(reference, names, folder) or reference
+        return (
+            reference
+            if reference in by_id
+            else resolve_reference(reference, names, folder) or reference
+        )
 
     nodes = map(Node.of_record, by_id.values())
-    graph = chain.resolve(one.meaning({each: meant(each, one.folder) for each in one.references}) for one in nodes)
-    return {name: (listed[name], by_id[one.id] is one and graph.is_head(one.id)) for name, one in records.items()}
+    graph = chain.resolve(
+        one.meaning({each: meant(each, one.folder) for each in one.references}) for one in nodes
+    )
+    return {
+        name: (listed[name], by_id[one.id] is one and graph.is_head(one.id))
+        for name, one in records.items()
+    }
 
 
 def held(engine: Postgres, path: Path) -> Held:
     """What the index holds of a repository, every table of it in step with the others."""
     asked = "select d.path, d.blob, d.live and d.shown, d.passages, (select count(*) from passage p where p.doc = d.id)"
-    asked += (
-        ", (select count(*) from body b where b.doc = d.id) from doc d join repo r on r.id = d.repo where r.name = %s"
-    )
+    asked += ", (select count(*) from body b where b.doc = d.id) from doc d join repo r on r.id = d.repo where r.name = %s"
     with engine.transaction() as con:
         rows = con.execute(asked, (str(path),)).fetchall()
-        counted = con.execute("select records, head from repo where name = %s", (str(path),)).fetchone()
+        counted = con.execute(
+            "select records, head from repo where name = %s", (str(path),)
+        ).fetchone()
     assert all(passages >= there and bodies == 1 for *_, passages, there, bodies in rows)
     assert counted == (len(rows), git(path, "rev-parse", "HEAD"))
     return {name: (blob, live) for name, blob, live, *_ in rows}

@@ -64,8 +64,14 @@ class Reference:
 
     @contextmanager
     def reading(self, principal: str) -> Iterator[ReferenceReader]:
-        names = self.access.get(principal, set()) | self.access.get(EVERYBODY, set()) if principal else set()
-        yield ReferenceReader([one for one in self.shelves.values() if one.repository.name in names], self.folder)
+        names = (
+            self.access.get(principal, set()) | self.access.get(EVERYBODY, set())
+            if principal
+            else set()
+        )
+        yield ReferenceReader(
+            [one for one in self.shelves.values() if one.repository.name in names], self.folder
+        )
 
 
 class ReferenceShelf:
@@ -95,7 +101,9 @@ class ReferenceShelf:
     def rows(self) -> list[Row]:
         catalog = Catalog(None)
         docs = dict(enumerate(self.docs.values(), 1))
-        made = rows_of(docs, lambda paths: {p: self.who[self.docs[p].node.id].date or 0 for p in paths})
+        made = rows_of(
+            docs, lambda paths: {p: self.who[self.docs[p].node.id].date or 0 for p in paths}
+        )
         catalog.put({row.written.path: row for row in made})
         found = catalog.rows("path", list(self.docs))
         catalog.close()
@@ -109,10 +117,18 @@ class ReferenceReader:
 
     def __init__(self, shelves: Collection[ReferenceShelf], folder: Path) -> None:
         self._shelves = {one.repository.number: one for one in shelves}
-        self._rows = [(n, row, addressed(n, row)) for n, one in self._shelves.items() for row in one.rows()]
-        self._docs = {row.written.path: self._shelves[n].docs[plain.written.path] for n, plain, row in self._rows}
+        self._rows = [
+            (n, row, addressed(n, row)) for n, one in self._shelves.items() for row in one.rows()
+        ]
+        self._docs = {
+            row.written.path: self._shelves[n].docs[plain.written.path]
+            for n, plain, row in self._rows
+        }
         self._index = Index(folder / f"{len(list(folder.iterdir()))}", MODEL)
-        docs = {path: doc._replace(path=path, node=doc.node._replace(path=path)) for path, doc in self._docs.items()}
+        docs = {
+            path: doc._replace(path=path, node=doc.node._replace(path=path))
+            for path, doc in self._docs.items()
+        }
         entries = {path: Entry(doc.blob) for path, doc in docs.items()}
         self._index.apply([Change(ADDED, *each) for each in entries.items()], docs.get, anew=True)
 
@@ -120,7 +136,9 @@ class ReferenceReader:
         return sorted((one.repository for one in self._shelves.values()), key=lambda one: one.name)
 
     def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
-        raise NotImplementedError("counted over all repositories, which one reader does not have here")
+        raise NotImplementedError(
+            "counted over all repositories, which one reader does not have here"
+        )
 
     def nominate(
         self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
@@ -128,21 +146,35 @@ class ReferenceReader:
         text = " ".join(word for word in words if word.isalnum())
         terms = Terms(words=tuple(text.split()), text=text)
         plain = wanted._replace(live=False)
-        found = self._index.candidates(terms, plain, depth, mode="hybrid" if vector else "keyword").candidates
-        rows = {row.written.path: row for _, _, row in self._rows if row.shown and (row.live or not wanted.live)}
+        found = self._index.candidates(
+            terms, plain, depth, mode="hybrid" if vector else "keyword"
+        ).candidates
+        rows = {
+            row.written.path: row
+            for _, _, row in self._rows
+            if row.shown and (row.live or not wanted.live)
+        }
         first: dict[str, Nominee] = {}
         for one in sorted(found, key=lambda one: one.path):
             doc = self._docs[one.path]
             if one.path in rows:
-                first.setdefault(doc.blob, Nominee(rows[one.path], tokens_of(doc), embed([doc], MODEL.table)))
+                first.setdefault(
+                    doc.blob, Nominee(rows[one.path], tokens_of(doc), embed([doc], MODEL.table))
+                )
         return list(first.values())
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         wanted = {*values}
-        return [row for n, plain, row in self._rows if wanted & {f"{n} {one}" for one in plain.values(field)}]
+        return [
+            row
+            for n, plain, row in self._rows
+            if wanted & {f"{n} {one}" for one in plain.values(field)}
+        ]
 
     def named(self, names: Collection[str]) -> list[Row]:
-        return [row for _, plain, row in self._rows if row.shown and {*names} & {*plain.values("name")}]
+        return [
+            row for _, plain, row in self._rows if row.shown and {*names} & {*plain.values("name")}
+        ]
 
     def shown(self, paths: Collection[str]) -> dict[str, Shown]:
         found = {}
@@ -150,8 +182,12 @@ class ReferenceReader:
             if row.written.path in paths:
                 shelf, doc = self._shelves[number], self._docs[row.written.path]
                 others = {
-                    self._shelves[n].repository.name for n, _, r in self._rows if r.blob == row.blob and n != number
+                    self._shelves[n].repository.name
+                    for n, _, r in self._rows
+                    if r.blob == row.blob and n != number
                 }
                 who = shelf.who[plain.written.id]
-                found[row.written.path] = Shown(doc.card, who, shelf.repository, tuple(sorted(others)))
+                found[row.written.path] = Shown(
+                    doc.card, who, shelf.repository, tuple(sorted(others))
+                )
         return found

@@ -38,7 +38,14 @@ def _run(program: str, *words: str) -> None:
     assert folder is not None
     who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    subprocess.run([str(folder / program), *words], check=True, cwd="/", env=env, stdin=subprocess.DEVNULL, **who)  # type: ignore[call-overload]
+    subprocess.run(
+        [str(folder / program), *words],
+        check=True,
+        cwd="/",
+        env=env,
+        stdin=subprocess.DEVNULL,
+        **who,
+    )  # type: ignore[call-overload]
 
 
 def start(folder: Path, **settings: str) -> str:

@@ -40,7 +40,9 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", tokens
         finally:
@@ -59,10 +61,18 @@ def test_only_the_user_names_a_service_and_nothing_can_be_read_on_the_way(tmp_pa
     refused = cli(repo, "search", "--org", "caching")
     assert refused.code == 2
     assert "FILEMEM_ORG_URL" in refused.err
-    for url in ("http://memory.example.org", "https://ada:x@memory.example.org", "https://x/path", "ftp://localhost"):
+    for url in (
+        "http://memory.example.org",
+        "https://ada:x@memory.example.org",
+        "https://x/path",
+        "ftp://localhost",
+    ):
         with pytest.raises(BadInput, match="org_url"):
             config.load(repo, {"FILEMEM_ORG_URL": url})
-    assert config.load(repo, {"FILEMEM_ORG_URL": "https://memory.example.org/"}).org_url == "https://memory.example.org"
+    assert (
+        config.load(repo, {"FILEMEM_ORG_URL": "https://memory.example.org/"}).org_url
+        == "https://memory.example.org"
+    )
     for name in ("org_url", "org_token", "org_dsn"):
         write(repo / ".filemem.toml", f'{name} = "https://evil.example"\n')
         with pytest.raises(BadInput, match="only the user's own configuration"):
@@ -72,7 +82,17 @@ def test_only_the_user_names_a_service_and_nothing_can_be_read_on_the_way(tmp_pa
 @pytest.mark.usefixtures("stated")
 def test_a_service_that_is_down_is_named_and_the_memory_at_hand_answers(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
-    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use LRU", "--reasoning", "One process")
+    ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "caching",
+        "--decision",
+        "Use LRU",
+        "--reasoning",
+        "One process",
+    )
     down = cli(repo, "search", "--org", "caching", "--json")
     assert down.code == 6
     assert CLOSED in down.json["error"]["message"]
@@ -85,13 +105,23 @@ def test_a_service_that_is_down_is_named_and_the_memory_at_hand_answers(tmp_path
 
 
 @pytest.mark.usefixtures("stated")
-def test_servers_offer_the_scope_only_to_their_own_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_offer_the_scope_only_to_their_own_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = make_repo(tmp_path / "repo")
     listing = raw_tools_list(repo)
     assert len(listing) <= 8192 + 64  # with the frame of the answer
     tools = {one["name"]: one for one in json.loads(listing)["result"]["tools"]}
-    assert tools["search"]["inputSchema"]["properties"]["scope"]["enum"] == ["project", "org", "personal"]
-    assert tools["get"]["inputSchema"]["properties"]["scope"]["enum"] == ["project", "org", "personal"]
+    assert tools["search"]["inputSchema"]["properties"]["scope"]["enum"] == [
+        "project",
+        "org",
+        "personal",
+    ]
+    assert tools["get"]["inputSchema"]["properties"]["scope"]["enum"] == [
+        "project",
+        "org",
+        "personal",
+    ]
     monkeypatch.delenv("XDG_CONFIG_HOME")
     assert b'"org"' not in raw_tools_list(repo)
 
@@ -113,10 +143,17 @@ def test_servers_offer_the_scope_only_to_their_own_user(tmp_path: Path, monkeypa
     ],
 )
 def test_whatever_a_service_answers_is_an_answer_or_a_failure_that_names_it(
-    status: int, body: bytes, error: type[FilememError] | None, told: str, monkeypatch: pytest.MonkeyPatch
+    status: int,
+    body: bytes,
+    error: type[FilememError] | None,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client, "MOST", 1_000)
-    with answering(status, body, Retry_After="7", Location="http://127.0.0.1:9/stolen") as (url, tokens):
+    with answering(status, body, Retry_After="7", Location="http://127.0.0.1:9/stolen") as (
+        url,
+        tokens,
+    ):
         if error is None:
             assert Service(url, "secret").ask("search", {"query": "x"}) == json.loads(body)
         else:
@@ -132,5 +169,7 @@ def test_a_search_without_it_imports_nothing_of_it(tmp_path: Path) -> None:
     done = process(repo, "search", "caching", PYTHONPROFILEIMPORTTIME="1")
     assert "filemem.memory" in done.err
     assert not [
-        row for row in done.err.splitlines() if "filemem.org" in row or "psycopg" in row or "http.client" in row
+        row
+        for row in done.err.splitlines()
+        if "filemem.org" in row or "psycopg" in row or "http.client" in row
     ]

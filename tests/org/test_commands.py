@@ -42,12 +42,16 @@ def test_an_address_has_one_name_and_is_kept(address: str, name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_what_names_a_program_an_option_or_a_password_is_refused(address: str, tmp_path: Path) -> None:
+def test_what_names_a_program_an_option_or_a_password_is_refused(
+    address: str, tmp_path: Path
+) -> None:
     with pytest.raises(BadInput, match="no repository that can be read"):
         named(address, tmp_path)
 
 
-def test_a_database_is_made_filled_and_emptied(template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_is_made_filled_and_emptied(
+    template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import random
 
     hub = Hub(tmp_path, "hub", random.Random(1))
@@ -60,8 +64,14 @@ def test_a_database_is_made_filled_and_emptied(template: str, tmp_path: Path, mo
     assert (early.code, "filemem org init" in early.err) == (7, True)
     assert "words by rarity" in cli(tmp_path, "org", "init").out
     assert cli(tmp_path, "org", "init").out == "the database is ready\n"
-    assert cli(tmp_path, "org", "add", "hub", "--from", str(tmp_path / "list")).out == "1 added; 0 there before\n"
-    assert cli(tmp_path, "org", "work", "--once").out in (f"{len(hub.files)} records changed\n", "1 record changed\n")
+    assert (
+        cli(tmp_path, "org", "add", "hub", "--from", str(tmp_path / "list")).out
+        == "1 added; 0 there before\n"
+    )
+    assert cli(tmp_path, "org", "work", "--once").out in (
+        f"{len(hub.files)} records changed\n",
+        "1 record changed\n",
+    )
     (row,) = cli(tmp_path, "org", "status", "--json").json["repositories"]
     assert (row["repository"], row["records"]) == (str(hub.path), len(hub.files))
     write(hub.path / ".git/HEAD", "ref: refs/heads/\xff")

@@ -24,7 +24,9 @@ ALL = Filter()
 
 @pytest.fixture(params=["postgres", "in memory"])
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return Reference(tmp_path) if request.param == "in memory" else request.getfixturevalue("engine")
+    return (
+        Reference(tmp_path) if request.param == "in memory" else request.getfixturevalue("engine")
+    )
 
 
 def allow(engine: Any, principal: str, *names: str) -> None:
@@ -32,7 +34,10 @@ def allow(engine: Any, principal: str, *names: str) -> None:
         engine.access.setdefault(principal, set()).update(names)
         return
     with engine.transaction() as con:
-        con.execute("insert into access select %s, id from repo where name = any(%s)", (principal, list(names)))
+        con.execute(
+            "insert into access select %s, id from repo where name = any(%s)",
+            (principal, list(names)),
+        )
 
 
 def fill(engine: Any, name: str, *docs: Doc, gone: tuple[str, ...] = ()) -> int:
@@ -40,7 +45,9 @@ def fill(engine: Any, name: str, *docs: Doc, gone: tuple[str, ...] = ()) -> int:
     number = next(one.number for one in engine.repositories() if one.name == name)
     with engine.taking(number) as shelf:
         assert shelf is not None
-        shelf.put({one.path: one for one in docs} | dict.fromkeys(gone), {one.path: WHO for one in docs})
+        shelf.put(
+            {one.path: one for one in docs} | dict.fromkeys(gone), {one.path: WHO for one in docs}
+        )
         shelf.done("f" * 40, "memory")
     return number
 
@@ -50,7 +57,12 @@ def cached(at: str, decision: str, n: int = 0, **fields: object) -> Doc:
 
 
 def test_what_is_put_is_known_by_every_field_and_in_its_own_repository(kind: Any) -> None:
-    one = fill(kind, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1, supersedes=["decision_a"]))
+    one = fill(
+        kind,
+        "one",
+        cached("a", "Use Redis"),
+        cached("b", "Use a map", 1, supersedes=["decision_a"]),
+    )
     two = fill(kind, "two", cached("a", "Use Redis too"))
     allow(kind, "ada", "one", "two")
     with kind.reading("ada") as reader:
@@ -60,10 +72,15 @@ def test_what_is_put_is_known_by_every_field_and_in_its_own_repository(kind: Any
             f"{one} decision_b": True,
             f"{two} decision_a": True,
         }
-        assert [row.written.path for row in reader.rows("target", [f"{one} decision_a"])] == [f"{one} b.md"]
+        assert [row.written.path for row in reader.rows("target", [f"{one} decision_a"])] == [
+            f"{one} b.md"
+        ]
         assert [row.written.key for row in reader.rows("path", [f"{two} a.md"])] == [f"{two} cache"]
         assert reader.rows("id", [f"{two} decision_b"]) == []
-        assert {row.written.id for row in reader.named(["decision_a"])} == {f"{one} decision_a", f"{two} decision_a"}
+        assert {row.written.id for row in reader.named(["decision_a"])} == {
+            f"{one} decision_a",
+            f"{two} decision_a",
+        }
 
 
 def test_nomination_keeps_to_a_filter_and_shows_the_same_bytes_once(kind: Any) -> None:
@@ -74,9 +91,16 @@ def test_nomination_keeps_to_a_filter_and_shows_the_same_bytes_once(kind: Any) -
     asked = {"redi": 1.0}, MODEL.encode(["redis"])[0].tolist()
     with kind.reading("ada") as reader:
         found = reader.nominate(*asked, ALL, 10)
-        assert sorted(each.row.written.id for each in found) == [f"{one} decision_a", f"{one} decision_b"]
+        assert sorted(each.row.written.id for each in found) == [
+            f"{one} decision_a",
+            f"{one} decision_b",
+        ]
         assert all(each.tokens["title_stem"] and len(each.vectors.keys) == 1 for each in found)
-        for wanted in (Filter(tags=("ops",)), Filter(since=START + 1), Filter(live=True, topics=("cache",))):
+        for wanted in (
+            Filter(tags=("ops",)),
+            Filter(since=START + 1),
+            Filter(live=True, topics=("cache",)),
+        ):
             last = reader.nominate(*asked, wanted, 10)
             assert f"{one} decision_b" in [each.row.written.id for each in last]
             assert len(last) == 1 or wanted.live
@@ -110,7 +134,12 @@ def test_what_is_dropped_or_purged_is_gone(kind: Any) -> None:
 
 
 def test_a_hit_has_its_own_ids_and_says_where_it_is_from(engine: Postgres) -> None:
-    fill(engine, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1, supersedes=["decision_a"]))
+    fill(
+        engine,
+        "one",
+        cached("a", "Use Redis"),
+        cached("b", "Use a map", 1, supersedes=["decision_a"]),
+    )
     with engine.transaction() as con:
         con.execute("update repo set source = 'https://git.example.org/team/one.git'")
     engine.recount()
@@ -119,7 +148,9 @@ def test_a_hit_has_its_own_ids_and_says_where_it_is_from(engine: Postgres) -> No
         hits = search(Organisation(reader, MODEL), "redis", ALL, limit=10).hits
     assert [hit.id for hit in hits] == ["decision_b", "decision_a"]
     assert hits[1].superseded_by == hits[1].heads == ("decision_b",)
-    assert all(hit.quoted and hit.repository == "one" and hit.provenance.author == "Ada" for hit in hits)
+    assert all(
+        hit.quoted and hit.repository == "one" and hit.provenance.author == "Ada" for hit in hits
+    )
     assert hits[0].path == "memory/b.md"
     assert hits[0].link == f"https://git.example.org/team/one/blob/{'f' * 40}/memory/b.md"
 
@@ -131,7 +162,11 @@ def test_a_stranger_sees_no_row_of_any_table(engine: Postgres) -> None:
     tables = "select (select count(*) from repo), (select count(*) from doc), (select count(*) from body)"
     tables += ", (select count(*) from link) > 0, (select count(*) from passage) > 0, (select count(*) from holding("
     tables += "array['redi', 'kafka'], array[1, 1]::real[]))"
-    for principal, seen in {"ada": (1, 1, 1, True, True, 1), "bob": (0, 0, 0, False, False, 0), "": (0,) * 6}.items():
+    for principal, seen in {
+        "ada": (1, 1, 1, True, True, 1),
+        "bob": (0, 0, 0, False, False, 0),
+        "": (0,) * 6,
+    }.items():
         with engine.reading(principal) as reader:
             assert reader.con.execute(tables).fetchone() == seen
             with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.con.transaction():
@@ -147,22 +182,36 @@ def test_values_that_the_database_has_no_text_for_are_kept(engine: Postgres) -> 
     number = fill(engine, "one", odd._replace(node=odd.node._replace(id="x\0\udc80", topic="t\0")))
     allow(engine, "ada", "one")
     with engine.reading("ada") as reader:
-        assert [row.written.id for row in reader.rows("id", [f"{number} x\0\udc80"])] == [f"{number} x\0\udc80"]
+        assert [row.written.id for row in reader.rows("id", [f"{number} x\0\udc80"])] == [
+            f"{number} x\0\udc80"
+        ]
 
 
 def test_words_are_ranked_by_bm25_if_the_server_can(engine: Postgres) -> None:
     with engine.transaction() as con:
-        if not con.execute("select 1 from pg_available_extensions where name = 'pg_textsearch'").fetchone():
-            pytest.skip("this PostgreSQL has no extension pg_textsearch: FILEMEM_TEST_DSN names one that has it")
+        if not con.execute(
+            "select 1 from pg_available_extensions where name = 'pg_textsearch'"
+        ).fetchone():
+            pytest.skip(
+                "this PostgreSQL has no extension pg_textsearch: FILEMEM_TEST_DSN names one that has it"
+            )
     fill(engine, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1))
     allow(engine, "ada", "one")
     with engine.reading("ada") as reader:
         assert reader.degraded == ""
-        assert [one.row.written.topic for one in reader.nominate({"redi": 1.0}, None, ALL, 1)] == ["cache"]
+        assert [one.row.written.topic for one in reader.nominate({"redi": 1.0}, None, ALL, 1)] == [
+            "cache"
+        ]
 
 
-def test_the_graph_finds_what_comparing_all_finds(engine: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(engine, "one", *(cached(f"r{n}", f"Use the {n}th way of storing sessions", n) for n in range(60)))
+def test_the_graph_finds_what_comparing_all_finds(
+    engine: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(
+        engine,
+        "one",
+        *(cached(f"r{n}", f"Use the {n}th way of storing sessions", n) for n in range(60)),
+    )
     allow(engine, "ada", "one")
     vector = MODEL.encode(["sessions are stored"])[0].tolist()
     found = []
@@ -171,5 +220,7 @@ def test_the_graph_finds_what_comparing_all_finds(engine: Postgres, monkeypatch:
         monkeypatch.setattr("filemem.org.postgres.EXACT_BELOW", below)
         engine.recount()
         with engine.reading("ada") as reader:
-            found.append({one.row.number for one in reader.nominate({}, vector, Filter(live=True), 10)})
+            found.append(
+                {one.row.number for one in reader.nominate({}, vector, Filter(live=True), 10)}
+            )
     assert len(found[0] & found[1]) >= 9

@@ -41,7 +41,9 @@ def test_killed_workers_leave_what_git_says(engine: Postgres, dsn: str, tmp_path
     engine.add({str(hub.path): str(hub.path) for hub in hubs})
     inside = 0
     for at in range(KILLS):
-        with subprocess.Popen([sys.executable, "-c", WORKER, dsn, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", WORKER, dsn, str(tmp_path)], stdout=subprocess.PIPE
+        ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
             for hub in rng.sample(hubs, k=2):

@@ -13,7 +13,13 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from filemem.org import worker
 from filemem.org.postgres import Postgres
@@ -37,10 +43,17 @@ def test_any_history_ends_as_head_says(engine: Postgres, monkeypatch: pytest.Mon
 @pytest.mark.timeout(900)
 def test_any_long_history_ends_as_head_says(engine: Postgres) -> None:
     machine.engine = engine
-    run_state_machine_as_test(machine, settings=settings(BRIEF, max_examples=60, stateful_step_count=30))
+    run_state_machine_as_test(
+        machine, settings=settings(BRIEF, max_examples=60, stateful_step_count=30)
+    )
 
 
-BRIEF = settings(max_examples=4, stateful_step_count=10, suppress_health_check=list(HealthCheck), derandomize=True)
+BRIEF = settings(
+    max_examples=4,
+    stateful_step_count=10,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+)
 
 
 class machine(RuleBasedStateMachine):  # noqa: N801 - a class that hypothesis makes
@@ -51,7 +64,9 @@ class machine(RuleBasedStateMachine):  # noqa: N801 - a class that hypothesis ma
     @initialize(seed=st.integers(0, 2**16))
     def begin(self, seed: int) -> None:
         self.folder = TemporaryDirectory()
-        self.hubs = [Hub(Path(self.folder.name), f"r{n}", random.Random(seed + n)) for n in range(2)]
+        self.hubs = [
+            Hub(Path(self.folder.name), f"r{n}", random.Random(seed + n)) for n in range(2)
+        ]
         self.in_step = False
         with self.engine.transaction() as con:
             con.execute("delete from repo")
@@ -94,7 +109,9 @@ class machine(RuleBasedStateMachine):  # noqa: N801 - a class that hypothesis ma
         self.folder.cleanup()
 
 
-def test_a_repository_that_fails_is_noted_and_stops_nobody(engine: Postgres, tmp_path: Path) -> None:
+def test_a_repository_that_fails_is_noted_and_stops_nobody(
+    engine: Postgres, tmp_path: Path
+) -> None:
     hubs = [Hub(tmp_path, name, random.Random(1)) for name in "abcd"]
     for hub in hubs:
         hub.push()
@@ -120,7 +137,11 @@ def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_
     hub = Hub(tmp_path, "one", random.Random(3))
     hub.push()
     there = expected(hub.path)
-    for name in ("\x01.md", "caf\udce9.md", f"{'long/' * 100}e.md"):  # what a listing or a database cannot hold
+    for name in (
+        "\x01.md",
+        "caf\udce9.md",
+        f"{'long/' * 100}e.md",
+    ):  # what a listing or a database cannot hold
         write(hub.path / "memory" / name, "# Use x\n")
     for name in ("private/a.md", "b.md", "README.md", "notes.txt", ".hidden/c.md"):
         write(hub.path / "memory" / name, f"---\nvisibility: private\n---\n# {name}\n")
@@ -130,7 +151,10 @@ def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_
     engine.add({str(hub.path): str(hub.path)})
     assert work(engine, tmp_path, os.environ) == Pass(changed=len(there))
     assert held(engine, hub.path) == there
-    write(hub.path / "memory/topic.md", f"---\ntype: decision\ntopic: {'very long ' * 1000}\n---\n# Use x\n")
+    write(
+        hub.path / "memory/topic.md",
+        f"---\ntype: decision\ntopic: {'very long ' * 1000}\n---\n# Use x\n",
+    )
     hub.commit()
     with patch.object(worker, "MOST_BYTES", 10_000):
         assert work(engine, tmp_path, os.environ) == Pass(failed=1)
@@ -151,12 +175,16 @@ def test_records_on_a_branch_of_their_own_are_read_there(engine: Postgres, tmp_p
     assert work(engine, tmp_path, os.environ) == Pass()
 
 
-def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: Path, reached: Path) -> None:
+def test_an_address_is_cloned_bare_and_fetched_anew(
+    engine: Postgres, tmp_path: Path, reached: Path
+) -> None:
     hub = Hub(reached, "one", random.Random(5))
     hub.push()
     git(hub.path, "config", "uploadpack.allowFilter", "true")
     git(hub.path, "config", "uploadpack.allowAnySHA1InWant", "true")
-    engine.add({"git.example.org/one": "ada@git.example.org:one", "empty": "ada@git.example.org:empty"})
+    engine.add(
+        {"git.example.org/one": "ada@git.example.org:one", "empty": "ada@git.example.org:empty"}
+    )
     git(reached, "init", "--quiet", "--bare", "--initial-branch=main", "empty")
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
     git(hub.path, "push", "--quiet", str(reached / "empty"), "HEAD")
@@ -168,7 +196,9 @@ def test_an_address_is_cloned_bare_and_fetched_anew(engine: Postgres, tmp_path: 
     git(hub.path, "commit", "--quiet", "--amend", "-m", "Other")
     git(hub.path, "branch", "--quiet", "--move", "trunk")
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
-    git(hub.path, "switch", "--quiet", "--create", "next")  # another default branch, and the old one stays
+    git(
+        hub.path, "switch", "--quiet", "--create", "next"
+    )  # another default branch, and the old one stays
     hub.push()
     assert work(engine, tmp_path / "clones", os.environ).failed == 0
     with engine.transaction() as con:
@@ -182,7 +212,9 @@ def reached(tmp_path: Path, guarded_home: Path) -> Iterator[Path]:
     """A folder whose repositories ssh reaches at any host: the user's own settings say how."""
     folder = tmp_path / "far"
     folder.mkdir()
-    program = write(tmp_path / "ssh", f'#!/bin/sh\ncd {folder} && shift $(($# - 1)) && exec sh -c "$1"\n')
+    program = write(
+        tmp_path / "ssh", f'#!/bin/sh\ncd {folder} && shift $(($# - 1)) && exec sh -c "$1"\n'
+    )
     program.chmod(0o755)
     settings_file = write(guarded_home / ".gitconfig", f"[core]\n\tsshCommand = {program}\n")
     yield folder

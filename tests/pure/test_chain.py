@@ -42,9 +42,16 @@ STORIES: dict[str, tuple[list[Node], str]] = {
     "two branches": ([node("a", 1), node("b", 2, ("a",)), node("c", 3, ("a",))], "b c"),
     "two first decisions": ([node("a", 1), node("b", 2)], "a b"),
     "merged by supersedes": ([node("a", 1), node("b", 2), node("m", 3, ("a", "b"))], "m"),
-    "merged by synthesizes": ([node("a", 1), node("b", 2), node("m", 3, (), edges=merging("a", "b"))], "m"),
+    "merged by synthesizes": (
+        [node("a", 1), node("b", 2), node("m", 3, (), edges=merging("a", "b"))],
+        "m",
+    ),
     "a synthesis of other topics takes nothing from them": (
-        [node("a", 1), node("x", 1, topic="other"), node("m", 3, (), topic="third", edges=merging("a", "x"))],
+        [
+            node("a", 1),
+            node("x", 1, topic="other"),
+            node("m", 3, (), topic="third", edges=merging("a", "x")),
+        ],
         "a",
     ),
     "hand-written in a row": ([hand("a", 1), hand("b", 2), hand("c", 3)], "c"),
@@ -54,11 +61,26 @@ STORIES: dict[str, tuple[list[Node], str]] = {
     "proposed demotes nobody": ([node("a", 1), node("b", 2, ("a",), status="proposed")], "a"),
     "rejected demotes nobody": ([node("a", 1), node("b", 2, ("a",), status="rejected")], "a"),
     "deprecated demotes": ([node("a", 1), node("b", 2, ("a",), status="deprecated")], ""),
-    "implied order skips proposed": ([hand("a", 1), hand("p", 2, status="proposed"), hand("c", 3)], "c"),
-    "implied order skips rejected": ([hand("a", 1), hand("r", 2, status="rejected"), hand("c", 3)], "c"),
-    "a proposed one without the key implies nothing": ([hand("a", 1), hand("p", 2, status="proposed")], "a"),
-    "implied over a deprecated one": ([hand("a", 1), hand("d", 2, status="deprecated"), hand("c", 3)], "c"),
-    "no topic, no implied order": ([hand("a", 1, topic=""), hand("b", 2, topic=""), hand("c", 3)], "c"),
+    "implied order skips proposed": (
+        [hand("a", 1), hand("p", 2, status="proposed"), hand("c", 3)],
+        "c",
+    ),
+    "implied order skips rejected": (
+        [hand("a", 1), hand("r", 2, status="rejected"), hand("c", 3)],
+        "c",
+    ),
+    "a proposed one without the key implies nothing": (
+        [hand("a", 1), hand("p", 2, status="proposed")],
+        "a",
+    ),
+    "implied over a deprecated one": (
+        [hand("a", 1), hand("d", 2, status="deprecated"), hand("c", 3)],
+        "c",
+    ),
+    "no topic, no implied order": (
+        [hand("a", 1, topic=""), hand("b", 2, topic=""), hand("c", 3)],
+        "c",
+    ),
     "superseded elsewhere": ([node("a", 1), node("b", 2, ("a",), topic="sessions")], ""),
     "stated on the old side": ([node("a", 1, superseded_by=("b",)), node("b", 2)], "b"),
     "stated on the old side by a proposal": (
@@ -71,11 +93,26 @@ STORIES: dict[str, tuple[list[Node], str]] = {
     "gone elsewhere, nothing before it": ([node("a", 5), node("b", 2, ("x",))], "a b"),
     "itself": ([node("a", 1), node("b", 2, ("a", "b"))], "b"),
     "a circle of two": ([node("a", 1, ("b",)), node("b", 2, ("a",))], "a b"),
-    "a circle with a tail": ([node("a", 1, ("b",)), node("b", 2, ("a",)), node("c", 3, ("b",))], "a c"),
-    "a circle on something": ([node("x", 0), node("a", 1, ("b", "x")), node("b", 2, ("a",))], "a b"),
-    "a circle through the old side": ([hand("a", 1, superseded_by=("b",)), hand("b", 2, superseded_by=("a",))], "a b"),
-    "no circle while one is only proposed": ([node("a", 1, ("p",)), node("p", 2, ("a",), status="proposed")], "a"),
-    "dated by the day, behind what it replaces": ([node("b", 10), node("a", 5, ("b",)), hand("c", 20)], "c"),
+    "a circle with a tail": (
+        [node("a", 1, ("b",)), node("b", 2, ("a",)), node("c", 3, ("b",))],
+        "a c",
+    ),
+    "a circle on something": (
+        [node("x", 0), node("a", 1, ("b", "x")), node("b", 2, ("a",))],
+        "a b",
+    ),
+    "a circle through the old side": (
+        [hand("a", 1, superseded_by=("b",)), hand("b", 2, superseded_by=("a",))],
+        "a b",
+    ),
+    "no circle while one is only proposed": (
+        [node("a", 1, ("p",)), node("p", 2, ("a",), status="proposed")],
+        "a",
+    ),
+    "dated by the day, behind what it replaces": (
+        [node("b", 10), node("a", 5, ("b",)), hand("c", 20)],
+        "c",
+    ),
     "same time, by path": ([hand("z", 1), hand("a", 1)], "z"),
     "nobody knows its date: the youngest": ([hand("a", 0), hand("z", 1)], "a"),
 }
@@ -87,13 +124,25 @@ def test_stories() -> None:
 
 
 def test_chain_tells_order_heads_and_what_was_implied() -> None:
-    nodes = [hand("c", 3), node("a", 1), hand("p", 2, status="proposed"), node("b", 2, ("a",), path="z.md")]
+    nodes = [
+        hand("c", 3),
+        node("a", 1),
+        hand("p", 2, status="proposed"),
+        node("b", 2, ("a",), path="z.md"),
+    ]
     assert resolve(nodes).chain(T) == Chain(T, ("a", "p", "b", "c"), ("c",), frozenset({"c"}))
     assert resolve(nodes).chain("unknown") == Chain("unknown")
 
 
 def test_the_answers_about_one_decision() -> None:
-    graph = resolve([node("a", 1), node("b", 2, ("a",)), node("c", 3, ("a",)), node("p", 4, ("b",), status="proposed")])
+    graph = resolve(
+        [
+            node("a", 1),
+            node("b", 2, ("a",)),
+            node("c", 3, ("a",)),
+            node("p", 4, ("b",), status="proposed"),
+        ]
+    )
     assert graph.superseded_by("a") == ("b", "c")
     assert graph.predecessors("c") == ("a",)
     assert graph.heads_of("a") == ("b", "c")
@@ -102,7 +151,12 @@ def test_the_answers_about_one_decision() -> None:
     assert graph.heads_of("p") == ("b", "c")  # what holds on its topic
     assert graph.chain(T).is_forked
     assert (graph.is_head("b"), graph.is_head("a"), graph.is_head("nobody")) == (True, False, False)
-    assert graph.heads_of("nobody") == graph.superseded_by("nobody") == graph.predecessors("nobody") == ()
+    assert (
+        graph.heads_of("nobody")
+        == graph.superseded_by("nobody")
+        == graph.predecessors("nobody")
+        == ()
+    )
 
 
 def test_what_the_next_save_supersedes() -> None:
@@ -114,7 +168,9 @@ def test_what_the_next_save_supersedes() -> None:
     assert resolve([a, *deprecated]).next_supersedes(T) == ("c",)
     assert resolve([a._replace(status="rejected")]).next_supersedes(T) == ()
     elsewhere = node("d", 4, ("c",), topic="objects")
-    assert resolve([a, *deprecated, elsewhere]).next_supersedes(T) == (), "it was replaced on another topic"
+    assert resolve([a, *deprecated, elsewhere]).next_supersedes(T) == (), (
+        "it was replaced on another topic"
+    )
 
 
 def test_a_gone_reference_leads_to_what_was_before_it_and_not_to_what_came_after() -> None:
@@ -135,12 +191,20 @@ def test_problems() -> None:
     lost = [node("a", 1), node("b", 2, ("x",))]
     assert problems(resolve(lost)) == [("b", "supersedes-missing", "warning")]
     assert problems(resolve(lost, known_removed={"x"})) == [("b", "supersedes-missing", "hint")]
-    assert problems(resolve([node("a", 1, superseded_by=("x",))])) == [("a", "superseded-by-missing", "warning")]
+    assert problems(resolve([node("a", 1, superseded_by=("x",))])) == [
+        ("a", "superseded-by-missing", "warning")
+    ]
     assert problems(resolve([node("a", 1, ("a",))])) == [("a", "supersedes-itself", "warning")]
     circle = resolve([node("a", 1, ("b",)), node("b", 2, ("a",))])
-    assert problems(circle) == [("a", "supersedes-cycle", "error"), ("b", "supersedes-cycle", "error")]
+    assert problems(circle) == [
+        ("a", "supersedes-cycle", "error"),
+        ("b", "supersedes-cycle", "error"),
+    ]
     told = "supersedes x, which names no decision, or several"
-    assert resolve(lost).problems[0].message == f"{told}; the one before it on the topic is taken instead"
+    assert (
+        resolve(lost).problems[0].message
+        == f"{told}; the one before it on the topic is taken instead"
+    )
     assert resolve([node("b", 2, ("x",), topic="")]).problems[0].message == told
     assert problems(resolve([node("a", 1), node("b", 2, ("a",))])) == []
     assert isinstance(circle.problems[0], Flaw)
@@ -184,9 +248,17 @@ def acyclic(nodes: list[Node]) -> list[Node]:
     known: set[str] = set()
     kept = []
     for number, each in enumerate(nodes):
-        supersedes = None if each.supersedes is None else tuple(ref for ref in each.supersedes if ref in known)
+        supersedes = (
+            None
+            if each.supersedes is None
+            else tuple(ref for ref in each.supersedes if ref in known)
+        )
         merged = tuple(ref for ref in each.synthesizes if ref in known)
-        kept.append(each._replace(created=number + 1, supersedes=supersedes, edges=merging(*merged), superseded_by=()))
+        kept.append(
+            each._replace(
+                created=number + 1, supersedes=supersedes, edges=merging(*merged), superseded_by=()
+            )
+        )
         known.add(each.id)
     return kept
 
@@ -216,7 +288,9 @@ def test_whatever_is_written_the_graph_is_sound(nodes: list[Node]) -> None:
             assert graph.nodes[above].status in ("accepted", "deprecated")
             assert name in graph.predecessors(above)
         assert all(graph.is_head(head) for head in graph.heads_of(name))
-        assert graph.is_head(name) == (graph.nodes[name].status == "accepted" and not graph.superseded_by(name))
+        assert graph.is_head(name) == (
+            graph.nodes[name].status == "accepted" and not graph.superseded_by(name)
+        )
     told = {name for chain in graph.chains.values() for name in chain.order}
     assert told == {each.id for each in nodes if each.topic}
 
@@ -254,7 +328,10 @@ def test_a_proposal_changes_nobodys_place(nodes: list[Node]) -> None:
 @pytest.mark.parametrize("shape", ["long chain", "by hand", "one circle", "all forks"])
 def test_thousands_of_decisions(shape: str) -> None:
     count = 5_000
-    before = {"long chain": lambda n: (f"{n - 1}",), "one circle": lambda n: (f"{(n - 1) % count}",)}
+    before = {
+        "long chain": lambda n: (f"{n - 1}",),
+        "one circle": lambda n: (f"{(n - 1) % count}",),
+    }
     state = before.get(shape, lambda _: () if shape == "all forks" else None)
     nodes = [node(str(number), number + 1, state(number)) for number in range(count)]
     started = time.process_time()

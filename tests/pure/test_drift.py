@@ -12,7 +12,10 @@ from filemem.query import Drift
     ("message", "outcomes"),
     [
         ("D a", {"a": ("", "")}),
-        ("D a, b / O failed", {"a, b": ("failed", "")}),  # one name or two: who knows the decisions tells
+        (
+            "D a, b / O failed",
+            {"a, b": ("failed", "")},
+        ),  # one name or two: who knows the decisions tells
         ("D a / O success / D b / O failed", {"a": ("success", ""), "b": ("failed", "")}),
         ("D a / O success / D b", {"a": ("success", ""), "b": ("", "")}),
         ("D a / D b / O failed", {"a": ("failed", ""), "b": ("failed", "")}),
@@ -21,7 +24,9 @@ from filemem.query import Drift
         ("O failed", {}),
     ],
 )
-def test_an_outcome_is_of_the_decision_before_it(message: str, outcomes: dict[str, tuple[str, str]]) -> None:
+def test_an_outcome_is_of_the_decision_before_it(
+    message: str, outcomes: dict[str, tuple[str, str]]
+) -> None:
     keys = {"D": "Decision", "O": "outcome"}
     assert statements((keys[line[0]], line[2:]) for line in message.split(" / ")) == outcomes
 

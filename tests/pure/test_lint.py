@@ -32,7 +32,11 @@ def problems(text: str) -> list[tuple[int, str]]:
     ],
 )
 def test_what_nobody_sees_is_found_with_its_line(text: str, first: str) -> None:
-    found = [p for p in lint(f"{HEAD}One\n{text}\n".encode(), "x.md").problems if p.code == "hidden-character"]
+    found = [
+        p
+        for p in lint(f"{HEAD}One\n{text}\n".encode(), "x.md").problems
+        if p.code == "hidden-character"
+    ]
     assert [(problem.line, problem.level) for problem in found] == [(10, "warning")]
     assert first in found[0].message
 
@@ -52,7 +56,9 @@ def test_ordinary_writing_in_any_script_is_left_alone(text: str) -> None:
     assert problems(text) == []
 
 
-@pytest.mark.parametrize("text", ["# A \x1b[31mB\n", "# A\n\nx\x07y\n", "# A\n\nä \x9b31m\n", "# A\n\n\x7f\n"])
+@pytest.mark.parametrize(
+    "text", ["# A \x1b[31mB\n", "# A\n\nx\x07y\n", "# A\n\nä \x9b31m\n", "# A\n\n\x7f\n"]
+)
 def test_what_a_terminal_may_obey_is_a_problem_of_the_text_too(text: str) -> None:
     found = lint(text.encode(), "x.md").problems
     line = 1 if "# A\n" not in text else 3
@@ -69,9 +75,27 @@ def test_secrets_and_conflicts_have_their_lines() -> None:
 
 
 FOUND: list[dict[str, Any]] = [
-    {"path": "memory/a b,%é.md", "line": 3, "code": "secret", "level": "error", "message": "100 %: bad\nthing, here"},
-    {"path": "memory/x.md", "line": 1, "code": "drift", "level": "warning", "message": "src/a.py changed"},
-    {"path": "memory/x.md", "line": 1, "code": "bad-topic", "level": "hint", "message": "::error::forged"},
+    {
+        "path": "memory/a b,%é.md",
+        "line": 3,
+        "code": "secret",
+        "level": "error",
+        "message": "100 %: bad\nthing, here",
+    },
+    {
+        "path": "memory/x.md",
+        "line": 1,
+        "code": "drift",
+        "level": "warning",
+        "message": "src/a.py changed",
+    },
+    {
+        "path": "memory/x.md",
+        "line": 1,
+        "code": "bad-topic",
+        "level": "hint",
+        "message": "::error::forged",
+    },
 ]
 
 

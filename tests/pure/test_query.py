@@ -38,7 +38,12 @@ WORDS = {
     "src/auth/jwt.ts v1.2.3.": ("src/auth/jwt.ts", "v1.2.3"),
     "https://x.org/a?b=c&d=1#e": ("https://x.org/a?b=c&d=1#e",),
     "foo:bar Note: this": ("foo:bar", "Note", "this"),
-    "type:string status:200 is:it outcome:good": ("type:string", "status:200", "is:it", "outcome:good"),
+    "type:string status:200 is:it outcome:good": (
+        "type:string",
+        "status:200",
+        "is:it",
+        "outcome:good",
+    ),
     "since:never topic: -- - -1 --json": ("since:never", "topic", "-1", "--json"),
     ".env f() a&&b": (".env", "f()", "a&&b"),
     "twice twice": ("twice",),
@@ -58,7 +63,9 @@ def test_words_survive_as_typed(text: str) -> None:
 
 
 def test_phrases_and_exclusions() -> None:
-    terms, _ = query.parse('cache "refresh token" -redis -"single node" “curly ones” "one" -C++ "open end')
+    terms, _ = query.parse(
+        'cache "refresh token" -redis -"single node" “curly ones” "one" -C++ "open end'
+    )
     assert terms.phrases == ("refresh token", "curly ones", "one")
     assert terms.excluded == ("redis", "single node", "C++")
     assert terms.words == ("cache", "open", "end")
@@ -67,14 +74,18 @@ def test_phrases_and_exclusions() -> None:
 
 def test_what_is_one_word() -> None:
     one = ("redis", '"redis"', "redis -cluster tag:a", "getUserById")
-    assert [query.parse(text)[0].is_word for text in (*one, "redis cluster", '"two words"', "tag:a", "")] == [
+    assert [
+        query.parse(text)[0].is_word for text in (*one, "redis cluster", '"two words"', "tag:a", "")
+    ] == [
         *[True] * len(one),
         *[False] * 4,
     ]
 
 
 def test_a_single_word_set_off_in_a_sentence_is_not_required() -> None:
-    terms, _ = query.parse('in a whole sentence we may set off the "word" that we like best, and "a phrase" is one')
+    terms, _ = query.parse(
+        'in a whole sentence we may set off the "word" that we like best, and "a phrase" is one'
+    )
     assert terms.phrases == ("a phrase",)
     assert "word" in terms.words
 
@@ -102,7 +113,11 @@ def test_restrictions() -> None:
 
 def test_what_may_have_been_meant_otherwise_is_told() -> None:
     terms, wanted = query.parse("redis -topic:auth topic: ticket -1432")
-    assert (terms.words, terms.excluded, wanted) == (("redis", "topic", "ticket", "-1432"), ("topic:auth",), Filter())
+    assert (terms.words, terms.excluded, wanted) == (
+        ("redis", "topic", "ticket", "-1432"),
+        ("topic:auth",),
+        Filter(),
+    )
     assert terms.odd == ("-topic:auth", "topic:")
     terms, _ = query.parse('ticket -#1432 -.env -"7"')
     assert (terms.words, terms.excluded, terms.odd) == (("ticket",), ("#1432", ".env", "7"), ())
@@ -115,7 +130,10 @@ def test_what_is_too_long_is_told() -> None:
 
 
 def test_years_and_topics_between_commas() -> None:
-    assert query.parse("since:2020 until:2021")[1] == query.parse("since:2020-01-01 until:2021-12-31")[1]
+    assert (
+        query.parse("since:2020 until:2021")[1]
+        == query.parse("since:2020-01-01 until:2021-12-31")[1]
+    )
     assert query.parse("topic:auth,deploy")[1].topics == ("auth,deploy", "auth", "deploy")
 
 
@@ -172,7 +190,10 @@ def test_words_for_days() -> None:
 
 
 def test_a_long_run_without_spaces_is_a_sentence_and_not_one_word() -> None:
-    told = {text: query.parse(text)[0].is_word for text in ("缓存", "캐시", "キャッシュ", "部署服务器的自动化计划")}
+    told = {
+        text: query.parse(text)[0].is_word
+        for text in ("缓存", "캐시", "キャッシュ", "部署服务器的自动化计划")
+    }
     assert list(told.values()) == [True, True, False, False]
 
 
@@ -181,13 +202,24 @@ def test_a_long_run_without_spaces_is_a_sentence_and_not_one_word() -> None:
 def test_any_text_is_a_query(text: str) -> None:
     terms, wanted = query.parse(text)
     assert len(terms.words) + len(terms.phrases) + len(terms.excluded) <= 64
-    assert all(char >= " " for word in (*terms.words, *terms.phrases, *terms.excluded, terms.text) for char in word)
+    assert all(
+        char >= " "
+        for word in (*terms.words, *terms.phrases, *terms.excluded, terms.text)
+        for char in word
+    )
     assert query.merge(Filter(), wanted) == wanted
 
 
 # --- names of code
 
-SPELLINGS = ["getUserById", "get_user_by_id", "get-user-by-id", "GetUserByID", "GET_USER_BY_ID", "get.user.by.id"]
+SPELLINGS = [
+    "getUserById",
+    "get_user_by_id",
+    "get-user-by-id",
+    "GetUserByID",
+    "GET_USER_BY_ID",
+    "get.user.by.id",
+]
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
@@ -239,7 +271,15 @@ DOCUMENT = {
         (Filter(types=("checkpoint",)), False),
         (Filter(tags=("db",), topics=("auth",)), True),
         (Filter(tags=("db",), topics=("cache",)), False),
-        (Filter(outcomes=("failed",), statuses=("accepted",), agents=("claude-code",), branches=("main",)), True),
+        (
+            Filter(
+                outcomes=("failed",),
+                statuses=("accepted",),
+                agents=("claude-code",),
+                branches=("main",),
+            ),
+            True,
+        ),
         (Filter(branches=("Main",)), False),
         (Filter(since=100, until=100), True),
         (Filter(since=101), False),
@@ -261,7 +301,9 @@ def test_matches(wanted: Filter, passes: bool) -> None:
 def test_merging_only_narrows() -> None:
     a = Filter(types=("decision", "checkpoint"), tags=("x",), since=5, until=9, path="a")
     b = Filter(types=("checkpoint", "observation"), since=3, until=7, live=True)
-    assert query.merge(a, b) == Filter(types=("checkpoint",), tags=("x",), since=5, until=7, path="a", live=True)
+    assert query.merge(a, b) == Filter(
+        types=("checkpoint",), tags=("x",), since=5, until=7, path="a", live=True
+    )
     nothing = query.merge(Filter(types=("decision",)), Filter(types=("checkpoint",)))
     assert not query.matches(nothing, DOCUMENT, 100)
     assert query.merge(a, Filter(path="b")).path == "b"
@@ -343,8 +385,12 @@ def test_hostile_globs_take_no_time(pattern: str, path: str) -> None:
 # --- scores
 
 
-def found(name: str, keyword: float = 0.0, cosine: float | None = None, created: int = NOW, **more: float) -> Candidate:
-    return Candidate(Node(name, f"{name}.md", "decision", name, created), "", keyword, cosine, **more)
+def found(
+    name: str, keyword: float = 0.0, cosine: float | None = None, created: int = NOW, **more: float
+) -> Candidate:
+    return Candidate(
+        Node(name, f"{name}.md", "decision", name, created), "", keyword, cosine, **more
+    )
 
 
 def order(scored: tuple[Scored, ...]) -> str:
@@ -352,9 +398,21 @@ def order(scored: tuple[Scored, ...]) -> str:
 
 
 def test_hybrid_score_is_the_weighted_mean_of_its_parts() -> None:
-    (best, other) = query.score([found("b", 2.0, 0.5, title_cosine=0.4), found("a", 4.0, 0.9)], now=NOW)
-    assert (best.id, best.scores.keyword, best.scores.vector, best.scores.title) == ("a", 1.0, 0.9, 0.9)
-    assert (other.scores.keyword, other.scores.vector, other.scores.title, other.scores.recency) == (0.5, 0.5, 0.4, 1.0)
+    (best, other) = query.score(
+        [found("b", 2.0, 0.5, title_cosine=0.4), found("a", 4.0, 0.9)], now=NOW
+    )
+    assert (best.id, best.scores.keyword, best.scores.vector, best.scores.title) == (
+        "a",
+        1.0,
+        0.9,
+        0.9,
+    )
+    assert (
+        other.scores.keyword,
+        other.scores.vector,
+        other.scores.title,
+        other.scores.recency,
+    ) == (0.5, 0.5, 0.4, 1.0)
     expected = (0.35 * 0.5 + 0.60 * 0.5 + 0.10 * 0.4 + 0.05 * 1.0) / (0.35 + 0.60 + 0.10 + 0.05)
     assert other.scores.final == pytest.approx(expected)
 
@@ -393,7 +451,9 @@ def test_the_few_that_hold_the_one_word_asked_for_are_first() -> None:
 
 
 def test_of_equal_scores_the_younger_is_first() -> None:
-    scored = query.score([found("a", 1, created=NOW - DAY), found("b", 1), found("c", 1)], now=NOW, recency=False)
+    scored = query.score(
+        [found("a", 1, created=NOW - DAY), found("b", 1), found("c", 1)], now=NOW, recency=False
+    )
     assert order(scored) == "b c a"
     assert query.score([], now=NOW) == ()
 
@@ -416,16 +476,25 @@ def test_of_equal_scores_the_younger_is_first() -> None:
 def test_every_part_is_on_0_to_1(candidates: list[Candidate], recency: bool) -> None:
     for each in query.score(candidates, now=NOW, recency=recency, weights=Weights(1, 1, 1, 1)):
         parts = each.scores
-        assert all(0 <= part <= 1 for part in (parts.keyword, parts.vector, parts.title, parts.recency, parts.final))
+        assert all(
+            0 <= part <= 1
+            for part in (parts.keyword, parts.vector, parts.title, parts.recency, parts.final)
+        )
 
 
 # --- known order
 
 
 def decision(
-    name: str, created: int, supersedes: tuple[str, ...] = (), topic: str = "t", status: str = "accepted"
+    name: str,
+    created: int,
+    supersedes: tuple[str, ...] = (),
+    topic: str = "t",
+    status: str = "accepted",
 ) -> Node:
-    return Node(name, f"{name}.md", "decision", name, created, topic, True, status, supersedes=supersedes)
+    return Node(
+        name, f"{name}.md", "decision", name, created, topic, True, status, supersedes=supersedes
+    )
 
 
 def scored(**finals: float) -> list[Scored]:
@@ -435,10 +504,17 @@ def scored(**finals: float) -> list[Scored]:
 
 def placed(graph: Graph, **finals: float) -> str:
     """Return ids in order; `+` marks what was brought in."""
-    return " ".join(("" if place.scored else "+") + place.id for place in query.arrange(scored(**finals), graph))
+    return " ".join(
+        ("" if place.scored else "+") + place.id for place in query.arrange(scored(**finals), graph)
+    )
 
 
-CHAIN = [decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("b",)), decision("d", 4, ("c",))]
+CHAIN = [
+    decision("a", 1),
+    decision("b", 2, ("a",)),
+    decision("c", 3, ("b",)),
+    decision("d", 4, ("c",)),
+]
 
 
 def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
@@ -482,7 +558,9 @@ def histories(draw: st.DrawFn) -> list[Node]:
             draw(st.integers(0, 9)),
             tuple(draw(st.sets(st.sampled_from(names), max_size=2))),
             topic=draw(st.sampled_from(["", "t", "u"])),
-            status=draw(st.sampled_from(["accepted", "accepted", "deprecated", "proposed", "rejected"])),
+            status=draw(
+                st.sampled_from(["accepted", "accepted", "deprecated", "proposed", "rejected"])
+            ),
         )
         for name in names
     ]
@@ -490,14 +568,18 @@ def histories(draw: st.DrawFn) -> list[Node]:
 
 @SOFT
 @given(histories(), st.dictionaries(st.sampled_from("abcdefghijxyz"), st.floats(0, 1), max_size=13))
-def test_no_superseded_decision_stands_above_what_holds_instead(nodes: list[Node], finals: dict[str, float]) -> None:
+def test_no_superseded_decision_stands_above_what_holds_instead(
+    nodes: list[Node], finals: dict[str, float]
+) -> None:
     graph = resolve(nodes)
     places = query.arrange(scored(**finals), graph)
     ids = [place.id for place in places]
     assert len(ids) == len(set(ids))
     worth = [place.worth for place in places]
     assert worth == sorted(worth, reverse=True)
-    assert all(query.arrange(scored(**finals), graph, limit=count) == places[:count] for count in (1, 3))
+    assert all(
+        query.arrange(scored(**finals), graph, limit=count) == places[:count] for count in (1, 3)
+    )
     assert set(ids) >= {name for name in finals if graph.is_head(name) or name in "xyz"}
     for place, name in enumerate(ids):
         if graph.superseded_by(name):
@@ -555,17 +637,26 @@ def test_ranges_lie_in_the_fragment(text: str, asked: str, width: int) -> None:
 
 
 @SOFT
-@given(st.text(alphabet="xyzXY_. -\u0345", max_size=60), st.text(alphabet="xyzX_ß", min_size=1, max_size=7))
+@given(
+    st.text(alphabet="xyzXY_. -\u0345", max_size=60),
+    st.text(alphabet="xyzX_ß", min_size=1, max_size=7),
+)
 def test_every_spelling_of_a_word_is_pointed_at(text: str, word: str) -> None:
     """Wherever underscores stand in it, and however it is written."""
     name = word.replace("_", "").casefold()
     fragment, ranges = query.snippet(text, Terms(words=(word,)))
-    spelt = [one for one in re.finditer(r"\w+", fragment) if name and one.group().replace("_", "").casefold() == name]
+    spelt = [
+        one
+        for one in re.finditer(r"\w+", fragment)
+        if name and one.group().replace("_", "").casefold() == name
+    ]
     assert {one.span() for one in spelt} <= set(ranges)
 
 
 def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
-    text = "\n".join(f"Sentence number {number} says something of its own. And more." for number in range(60))
+    text = "\n".join(
+        f"Sentence number {number} says something of its own. And more." for number in range(60)
+    )
     cut = passages("The  title", text)
     assert all(piece.startswith("The title\n") for piece in cut)
     assert all(len(piece) <= len("The title\n") + 450 and piece.endswith(".") for piece in cut)
@@ -579,9 +670,16 @@ def test_passages_are_capped_and_cut_what_has_no_gaps() -> None:
 
 
 def test_rejected_alternatives_that_the_query_names() -> None:
-    rejected = ("Keep Redis: one more service to run", "Memcached: no persistence", "Do nothing: it grows")
+    rejected = (
+        "Keep Redis: one more service to run",
+        "Memcached: no persistence",
+        "Do nothing: it grows",
+    )
     assert query.rejected_before(query.parse("use redis for caching")[0], rejected) == rejected[:1]
-    assert query.rejected_before(query.parse("use redis for caching")[0], rejected, "Back to Redis") == ()
+    assert (
+        query.rejected_before(query.parse("use redis for caching")[0], rejected, "Back to Redis")
+        == ()
+    )
     assert query.rejected_before(query.parse("one line")[0], ("Keep one big file: slow",)) == ()
     assert query.rejected_before(query.parse("service")[0], rejected) == ()
     assert query.rejected_before(Terms(), rejected) == ()
@@ -601,11 +699,31 @@ def test_likeness_needs_words_in_common() -> None:
 HOSTILE: dict[str, Callable[[str], object]] = {
     "parse": query.parse,
     "split_identifiers": query.split_identifiers,
-    "snippet": lambda text: query.snippet(text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]),
+    "snippet": lambda text: query.snippet(
+        text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]
+    ),
     "passages": lambda text: passages("t", text),
     "likeness": lambda text: query.likeness(text, text, 0.9),
 }
-UNITS = ["a", "(", '"', "aA", "a-", "a_", "-", ". ", "\n", "数", "a:", "tag:", "…", "a1", "。", "/", "\u0301"]
+UNITS = [
+    "a",
+    "(",
+    '"',
+    "aA",
+    "a-",
+    "a_",
+    "-",
+    ". ",
+    "\n",
+    "数",
+    "a:",
+    "tag:",
+    "…",
+    "a1",
+    "。",
+    "/",
+    "\u0301",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -626,7 +744,11 @@ def test_any_long_text_takes_linear_time(name: str) -> None:
         ("Use Redis", "Use Redis\n\nand NATS", "and NATS"),
         ("Use Redis", "Use Redis clusters", "Use Redis clusters"),
         ("Use Redis", "It is enough.", "It is enough."),
-        ("Use Redis for all that is sha…", "Use Redis for all that is shared by processes", "…shared by processes"),
+        (
+            "Use Redis for all that is sha…",
+            "Use Redis for all that is shared by processes",
+            "…shared by processes",
+        ),
         ("Use Redis for all…", "Use Redis for all that is shared", "…that is shared"),
         ("Use Redis…", "It is enough.", "It is enough."),
     ],

@@ -62,7 +62,10 @@ def store(*files: tuple[str, str]) -> dict[str, tuple[set[str], set[str]]]:
         found = (resolve_reference(reference, index, folder) for reference in references)
         return {paths.get(id_ or "", "?") for id_ in found}
 
-    return {one.path: (meant(one, one.superseded_by), meant(one, one.supersedes or ())) for one in records}
+    return {
+        one.path: (meant(one, one.superseded_by), meant(one, one.supersedes or ()))
+        for one in records
+    }
 
 
 NEW = ("adr/0032-use-y.md", "# 32. Use Y\n\n## Status\n\nAccepted\n")
@@ -108,9 +111,20 @@ def test_the_old_side_names_its_successor(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        *("Supersedes ADR 32", "Supersedes: 32", "- Supersedes: [ADR-32](/adr/32)", "**Supersedes** [[0032-use-y]]"),
-        *("This decision supersedes [ADR-0032](0032-use-y.md) as a whole", "| Supersedes | ADR-0032 |"),
-        *("## Supersedes\n\n- [32. Use Y](0032-use-y.md)", "## Status\n\nAccepted, replaces ADR 32"),
+        *(
+            "Supersedes ADR 32",
+            "Supersedes: 32",
+            "- Supersedes: [ADR-32](/adr/32)",
+            "**Supersedes** [[0032-use-y]]",
+        ),
+        *(
+            "This decision supersedes [ADR-0032](0032-use-y.md) as a whole",
+            "| Supersedes | ADR-0032 |",
+        ),
+        *(
+            "## Supersedes\n\n- [32. Use Y](0032-use-y.md)",
+            "## Status\n\nAccepted, replaces ADR 32",
+        ),
     ],
 )
 def test_the_new_side_names_what_it_replaces(said: str) -> None:
@@ -133,8 +147,12 @@ def test_what_names_no_successor(said: str) -> None:
 
 
 def test_amendments_are_edges_on_both_sides() -> None:
-    new = read("# 8. Use Y\n\n## Status\n\nAccepted\n\nAmends [3. Use X](0003-use-x.md)\n", "0008-use-y.md")
-    old = read("# 3. Use X\n\n* Status: accepted\n* Amended by ADR-8, which says more\n", "0003-use-x.md")
+    new = read(
+        "# 8. Use Y\n\n## Status\n\nAccepted\n\nAmends [3. Use X](0003-use-x.md)\n", "0008-use-y.md"
+    )
+    old = read(
+        "# 3. Use X\n\n* Status: accepted\n* Amended by ADR-8, which says more\n", "0003-use-x.md"
+    )
     assert [(edge.kind, edge.target) for edge in new.edges] == [("builds_on", "0003-use-x.md")]
     assert [(edge.kind, edge.target) for edge in old.edges] == [("built_on_by", "ADR-8")]
     assert (new.status, old.status) == ("accepted", "accepted")
@@ -166,7 +184,10 @@ def test_a_relative_link_starts_in_the_folder_of_its_file() -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("adr/0007-use-x.md", "# 7. Use X\n\nDate: 2021-03-14\n\n## Status\n\nSuperseded by [ADR 32](/adr/32)\n"),
+        (
+            "adr/0007-use-x.md",
+            "# 7. Use X\n\nDate: 2021-03-14\n\n## Status\n\nSuperseded by [ADR 32](/adr/32)\n",
+        ),
         ("adr/2021-03-14_007-use-x.md", "# Use X\n\n* Status: rejected\n* Supersedes: 32\n"),
         ("adr/007-use-x.md", "---\nstatus: Final\nsuperseded-by: ADR-32\n---\n# Use X\n"),
     ],
@@ -180,12 +201,22 @@ def test_an_id_that_is_written_into_a_file_changes_nothing_else(path: str, body:
     assert resolve_reference("ADR-7", reference_index([after])) == NEW_ID
 
 
-HOSTILE = ("* " * 300_000, " " * 600_000 + "x", "Superseded by " + "1 " * 250_000, "[" * 600_000, "|" * 600_000)
+HOSTILE = (
+    "* " * 300_000,
+    " " * 600_000 + "x",
+    "Superseded by " + "1 " * 250_000,
+    "[" * 600_000,
+    "|" * 600_000,
+)
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=("stars", "blanks", "numbers", "brackets", "bars"))
 def test_hostile_lines_take_no_time(line: str) -> None:
-    for body in (f"# T\n\n{line}\n", f"# T\n\nStatus: {line}\n", f"# T\n\n## Changelog\n\n- {line}\n"):
+    for body in (
+        f"# T\n\n{line}\n",
+        f"# T\n\nStatus: {line}\n",
+        f"# T\n\n## Changelog\n\n- {line}\n",
+    ):
         started = time.process_time()
         read(body)
         assert time.process_time() - started < 3

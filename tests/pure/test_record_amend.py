@@ -29,7 +29,9 @@ def changes(old: bytes, new: bytes) -> tuple[list[bytes], list[bytes]]:
     before, after = LINES.findall(old), LINES.findall(new)
     gone: list[bytes] = []
     come: list[bytes] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in difflib.SequenceMatcher(
+        None, before, after, autojunk=False
+    ).get_opcodes():
         if tag != "equal":
             gone += before[a:b]
             come += after[c:d]
@@ -102,10 +104,20 @@ def test_broken_files_are_refused_with_file_and_line(name: str) -> None:
 
 def test_a_change_that_no_reader_would_take_names_the_field() -> None:
     old = render(
-        Record(id="decision_t_1_k3f9w2ma", type="decision", created=1, topic="t", title="T", affects=("a",) * 90)
+        Record(
+            id="decision_t_1_k3f9w2ma",
+            type="decision",
+            created=1,
+            topic="t",
+            title="T",
+            affects=("a",) * 90,
+        )
     )
     for keys, why in (
-        ({"tags": [f"{n} {'x' * 490}" for n in range(190)]}, "larger than 64 KiB; the largest field is tags"),
+        (
+            {"tags": [f"{n} {'x' * 490}" for n in range(190)]},
+            "larger than 64 KiB; the largest field is tags",
+        ),
         ({"zz": [[[["x"]]]] * 2000}, "YAML events; the largest field is zz"),
     ):
         with pytest.raises(BadInput, match=why) as raised:
@@ -113,7 +125,9 @@ def test_a_change_that_no_reader_would_take_names_the_field() -> None:
         assert raised.value.field in keys
 
 
-@pytest.mark.parametrize(("mark", "encoding"), [("\ufeff", "utf-16-le"), ("\ufeff", "utf-16-be"), ("", "utf-16-le")])
+@pytest.mark.parametrize(
+    ("mark", "encoding"), [("\ufeff", "utf-16-le"), ("\ufeff", "utf-16-be"), ("", "utf-16-le")]
+)
 def test_a_file_in_utf_16_is_not_amended(mark: str, encoding: str) -> None:
     data = f"{mark}# Use SQLite\n\nOne file.\n".encode(encoding)
     with pytest.raises(BadInput, match="UTF-16") as raised:
@@ -153,8 +167,12 @@ KEY_CHANGES: tuple[Mapping[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("name", [name for name in GOOD if name not in ("toml.md", "json.md", "braces.md")])
-@pytest.mark.parametrize("keys", KEY_CHANGES, ids=lambda keys: "-".join(f"{k}={v}" for k, v in keys.items())[:40])
+@pytest.mark.parametrize(
+    "name", [name for name in GOOD if name not in ("toml.md", "json.md", "braces.md")]
+)
+@pytest.mark.parametrize(
+    "keys", KEY_CHANGES, ids=lambda keys: "-".join(f"{k}={v}" for k, v in keys.items())[:40]
+)
 def test_a_key_touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> None:
     old = (ODD / name).read_bytes()
     ((key, value),) = keys.items()
@@ -188,16 +206,25 @@ def test_a_key_touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> Non
         assert known or line.lstrip().startswith((b"- ", b"performance", b"ops"))
     for line in gone:
         folded = (name == "folded.md" and key == "limitation") or line.strip() == b"Accepted"
-        assert folded or key.encode() in line or line.lstrip().startswith((b"- ", b"performance", b"ops", b"]"))
+        assert (
+            folded
+            or key.encode() in line
+            or line.lstrip().startswith((b"- ", b"performance", b"ops", b"]"))
+        )
     if value is None:
         assert not come
 
 
 def test_comments_and_layout_survive() -> None:
     old = (ODD / "comments.md").read_bytes()
-    new = amend(old, "comments.md", keys={"outcome": "failed", "confidence": 0.9, "status": "deprecated"})
+    new = amend(
+        old, "comments.md", keys={"outcome": "failed", "confidence": 0.9, "status": "deprecated"}
+    )
     gone, come = changes(old, new)
-    assert gone == [b"status: accepted   # see the meeting notes\n", b"outcome:   # not known yet\n"]
+    assert gone == [
+        b"status: accepted   # see the meeting notes\n",
+        b"outcome:   # not known yet\n",
+    ]
     assert come == [
         b"status: deprecated   # see the meeting notes\n",
         b"confidence: 0.9\n",
@@ -207,13 +234,19 @@ def test_comments_and_layout_survive() -> None:
 
 def test_list_items_keep_their_lines() -> None:
     old = (ODD / "block-lists.md").read_bytes()
-    three = ["decision_cache_1761300000456_x7q2c0ne", "decision_cache_1762300000456_y8r3d1pf", "decision_c_1_zzzzzzzz"]
+    three = [
+        "decision_cache_1761300000456_x7q2c0ne",
+        "decision_cache_1762300000456_y8r3d1pf",
+        "decision_c_1_zzzzzzzz",
+    ]
     new = amend(old, "block-lists.md", keys={"supersedes": three, "affects": ["src/cache/*.py"]})
     gone, come = changes(old, new)
     assert gone == [b"- src/cache/lru.py\n"]
     assert come == [b"  - decision_c_1_zzzzzzzz\n"]
     old = (ODD / "flow-lists.md").read_bytes()
-    new = amend(old, "flow-lists.md", keys={"tags": ["performance", "ops", "new"], "affects": ["a.py"]})
+    new = amend(
+        old, "flow-lists.md", keys={"tags": ["performance", "ops", "new"], "affects": ["a.py"]}
+    )
     gone, come = changes(old, new)
     assert gone == [b"  ops,\n", b"affects: []\n"]
     assert come == [b"  ops, new,\n", b"affects: [a.py]\n"]
@@ -221,7 +254,9 @@ def test_list_items_keep_their_lines() -> None:
 
 def test_line_ends_follow_the_neighbour() -> None:
     for name, end in (("crlf.md", b"\r\n"), ("cr-only.md", b"\r")):
-        new = amend((ODD / name).read_bytes(), name, outcome=FAILED, keys={"confidence": 0.5}, title="Other")
+        new = amend(
+            (ODD / name).read_bytes(), name, outcome=FAILED, keys={"confidence": 0.5}, title="Other"
+        )
         assert ends(new) == {end}
     mixed = (ODD / "mixed-ends.md").read_bytes()
     gone, come = changes(mixed, amend(mixed, "mixed-ends.md", title="Other", text="New text."))
@@ -251,7 +286,9 @@ def test_new_text_leaves_the_rest(name: str) -> None:
     old = (ODD / name).read_bytes()
     path = f"decisions/{name}"
     before = read(old, name)
-    text = f"{before.text}\n\nOne more line.\n## Outcomes\n- 2020-01-01 success: not an entry".strip()
+    text = (
+        f"{before.text}\n\nOne more line.\n## Outcomes\n- 2020-01-01 success: not an entry".strip()
+    )
     new = amend(old, path, text=text)
     after = read(new, name)
     assert after.text == text
@@ -312,8 +349,24 @@ SCALARS = (
     *("pending", "'pending'", '"pending"', "  pending", "pending # why", "", "# nothing"),
     *(">-\n  pending", "!!str pending"),
 )
-LISTS = ("[a, b]", "[ a,b ]", "\n- a\n- b", "\n  - a # one\n  # two\n  - b", "a", "[]", "[\n  a,\n  b\n]", "")
-FILLERS = ("# comment", "", "x-custom: {a: [1, 2]}", "note: |\n  text\n\n  more", "date: 2025-11-20", "agent: bo # who")
+LISTS = (
+    "[a, b]",
+    "[ a,b ]",
+    "\n- a\n- b",
+    "\n  - a # one\n  # two\n  - b",
+    "a",
+    "[]",
+    "[\n  a,\n  b\n]",
+    "",
+)
+FILLERS = (
+    "# comment",
+    "",
+    "x-custom: {a: [1, 2]}",
+    "note: |\n  text\n\n  more",
+    "date: 2025-11-20",
+    "agent: bo # who",
+)
 
 
 @st.composite
@@ -327,11 +380,15 @@ def odd_files(draw: st.DrawFn) -> tuple[bytes, str]:
         parts.append(f"outcome: {draw(st.sampled_from(SCALARS))}")
     if draw(st.booleans()):
         parts.append(
-            f"tags:{draw(st.sampled_from(('', ' ')))}{draw(st.sampled_from(LISTS))}".replace("tags:[", "tags: [")
+            f"tags:{draw(st.sampled_from(('', ' ')))}{draw(st.sampled_from(LISTS))}".replace(
+                "tags:[", "tags: ["
+            )
         )
     parts = draw(st.permutations(parts))
     indent = draw(st.sampled_from(("", "", "  ")))
-    header = "\n".join(f"{indent}{line}" if line else line for part in parts for line in part.split("\n"))
+    header = "\n".join(
+        f"{indent}{line}" if line else line for part in parts for line in part.split("\n")
+    )
     body = draw(
         st.lists(
             st.sampled_from(
@@ -349,7 +406,11 @@ def odd_files(draw: st.DrawFn) -> tuple[bytes, str]:
 
 
 @settings(deadline=None, derandomize=True, max_examples=80)
-@given(odd_files(), st.sampled_from(("failed", "success")), st.sampled_from((["a", "b", "c"], ["b"], ["n: w"])))
+@given(
+    odd_files(),
+    st.sampled_from(("failed", "success")),
+    st.sampled_from((["a", "b", "c"], ["b"], ["n: w"])),
+)
 def test_odd_files_by_the_dozen(odd: tuple[bytes, str], word: str, tags: list[str]) -> None:
     old, end = odd
     before = parse(old, "decisions/x.md")
@@ -371,14 +432,34 @@ def test_odd_files_by_the_dozen(odd: tuple[bytes, str], word: str, tags: list[st
         if "tags" in keys:
             assert list(record.tags) == tags
         for line in come:
-            known = (b"outcome", b"tags", b"confidence", b"---", b"## Outcomes", b"- ", b"]", b"a", b"b")
-            assert line.strip().startswith(known) or line in (end.encode(), b"") or line[: -len(end)] in gone, line
+            known = (
+                b"outcome",
+                b"tags",
+                b"confidence",
+                b"---",
+                b"## Outcomes",
+                b"- ",
+                b"]",
+                b"a",
+                b"b",
+            )
+            assert (
+                line.strip().startswith(known)
+                or line in (end.encode(), b"")
+                or line[: -len(end)] in gone
+            ), line
         assert all(line.endswith(end.encode()) for line in LINES.findall(new)[:-1])
 
 
 def test_a_rendered_record_is_amended_in_one_line() -> None:
     record = Record(
-        id="decision_a_1_abcdefgh", type="decision", title="A", text="Because.", topic="a", topic_stated=True, created=0
+        id="decision_a_1_abcdefgh",
+        type="decision",
+        title="A",
+        text="Because.",
+        topic="a",
+        topic_stated=True,
+        created=0,
     )
     old = render(record)
     gone, come = changes(old, amend(old, "a.md", outcome=FAILED))
@@ -386,13 +467,19 @@ def test_a_rendered_record_is_amended_in_one_line() -> None:
     assert come == [b"outcome: failed\n", b"\n", b"## Outcomes\n", b"- " + LOG_LINE + b"\n"]
 
 
-NYGARD = "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Context\n\nWe need a db.\n"
+NYGARD = (
+    "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Context\n\nWe need a db.\n"
+)
 
 
 def test_a_status_that_the_text_states_is_refused_with_its_line() -> None:
     for header, line in (("", 10), ("---\nstatus: accepted\n---\n", 10)):
         with pytest.raises(Conflict, match=rf"^0001-p.md:{line}: "):
-            amend((header + NYGARD.format("Accepted")).encode(), "0001-p.md", keys={"status": "rejected"})
+            amend(
+                (header + NYGARD.format("Accepted")).encode(),
+                "0001-p.md",
+                keys={"status": "rejected"},
+            )
     same = amend(NYGARD.format("Approved").encode(), "0001-p.md", keys={"status": "accepted"})
     assert same.decode() == "---\nstatus: accepted\n---\n" + NYGARD.format("Approved")
 
@@ -400,18 +487,28 @@ def test_a_status_that_the_text_states_is_refused_with_its_line() -> None:
 def test_header_and_text_that_state_two_statuses() -> None:
     text = "---\nstatus: accepted\n---\n" + NYGARD.format("Rejected")
     apart = parse(text.encode(), "0001-p.md")
-    assert [(one.line, one.level) for one in apart.problems if one.code == "status-differs"] == [(10, "warning")]
+    assert [(one.line, one.level) for one in apart.problems if one.code == "status-differs"] == [
+        (10, "warning")
+    ]
     assert apart.record is not None
     assert apart.record.status == "accepted"
     ours = text.replace("status:", "id: decision_x_1763650000123_k3f9w2ma\ntopic: x\nstatus:")
-    assert "status-differs" not in {problem.code for problem in parse(ours.encode(), "0001-p.md").problems}
+    assert "status-differs" not in {
+        problem.code for problem in parse(ours.encode(), "0001-p.md").problems
+    }
 
 
 @pytest.mark.parametrize(
     ("header", "line"),
-    [("+++\ntags = []\ntopic = 'a'\n+++\n", 3), ('{\n"topic": "a"\n}\n', 2), ("---\n{topic: a}\n---\n", 2)],
+    [
+        ("+++\ntags = []\ntopic = 'a'\n+++\n", 3),
+        ('{\n"topic": "a"\n}\n', 2),
+        ("---\n{topic: a}\n---\n", 2),
+    ],
 )
-def test_a_header_of_another_language_is_refused_with_the_line_to_edit(header: str, line: int) -> None:
+def test_a_header_of_another_language_is_refused_with_the_line_to_edit(
+    header: str, line: int
+) -> None:
     with pytest.raises(Conflict, match=rf"^x.md:{line}: the header is ") as refused:
         amend(f"{header}# T\n".encode(), "x.md", keys={"topic": "b"})
     assert refused.value.hint

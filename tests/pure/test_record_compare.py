@@ -29,16 +29,22 @@ The Redis host goes away.
 ## Rejected
 - Keep Redis: one more service to run
 """
-NYGARD = "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Context\n\nWe need a db.\n"
+NYGARD = (
+    "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Context\n\nWe need a db.\n"
+)
 
 
-def versions(*edits: tuple[str, str], path: str = "decisions/a.md", text: str = PLAIN) -> tuple[Record, Record]:
+def versions(
+    *edits: tuple[str, str], path: str = "decisions/a.md", text: str = PLAIN
+) -> tuple[Record, Record]:
     """A record before and after parts of its text are replaced."""
     after = text
     for old, new in edits:
         assert old in after
         after = after.replace(old, new)
-    was, now = (parse(one.encode(), at).record for one, at in ((text, "decisions/a.md"), (after, path)))
+    was, now = (
+        parse(one.encode(), at).record for one, at in ((text, "decisions/a.md"), (after, path))
+    )
     assert was is not None
     assert now is not None
     return was, now
@@ -64,7 +70,10 @@ def versions(*edits: tuple[str, str], path: str = "decisions/a.md", text: str = 
             "reasoning removed",
         ),
         (("- Keep Redis", "- Memcached: the same\n- Keep Redis"), "rejected changed"),
-        (("2025-11-20T14", "2025-11-19T14"), "created 2025-11-20T14:46:40.123Z -> 2025-11-19T14:46:40.123Z"),
+        (
+            ("2025-11-20T14", "2025-11-19T14"),
+            "created 2025-11-20T14:46:40.123Z -> 2025-11-19T14:46:40.123Z",
+        ),
         (("needs no Redis", "needs\nno   Redis"), FORM),
         (("topic: caching", "topic: 'caching' # the word"), FORM),
     ],
@@ -74,14 +83,21 @@ def test_one_edit(edit: tuple[str, str], told: str) -> None:
 
 
 def test_a_move_and_several_edits_at_once() -> None:
-    told = changes(*versions(("confidence: 0.5", "confidence: 1"), ("needs no", "wants no"), path="decisions/b.md"))
+    told = changes(
+        *versions(
+            ("confidence: 0.5", "confidence: 1"), ("needs no", "wants no"), path="decisions/b.md"
+        )
+    )
     assert told == ("renamed from decisions/a.md", "reasoning changed", "confidence 0.5 -> 1.0")
 
 
 def test_an_outcome_is_told_once_with_its_reason() -> None:
     log = "\n## Outcomes\n- 2025-11-25T09:14:03Z failed: evicts too early\n"
     outcome = ("outcome: pending", "outcome: failed")
-    end = ("- Keep Redis: one more service to run\n", "- Keep Redis: one more service to run\n" + log)
+    end = (
+        "- Keep Redis: one more service to run\n",
+        "- Keep Redis: one more service to run\n" + log,
+    )
     assert changes(*versions(outcome, end)) == ("outcome failed: evicts too early",)
     text = PLAIN.replace(*outcome).replace(*end)
     told = changes(*versions((log, ""), (outcome[1], outcome[0]), text=text))
@@ -92,7 +108,10 @@ def test_an_outcome_is_told_once_with_its_reason() -> None:
     ("new", "told"),
     [
         ("Deprecated", ("status accepted -> deprecated", "reasoning changed")),
-        ("Superseded by ADR-2", ("status accepted -> deprecated", "reasoning changed", "superseded_by changed")),
+        (
+            "Superseded by ADR-2",
+            ("status accepted -> deprecated", "reasoning changed", "superseded_by changed"),
+        ),
         ("Accepted\n\nSupersedes [0](0000-x.md)", ("reasoning changed", "supersedes changed")),
     ],
 )
@@ -102,7 +121,10 @@ def test_a_status_that_stands_in_the_text_is_told(new: str, told: tuple[str, ...
 
 def test_an_unresolved_merge_is_damage_until_it_is_resolved() -> None:
     whole = parse(PLAIN.encode(), "decisions/a.md")
-    broken = parse(PLAIN.replace("One", "<<<<<<< ours\nOne\n=======\nA\n>>>>>>> b\n").encode(), "decisions/a.md")
+    broken = parse(
+        PLAIN.replace("One", "<<<<<<< ours\nOne\n=======\nA\n>>>>>>> b\n").encode(),
+        "decisions/a.md",
+    )
     (told,) = damage(whole.problems, broken.problems)
     assert told.startswith(broken.problems[0].code)
     assert damage(broken.problems, whole.problems) == (f"{broken.problems[0].code} resolved",)
@@ -121,7 +143,11 @@ OTHER: dict[str, object] = {
     "supersedes": (),
     "secrets_allowed": True,
 }
-SAID_BY_OTHERS = ("topic_stated", "id_stated", "path")  # by topic, id and key; a path is told as a move
+SAID_BY_OTHERS = (
+    "topic_stated",
+    "id_stated",
+    "path",
+)  # by topic, id and key; a path is told as a move
 
 
 def test_no_field_of_a_record_changes_unseen() -> None:

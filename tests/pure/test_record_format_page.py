@@ -11,7 +11,9 @@ from filemem.record import KEYS, Outcome, parse, record_path, render
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
-RECORDS = re.findall(r"`((?:decisions|checkpoints|observations)/\S+\.md)`:\n\n```markdown\n(.*?)```", PAGE, re.DOTALL)
+RECORDS = re.findall(
+    r"`((?:decisions|checkpoints|observations)/\S+\.md)`:\n\n```markdown\n(.*?)```", PAGE, re.DOTALL
+)
 
 
 @pytest.mark.parametrize(("path", "text"), RECORDS[:3], ids=[path for path, _ in RECORDS[:3]])
@@ -40,7 +42,9 @@ def test_every_key_and_choice_is_described() -> None:
 
 
 def test_every_problem_is_described() -> None:
-    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "filemem" / "record").glob("*.py"))
+    source = "".join(
+        file.read_text(encoding="utf-8") for file in (ROOT / "filemem" / "record").glob("*.py")
+    )
     stated = r'(?:Problem\("", [^"]*?|Refused\(|note\([^"]*?)"([a-z]+-[a-z-]+|conflict|encoding)"'
     codes = set(re.findall(stated, source))
     assert len(codes) > 15

@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filemem.errors import FilememError
-from filemem.record import Outcome, amend, edges_in, parse, reference_index, render, resolve_reference, slug, topic_key
+from filemem.record import (
+    Outcome,
+    amend,
+    edges_in,
+    parse,
+    reference_index,
+    render,
+    resolve_reference,
+    slug,
+    topic_key,
+)
 
 ODD = Path(__file__).parents[2] / "fixtures" / "odd"
 
@@ -27,7 +37,10 @@ BOMBS: dict[str, bytes] = {
     "nested by indentation": header("\n".join(" " * n + "a:" for n in range(300))),
     "alias bomb": header(
         "a: &a [x, x, x, x, x, x, x, x, x]\n"
-        + "\n".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]" for n in range(8))
+        + "\n".join(
+            f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]"
+            for n in range(8)
+        )
     ),
     "merge keys": header("a: &a {b: c}\n<<: *a"),
     "6,000 items": header("a: [" + "x, " * 6_000 + "]"),
@@ -35,12 +48,20 @@ BOMBS: dict[str, bytes] = {
     "broken and 6,000 keys": header("\n".join(f"k{n}: v" for n in range(5_000)) + "\nx: [\n"),
     "64 kB scalar": header("a: " + "x" * 65_000),
     "70 kB header": header("a: " + "x" * 70_000),
-    "5,000-digit integer": header("confidence: " + "9" * 5_000 + "\nmetadata: {n: " + "9" * 5_000 + "}"),
+    "5,000-digit integer": header(
+        "confidence: " + "9" * 5_000 + "\nmetadata: {n: " + "9" * 5_000 + "}"
+    ),
     "TOML nesting": b"+++\na = " + b"[" * 30_000 + b"\n+++\n# T\n",
     "infinity": header("confidence: .inf\nmetadata: {a: .nan, b: 1e999, c: -.inf}"),
-    "tags": header("a: !!python/object/apply:os.system [x]\nb: !!timestamp bad\nc: !!binary ???\nd: !<x> y"),
-    "special keys": header("yes: a\n5: b\nnull: c\n? [x]\n: d\n? {a: b}\n: e\ncontent: f\nhandler: g"),
-    "odd types": header("id: [a]\ntype: {b: c}\ntopic: [[]]\ncreated: []\ntags: {}\nsupersedes: {a: b}\nmetadata: []"),
+    "tags": header(
+        "a: !!python/object/apply:os.system [x]\nb: !!timestamp bad\nc: !!binary ???\nd: !<x> y"
+    ),
+    "special keys": header(
+        "yes: a\n5: b\nnull: c\n? [x]\n: d\n? {a: b}\n: e\ncontent: f\nhandler: g"
+    ),
+    "odd types": header(
+        "id: [a]\ntype: {b: c}\ntopic: [[]]\ncreated: []\ntags: {}\nsupersedes: {a: b}\nmetadata: []"
+    ),
     "utf-16": "---\nid: x\n---\n# T\n".encode("utf-16"),
     "invalid utf-8": b"---\nid: x\xff\n---\n\xc3\x28 \xed\xa0\x80\n",
     "only dashes": b"---\n" * 200_000,
@@ -106,19 +127,69 @@ def test_a_bomb_hides_no_other_key() -> None:
 
 
 FRAGMENTS = (
-    *(b"---\n", b"+++\n", b"{\n", b"}\n", b"\xef\xbb\xbf", b"\r\n", b"\r", b"\0", b"\xff", b"\xed\xa0\x80"),
-    *(b"id: x\n", b"id: [\n", b"type: checkpoint\n", b"topic: a: b\n", b"tags: [a, b]\n", b"tags:\n  - a\n"),
-    *(b"outcome: failed\n", b"created: 2025-11-20\n", b"status: {accepted}\n", b"? x\n: y\n", b"&a *a: b\n"),
-    *(b"# T\n", b"## Outcomes\n", b"## Decision\n", b"## Status\n", b"## Rejected\n", b"T\n===\n", b"```\n"),
-    *(b"- 2025-01-01 failed: x\n", b"- x\n", b"  y\n", b"\n", b"<<<<<<< a\n", b"=======\n", b">>>>>>> b\n"),
-    *(b"Superseded by [1](1.md)\n", b"Date: 2020-01-01\n", b"builds_on: decision_a\n", b"\\# x\n", b"~~~\n"),
+    *(
+        b"---\n",
+        b"+++\n",
+        b"{\n",
+        b"}\n",
+        b"\xef\xbb\xbf",
+        b"\r\n",
+        b"\r",
+        b"\0",
+        b"\xff",
+        b"\xed\xa0\x80",
+    ),
+    *(
+        b"id: x\n",
+        b"id: [\n",
+        b"type: checkpoint\n",
+        b"topic: a: b\n",
+        b"tags: [a, b]\n",
+        b"tags:\n  - a\n",
+    ),
+    *(
+        b"outcome: failed\n",
+        b"created: 2025-11-20\n",
+        b"status: {accepted}\n",
+        b"? x\n: y\n",
+        b"&a *a: b\n",
+    ),
+    *(
+        b"# T\n",
+        b"## Outcomes\n",
+        b"## Decision\n",
+        b"## Status\n",
+        b"## Rejected\n",
+        b"T\n===\n",
+        b"```\n",
+    ),
+    *(
+        b"- 2025-01-01 failed: x\n",
+        b"- x\n",
+        b"  y\n",
+        b"\n",
+        b"<<<<<<< a\n",
+        b"=======\n",
+        b">>>>>>> b\n",
+    ),
+    *(
+        b"Superseded by [1](1.md)\n",
+        b"Date: 2020-01-01\n",
+        b"builds_on: decision_a\n",
+        b"\\# x\n",
+        b"~~~\n",
+    ),
 )
 anything = st.one_of(
     st.binary(max_size=200),
-    st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=8)), max_size=25).map(b"".join),
+    st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=8)), max_size=25).map(
+        b"".join
+    ),
     st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(lambda parts: b"---\n" + b"".join(parts)),
 )
-paths = st.sampled_from(("a.md", "decisions/a.md", "checkpoints/2025/a.md", "private/observations/a.md", ""))
+paths = st.sampled_from(
+    ("a.md", "decisions/a.md", "checkpoints/2025/a.md", "private/observations/a.md", "")
+)
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
@@ -144,9 +215,20 @@ def never_raises(data: bytes, path: str) -> None:
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
-@given(anything, paths, st.sampled_from(({"outcome": "failed"}, {"tags": ["a", "c"]}, {"id": None}, {})))
-def test_amending_fails_only_in_ways_a_caller_can_act_on(data: bytes, path: str, keys: dict[str, object]) -> None:
-    for arguments in ({"keys": keys}, {"outcome": Outcome(0, "failed", "x")}, {"title": "N"}, {"text": "a\n\nb"}):
+@given(
+    anything,
+    paths,
+    st.sampled_from(({"outcome": "failed"}, {"tags": ["a", "c"]}, {"id": None}, {})),
+)
+def test_amending_fails_only_in_ways_a_caller_can_act_on(
+    data: bytes, path: str, keys: dict[str, object]
+) -> None:
+    for arguments in (
+        {"keys": keys},
+        {"outcome": Outcome(0, "failed", "x")},
+        {"title": "N"},
+        {"text": "a\n\nb"},
+    ):
         try:
             changed = amend(data, path, **arguments)
         except FilememError:

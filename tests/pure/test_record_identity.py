@@ -33,7 +33,9 @@ def test_ids_have_the_form_of_the_format_page() -> None:
     assert re.fullmatch(r"decision_caching_1763650000123_[0-9a-hjkmnp-tv-z]{8}", id_)
     assert id_.endswith(short_id(id_))
     assert re.fullmatch(r"checkpoint_1763650000123_.{8}", new_id("checkpoint", MS, ENTROPY))
-    assert re.fullmatch(r"observation_1763650000123_.{8}", new_id("observation", MS, ENTROPY, "unused"))
+    assert re.fullmatch(
+        r"observation_1763650000123_.{8}", new_id("observation", MS, ENTROPY, "unused")
+    )
     assert new_id("decision", MS, ENTROPY, "a") != new_id("decision", MS, bytes(5), "a")
 
 
@@ -73,7 +75,9 @@ def test_short_ids(id_: str, short: str) -> None:
 def test_derived_ids_are_stable() -> None:
     path = "decisions/a.md"
     digest = base64.b32encode(hashlib.sha256(path.encode()).digest()[:10]).decode()
-    crockford = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghjkmnpqrstvwxyz")
+    crockford = str.maketrans(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghjkmnpqrstvwxyz"
+    )
     assert derived_id(path) == f"file_{digest.translate(crockford)}" == "file_y2gh7ssydw56pn60"
     assert derived_id("caf\u00e9.md") == derived_id("cafe\u0301.md")
     assert re.fullmatch(r"file_[0-9a-hjkmnp-tv-z]{16}", derived_id("\ud800"))
@@ -105,7 +109,10 @@ def test_numbers_are_stable_and_exact_everywhere() -> None:
 )
 def test_topics(topic: str, key: str, name: str) -> None:
     record = Record(id="x_1_k3f9w2ma", type="decision", title="Use it", topic=topic, created=MS)
-    assert (topic_key(topic), record_path(record)) == (key, f"decisions/2025/11/{name}--20251120-use-it-k3f9w2ma.md")
+    assert (topic_key(topic), record_path(record)) == (
+        key,
+        f"decisions/2025/11/{name}--20251120-use-it-k3f9w2ma.md",
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,15 +166,28 @@ def test_a_long_slug_is_cut_between_words() -> None:
     ("changes", "path"),
     [
         (("decision", "cache", ""), "decisions/2025/11/cache--20251120-use-it-k3f9w2ma.md"),
-        (("decision", "Auth: strategy/JWT", ""), "decisions/2025/11/auth-strategy-jwt--20251120-use-it-k3f9w2ma.md"),
+        (
+            ("decision", "Auth: strategy/JWT", ""),
+            "decisions/2025/11/auth-strategy-jwt--20251120-use-it-k3f9w2ma.md",
+        ),
         (("decision", "\u202e", ""), "decisions/2025/11/untitled--20251120-use-it-k3f9w2ma.md"),
         (("checkpoint", "", ""), "checkpoints/2025/11/20251120-use-it-k3f9w2ma.md"),
         (("observation", "", "project"), "observations/2025/11/20/20251120-use-it-k3f9w2ma.md"),
-        (("observation", "", "private"), "private/observations/2025/11/20/20251120-use-it-k3f9w2ma.md"),
+        (
+            ("observation", "", "private"),
+            "private/observations/2025/11/20/20251120-use-it-k3f9w2ma.md",
+        ),
     ],
 )
 def test_paths(changes: tuple[str, str, str], path: str) -> None:
     type_, topic, visibility = changes
-    record = Record(id="x_1_k3f9w2ma", type=type_, title="Use it", topic=topic, visibility=visibility, created=MS)
+    record = Record(
+        id="x_1_k3f9w2ma",
+        type=type_,
+        title="Use it",
+        topic=topic,
+        visibility=visibility,
+        created=MS,
+    )
     assert record_path(record) == path
     assert parse(render(record), path).record.type == type_  # type: ignore[union-attr]

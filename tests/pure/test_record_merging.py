@@ -13,7 +13,14 @@ from tests.pure.test_record_amend import GOOD, ODD, REFUSED
 WHEN = 1764062043000
 PATH = "decisions/x.md"
 BASE = render(
-    Record(id="d", type="decision", topic="t", title="Use it", text="One reason.\n\nAnother one.", tags=("a",))
+    Record(
+        id="d",
+        type="decision",
+        topic="t",
+        title="Use it",
+        text="One reason.\n\nAnother one.",
+        tags=("a",),
+    )
 )
 
 outcomes = st.builds(
@@ -37,7 +44,9 @@ def logged(data: bytes, log: list[Outcome], path: str = PATH) -> bytes:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(outcomes, max_size=3), st.lists(outcomes, max_size=4), st.lists(outcomes, max_size=4))
+@given(
+    st.lists(outcomes, max_size=3), st.lists(outcomes, max_size=4), st.lists(outcomes, max_size=4)
+)
 def test_outcomes_of_both_sides_are_kept_and_the_newest_holds(
     before: list[Outcome], one: list[Outcome], other: list[Outcome]
 ) -> None:
@@ -88,4 +97,9 @@ def test_a_conflict_names_the_line() -> None:
         merge(b"", BASE, ours, PATH)
     taken_back = logged(BASE, [Outcome(WHEN, "failed", "slow")])
     with pytest.raises(Conflict):
-        merge(taken_back, BASE, logged(taken_back, [Outcome(WHEN, "success")]).replace(b"One", b"A"), PATH)
+        merge(
+            taken_back,
+            BASE,
+            logged(taken_back, [Outcome(WHEN, "success")]).replace(b"One", b"A"),
+            PATH,
+        )

@@ -40,7 +40,9 @@ def record(header: str = "", body: str = "# Title\n", path: str = "decisions/cac
 
 
 def codes(parsed: Parsed, *levels: str) -> list[tuple[str, int]]:
-    return [(p.code, p.line) for p in parsed.problems if p.level in (levels or ("error", "warning"))]
+    return [
+        (p.code, p.line) for p in parsed.problems if p.level in (levels or ("error", "warning"))
+    ]
 
 
 # -- keys ---------------------------------------------------------------------------------------------------
@@ -269,7 +271,12 @@ def test_other_header_languages() -> None:
 def test_line_ends_and_marks_do_not_matter() -> None:
     text = f"---\nid: {ID}\ntopic: a\n---\n# T\n\none\n\n## Outcomes\n- 2025-01-01 failed: x\n"
     plain = parse(text.encode(), "x.md")
-    for other in (text.replace("\n", "\r\n"), text.replace("\n", "\r"), f"\ufeff{text}", text.rstrip()):
+    for other in (
+        text.replace("\n", "\r\n"),
+        text.replace("\n", "\r"),
+        f"\ufeff{text}",
+        text.rstrip(),
+    ):
         assert parse(other.encode(), "x.md") == plain
 
 
@@ -293,7 +300,10 @@ def test_sections() -> None:
     ("section", "rejected"),
     [
         ("- a\n\nWe look again in spring.\n", ("a", "We look again in spring.")),
-        ("Of these:\n- a\n  more\n\n  still a\n* b\nlazy\n", ("Of these:", "a\nmore\n\nstill a", "b\nlazy")),
+        (
+            "Of these:\n- a\n  more\n\n  still a\n* b\nlazy\n",
+            ("Of these:", "a\nmore\n\nstill a", "b\nlazy"),
+        ),
         ("one\n\ntwo\nof it\n", ("one", "two\nof it")),
     ],
 )
@@ -313,7 +323,8 @@ def test_sections_belong_to_types() -> None:
 
 def test_fences_hide_headings() -> None:
     found = record(
-        "", "# T\n```md\n# no\n## Outcomes\n- 2025-01-01 failed: no\n```\n- ~~~\n  ## Rejected\n  ~~~\nyes\n"
+        "",
+        "# T\n```md\n# no\n## Outcomes\n- 2025-01-01 failed: no\n```\n- ~~~\n  ## Rejected\n  ~~~\nyes\n",
     )
     assert found.outcomes == ()
     assert "## Outcomes" in found.text
@@ -369,20 +380,26 @@ def test_ties_go_to_the_lower_line_and_merges_read_the_same_both_ways() -> None:
     assert tie.outcome == "failed"
     one = "- 2025-11-25 failed: x\n"
     two = "- 2025-11-24 partial: y\n- 2025-11-25 failed: w\n"
-    merges = [record("", f"# T\n## Outcomes\n{log}").outcomes for log in (one + two, one + two + one)]
+    merges = [
+        record("", f"# T\n## Outcomes\n{log}").outcomes for log in (one + two, one + two + one)
+    ]
     assert merges[0] == merges[1]
     assert [o.reason for o in merges[0]] == ["y", "w", "x"]
 
 
 def test_lines_that_are_no_entry_are_told_and_kept() -> None:
-    parsed = page(f"id: {ID}\ntopic: a\ncreated: 2025-01-01", "# T\n## Outcomes\nworks well\n- 2025-11-25 great\n")
+    parsed = page(
+        f"id: {ID}\ntopic: a\ncreated: 2025-01-01",
+        "# T\n## Outcomes\nworks well\n- 2025-11-25 great\n",
+    )
     assert codes(parsed) == [("bad-outcome", 8), ("bad-outcome", 9)]
     assert parsed.record is not None
     assert parsed.record.extra["outcomes"] == ["works well", "- 2025-11-25 great"]
 
 
 @pytest.mark.parametrize(
-    ("word", "outcome"), [("Success", "success"), ("failure", "failed"), ("x", None), (" PARTIAL ", "partial")]
+    ("word", "outcome"),
+    [("Success", "success"), ("failure", "failed"), ("x", None), (" PARTIAL ", "partial")],
 )
 def test_outcome_words(word: str, outcome: str | None) -> None:
     assert parse_outcome(word) == outcome
@@ -415,7 +432,9 @@ def test_outcome_words(word: str, outcome: str | None) -> None:
         ("purple", None, (), ()),
     ],
 )  # fmt: skip
-def test_status_words_and_links(text: str, status: str | None, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+def test_status_words_and_links(
+    text: str, status: str | None, old: tuple[str, ...], new: tuple[str, ...]
+) -> None:
     standing = read_status(text)
     assert (standing.status, standing.superseded_by, standing.supersedes) == (status, old, new)
 
@@ -431,7 +450,11 @@ def test_a_body_says_status_and_date_only_where_no_id_and_topic_are_stated() -> 
 
 def test_the_words_of_another_maker_are_kept() -> None:
     found = record("status: Final\nsuperseded_by: [a.md]\ndate: 2025-11-20")
-    assert (found.status, found.superseded_by, dict(found.extra)) == ("accepted", ("a.md",), {"status": "Final"})
+    assert (found.status, found.superseded_by, dict(found.extra)) == (
+        "accepted",
+        ("a.md",),
+        {"status": "Final"},
+    )
 
 
 def make(path: str, id_: str, title: str = "") -> Record:
@@ -494,9 +517,18 @@ def test_references(reference: str, id_: str | None) -> None:
         ("builds_on: decision_a_1_x", [("builds_on", "decision_a_1_x")]),
         ("**Builds_On**: decision_a", [("builds_on", "decision_a")]),
         ("**debates:** `decision_a`", [("debates", "decision_a")]),
-        ("synthesizes: [decision_a, decision_b]", [("synthesizes", "decision_a"), ("synthesizes", "decision_b")]),
-        ("synthesizes: decision_a, decision_b", [("synthesizes", "decision_a"), ("synthesizes", "decision_b")]),
-        ("builds_on: decision_a\ndebates: decision_b", [("builds_on", "decision_a"), ("debates", "decision_b")]),
+        (
+            "synthesizes: [decision_a, decision_b]",
+            [("synthesizes", "decision_a"), ("synthesizes", "decision_b")],
+        ),
+        (
+            "synthesizes: decision_a, decision_b",
+            [("synthesizes", "decision_a"), ("synthesizes", "decision_b")],
+        ),
+        (
+            "builds_on: decision_a\ndebates: decision_b",
+            [("builds_on", "decision_a"), ("debates", "decision_b")],
+        ),
         ("builds_on: decision_a builds_on: decision_a", [("builds_on", "decision_a")]),
         ("builds_on: file_0123456789abcdef", [("builds_on", "file_0123456789abcdef")]),
         ("builds_on: something", []),
@@ -510,7 +542,10 @@ def test_edges_in_prose(text: str, edges: list[tuple[str, str]]) -> None:
 
 
 def test_edges_of_a_record_are_told_once() -> None:
-    found = record(f"id: {ID}\nbuilds_on: decision_a", "# T\n\nIt builds_on: decision_a and debates: decision_b.\n")
+    found = record(
+        f"id: {ID}\nbuilds_on: decision_a",
+        "# T\n\nIt builds_on: decision_a and debates: decision_b.\n",
+    )
     assert found.edges == (
         Edge("builds_on", "decision_a", "front matter"),
         Edge("debates", "decision_b", "It builds_on: decision_a and debates: decision_b."),
@@ -567,7 +602,10 @@ def test_delimiters_are_those_of_python_frontmatter() -> None:
             "Date: 2018-03-26\n\n## Status\n\nAccepted\n\n## Context\n\nWe build.\n\n### Costs\nFew.",
             "We build.\n\nCosts\nFew.",
         ),
-        ("* Status: accepted\n* Date: 2020-01-01\n\n## Context and Problem Statement\n\nWhy?", "Why?"),
+        (
+            "* Status: accepted\n* Date: 2020-01-01\n\n## Context and Problem Statement\n\nWhy?",
+            "Why?",
+        ),
         ("<!-- TOC -->\nPlain: text stays.", "Plain: text stays."),
         ("## Status\n\nAccepted", "## Status\n\nAccepted"),
         ("", ""),
@@ -578,5 +616,9 @@ def test_what_is_worth_quoting(text: str, quoted: str) -> None:
 
 
 def test_numbers_in_a_text() -> None:
-    assert numbers_in("Follow ADR-0012 and fip 3, not no 2; RFC-42: x") == ("ADR-0012", "fip 3", "RFC-42")
+    assert numbers_in("Follow ADR-0012 and fip 3, not no 2; RFC-42: x") == (
+        "ADR-0012",
+        "fip 3",
+        "RFC-42",
+    )
     assert numbers_in("Use number 3, decision 4, ADR12") == ()

@@ -36,14 +36,101 @@ from tests.pure.test_schema import load_schema
 SETTINGS = settings(deadline=None, derandomize=True, max_examples=50)
 
 PIECES = (
-    *("---", "+++", "{", "}", "# x", "## Outcomes", "## outcomes  ", "##\tRejected", "\\## Outcomes"),
-    *("\\\\## Decision", "## Next steps", "## Facts", "## Context", "### Outcomes", "Title\n=====", "==="),
-    *("Title\n-----", "#", "##", "\\# x", "### x", "<!--", "-->", "```", "```py", "````", "~~~", "  ```", "- ```"),
-    *("1. ~~~ x", "\\```", "- \\~~~", "```x```", "- item", "  - nested", "* 2025-11-25 failed: x", "<<<<<<< HEAD"),
-    *("=======", ">>>>>>> branch", "|||||||", "no", "1.10", "12:30:45", "0x1F", "null", "~", "key: value", "a, b"),
-    *("[x]", "{y}", "*alias", "&anchor", "!tag", "| pipe", "> quote", "% directive", "@at", "`tick", "'single'"),
-    *('"double"', "# comment", "a #b", "a: b", " leading", "trailing ", "\ttab", "builds_on: decision_a_1_x"),
-    *("정책 캐시", "naïve café", "🙂", "\u2028", "\x85", "\ufeff", "\x00", "\x07", "\r", "\r\n", "\ud800", ""),
+    *(
+        "---",
+        "+++",
+        "{",
+        "}",
+        "# x",
+        "## Outcomes",
+        "## outcomes  ",
+        "##\tRejected",
+        "\\## Outcomes",
+    ),
+    *(
+        "\\\\## Decision",
+        "## Next steps",
+        "## Facts",
+        "## Context",
+        "### Outcomes",
+        "Title\n=====",
+        "===",
+    ),
+    *(
+        "Title\n-----",
+        "#",
+        "##",
+        "\\# x",
+        "### x",
+        "<!--",
+        "-->",
+        "```",
+        "```py",
+        "````",
+        "~~~",
+        "  ```",
+        "- ```",
+    ),
+    *(
+        "1. ~~~ x",
+        "\\```",
+        "- \\~~~",
+        "```x```",
+        "- item",
+        "  - nested",
+        "* 2025-11-25 failed: x",
+        "<<<<<<< HEAD",
+    ),
+    *(
+        "=======",
+        ">>>>>>> branch",
+        "|||||||",
+        "no",
+        "1.10",
+        "12:30:45",
+        "0x1F",
+        "null",
+        "~",
+        "key: value",
+        "a, b",
+    ),
+    *(
+        "[x]",
+        "{y}",
+        "*alias",
+        "&anchor",
+        "!tag",
+        "| pipe",
+        "> quote",
+        "% directive",
+        "@at",
+        "`tick",
+        "'single'",
+    ),
+    *(
+        '"double"',
+        "# comment",
+        "a #b",
+        "a: b",
+        " leading",
+        "trailing ",
+        "\ttab",
+        "builds_on: decision_a_1_x",
+    ),
+    *(
+        "정책 캐시",
+        "naïve café",
+        "🙂",
+        "\u2028",
+        "\x85",
+        "\ufeff",
+        "\x00",
+        "\x07",
+        "\r",
+        "\r\n",
+        "\ud800",
+        "",
+    ),
     *("<!-- x -->", "Status: rejected", "Date: 2020-01-01"),
 )
 
@@ -55,12 +142,18 @@ moment = st.integers(min_value=-(10**11), max_value=4 * 10**12)
 reference = st.from_regex(r"[a-z]{1,8}_[0-9a-z]{1,8}", fullmatch=True)
 references = st.lists(reference, max_size=3).map(tuple)
 json_value: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | word,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | word,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(word, inner, max_size=3),
     max_leaves=6,
 )
 stated: st.SearchStrategy[Any] = st.recursive(
-    word, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(word, inner, max_size=2), max_leaves=4
+    word,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(word, inner, max_size=2),
+    max_leaves=4,
 )
 outcome = st.builds(Outcome, moment, st.sampled_from(OUTCOMES), block)
 
@@ -79,7 +172,11 @@ def records(draw: st.DrawFn) -> Record:
         session=draw(line),
         source=draw(line),
         secrets_allowed=draw(st.booleans()),
-        extra=draw(st.dictionaries(st.from_regex(r"x_[a-z]{1,6}|yes|5", fullmatch=True), stated, max_size=2)),
+        extra=draw(
+            st.dictionaries(
+                st.from_regex(r"x_[a-z]{1,6}|yes|5", fullmatch=True), stated, max_size=2
+            )
+        ),
     )
     special: dict[str, Callable[[], dict[str, Any]]] = {
         "decision": lambda: {
@@ -98,7 +195,11 @@ def records(draw: st.DrawFn) -> Record:
             "affects": draw(words),
             "rejected": draw(st.lists(block, max_size=3).map(tuple)),
         },
-        "checkpoint": lambda: {"branch": draw(line), "open_files": draw(words), "next_steps": draw(block)},
+        "checkpoint": lambda: {
+            "branch": draw(line),
+            "open_files": draw(words),
+            "next_steps": draw(block),
+        },
         "observation": lambda: {
             "kind": draw(st.sampled_from(("", *KINDS))),
             "project": draw(line),
@@ -226,7 +327,11 @@ def test_a_file_is_stable(record: Record) -> None:
 @example("a\u2028b")
 def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    for written in (f"k: {scalar(text)}\n", f"k: [{scalar(text)}, x]\n", f"{{{scalar(text)}: x}}\n"):
+    for written in (
+        f"k: {scalar(text)}\n",
+        f"k: [{scalar(text)}, x]\n",
+        f"{{{scalar(text)}: x}}\n",
+    ):
         for loader in (yaml.SafeLoader, yaml.CSafeLoader):
             loaded = yaml.load(written, Loader=loader)
             assert loaded in ({"k": text}, {"k": [text, "x"]}, {text: "x"})
@@ -237,7 +342,11 @@ def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
 @given(
     st.lists(
         st.one_of(
-            st.builds(lambda k, v: f"{k}: {v}", reference, st.one_of(word, stated.map(flow), words.map(flow))),
+            st.builds(
+                lambda k, v: f"{k}: {v}",
+                reference,
+                st.one_of(word, stated.map(flow), words.map(flow)),
+            ),
             line,
         ),
         max_size=4,
@@ -303,7 +412,10 @@ def test_key_order_and_form_are_those_of_the_format_page() -> None:
         "## Outcomes\n"
         "- 2025-11-25T09:14:03Z failed: evicts too early under load\n"
     )
-    assert record_path(record) == "decisions/2025/11/caching--20251120-switch-to-a-local-lru-cache-k3f9w2ma.md"
+    assert (
+        record_path(record)
+        == "decisions/2025/11/caching--20251120-switch-to-a-local-lru-cache-k3f9w2ma.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -317,7 +429,9 @@ def test_key_order_and_form_are_those_of_the_format_page() -> None:
     ],
 )
 def test_a_long_decision_is_kept_whole(decision: str, title: str, section: bool) -> None:
-    record = Record(id="decision_a_1_abcdefgh", type="decision", decision=decision, topic="a", topic_stated=True)
+    record = Record(
+        id="decision_a_1_abcdefgh", type="decision", decision=decision, topic="a", topic_stated=True
+    )
     data = render(record)
     assert data.decode().splitlines()[5] == f"# {title}"
     assert (b"## Decision" in data) is section
@@ -347,10 +461,16 @@ def test_hostile_text_opens_no_section() -> None:
     assert found.outcomes == (Outcome(0, "failed", "``` ## Decision"),)
 
 
-@pytest.mark.parametrize("steps", ["Title\n=====\nmore", "# x\nmore", "## Context\nmore", "### x", "```\n# x\n```"])
+@pytest.mark.parametrize(
+    "steps", ["Title\n=====\nmore", "# x\nmore", "## Context\nmore", "### x", "```\n# x\n```"]
+)
 def test_a_heading_in_a_section_is_no_title(steps: str) -> None:
     """A record without a title and text begins with a section: what callers give there never names the record."""
     checkpoint = Record(id="checkpoint_1_abcdefgh", type="checkpoint", next_steps=steps)
     survives(checkpoint)
     survives(checkpoint._replace(type="observation", next_steps="", facts=(steps,)))
-    survives(checkpoint._replace(type="decision", next_steps="", topic="a", topic_stated=True, rejected=(steps,)))
+    survives(
+        checkpoint._replace(
+            type="decision", next_steps="", topic="a", topic_stated=True, rejected=(steps,)
+        )
+    )

@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text("utf-8"))
+    loaded: dict[str, Any] = json.loads(
+        (ROOT / "schemas" / f"{name}.schema.json").read_text("utf-8")
+    )
     return loaded
 
 
@@ -44,7 +46,11 @@ DECISION = load_schema("decision")
 @pytest.mark.parametrize(
     ("value", "field", "sentence"),
     [
-        ({"confidence": "high"}, "confidence", 'confidence must be a number from 0 up to 1, not "high"'),
+        (
+            {"confidence": "high"},
+            "confidence",
+            'confidence must be a number from 0 up to 1, not "high"',
+        ),
         ({"confidence": 1.5}, "confidence", "confidence must be a number from 0 up to 1, not 1.5"),
         (
             {"outcome": "great"},
@@ -62,7 +68,10 @@ def test_faults_of_a_decision(value: object, field: str, sentence: str) -> None:
 
 
 def test_what_is_right_is_silent() -> None:
-    assert schema.errors(DECISION, {"confidence": 0.5, "tags": "a", "anything": [1], "topic": "x"}) == ()
+    assert (
+        schema.errors(DECISION, {"confidence": 0.5, "tags": "a", "anything": [1], "topic": "x"})
+        == ()
+    )
 
 
 STRICT: dict[str, Any] = {
@@ -72,7 +81,11 @@ STRICT: dict[str, Any] = {
         "limit": {"type": "integer", "minimum": 1, "maximum": 20},
         "offset": {"type": "integer", "minimum": 0},
         "open_files": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
-        "metadata": {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "required": ["n"]},
+        "metadata": {
+            "type": "object",
+            "properties": {"n": {"type": ["integer", "null"]}},
+            "required": ["n"],
+        },
         "ids": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]},
         "flag": {"type": "boolean"},
         "code": {"type": "string", "maxLength": 3},
@@ -87,22 +100,40 @@ STRICT: dict[str, Any] = {
     ("value", "expected"),
     [
         ({}, ("topic", "topic is required")),
-        ({"topic": "a", "limit": 0}, ("limit", "limit must be a whole number from 1 up to 20, not 0")),
-        ({"topic": "a", "limit": "5"}, ("limit", 'limit must be a whole number from 1 up to 20, not "5"')),
+        (
+            {"topic": "a", "limit": 0},
+            ("limit", "limit must be a whole number from 1 up to 20, not 0"),
+        ),
+        (
+            {"topic": "a", "limit": "5"},
+            ("limit", 'limit must be a whole number from 1 up to 20, not "5"'),
+        ),
         ({"topic": "a", "offset": -1}, ("offset", "offset must be a whole number from 0, not -1")),
-        ({"topic": "a", "open_files": ["a", 5]}, ("open_files[1]", "open_files[1] must be text, not 5")),
+        (
+            {"topic": "a", "open_files": ["a", 5]},
+            ("open_files[1]", "open_files[1] must be text, not 5"),
+        ),
         (
             {"topic": "a", "open_files": ["a", "b", "c"]},
-            ("open_files", 'open_files must be a list of up to 2 items, each text, not ["a", "b", "c"]'),
+            (
+                "open_files",
+                'open_files must be a list of up to 2 items, each text, not ["a", "b", "c"]',
+            ),
         ),
         ({"topic": "a", "metadata": {}}, ("metadata.n", "metadata.n is required")),
         (
             {"topic": "a", "metadata": {"n": "x"}},
             ("metadata.n", 'metadata.n must be a whole number or null, not "x"'),
         ),
-        ({"topic": "a", "ids": 5}, ("ids", "ids must be text or a list, each a whole number, not 5")),
+        (
+            {"topic": "a", "ids": 5},
+            ("ids", "ids must be text or a list, each a whole number, not 5"),
+        ),
         ({"topic": "a", "flag": "yes"}, ("flag", 'flag must be true or false, not "yes"')),
-        ({"topic": "a", "code": "long"}, ("code", 'code must be text of up to 3 characters, not "long"')),
+        (
+            {"topic": "a", "code": "long"},
+            ("code", 'code must be text of up to 3 characters, not "long"'),
+        ),
         ({"topic": "a", "name": "A"}, ("name", 'name must be text that matches ^[a-z]+$, not "A"')),
         ({"topic": None}, ("topic", "topic must be text, not null")),
     ],
@@ -138,7 +169,12 @@ def judged(data: bytes, path: str) -> tuple[bool, bool]:
     """Whether the schema of its type refuses a file's header, and whether the parser does."""
     parsed = parse(data, path)
     assert parsed.record is not None, path
-    text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = (
+        data.decode(errors="replace")
+        .removeprefix("\ufeff")
+        .replace("\r\n", "\n")
+        .replace("\r", "\n")
+    )
     header = {str(key): typed(value) for key, value in read_header(text).values.items()}
     refused = bool(schema.errors(load_schema(parsed.record.type), header))
     return refused, any(problem.code.startswith("bad-") for problem in parsed.problems)
@@ -150,9 +186,17 @@ def test_schema_and_parser_agree_on_every_record_we_have() -> None:
         assert refused == (wrong or path.name in LENIENT), path
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key.name != "type"], ids=lambda key: key.name)
+@pytest.mark.parametrize(
+    "key", [key for key in KEYS if key.name != "type"], ids=lambda key: key.name
+)
 def test_schema_and_parser_refuse_the_same_value(key: Key) -> None:
-    wrong = {TEXT: "{a: 1, b: 2}", TIME: "{a: 1, b: 2}", MAPPING: "word", LIST: "{a: 1}", WORDS: "{a: 1}"}
+    wrong = {
+        TEXT: "{a: 1, b: 2}",
+        TIME: "{a: 1, b: 2}",
+        MAPPING: "word",
+        LIST: "{a: 1}",
+        WORDS: "{a: 1}",
+    }
     wrong |= {ORIGIN: "[a, b]"}
     value = wrong.get(key.shape, "{a: 1, b: 2}")
     for type_ in key.types:

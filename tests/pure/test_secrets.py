@@ -39,7 +39,9 @@ def jwt(rng: random.Random) -> str:
 
 def private_key(kind: str) -> Make:
     dashes = "-" * 5
-    return lambda rng: f"{dashes}BEGIN {kind}PRIVATE KEY{dashes}\n{some(rng, 64)}\n{some(rng, 64)}\n{dashes}END"
+    return lambda rng: (
+        f"{dashes}BEGIN {kind}PRIVATE KEY{dashes}\n{some(rng, 64)}\n{some(rng, 64)}\n{dashes}END"
+    )
 
 
 KINDS: dict[str, list[Make]] = {
@@ -49,12 +51,16 @@ KINDS: dict[str, list[Make]] = {
     "github-fine-grained-token": [part("github" + "_pat_", 82, ALNUM + "_")],
     "gitlab-token": [part("gl" + "pat-", 20, URL)],
     "slack-token": [
-        lambda rng: "xox" + f"b-{some(rng, 11, string.digits)}-{some(rng, 12, string.digits)}-{some(rng, 24)}",
+        lambda rng: (
+            "xox"
+            + f"b-{some(rng, 11, string.digits)}-{some(rng, 12, string.digits)}-{some(rng, 24)}"
+        ),
         part("xox" + "p-", 50),
     ],
     "slack-webhook": [
         lambda rng: (
-            "https://hooks.slack" + f".com/services/T{some(rng, 9, UPPER)}/B{some(rng, 9, UPPER)}/{some(rng, 24)}"
+            "https://hooks.slack"
+            + f".com/services/T{some(rng, 9, UPPER)}/B{some(rng, 9, UPPER)}/{some(rng, 24)}"
         )
     ],
     "stripe-key": [part("sk_" + "live_", 24), part("rk_" + "live_", 99), part("sk_" + "test_", 24)],
@@ -71,7 +77,9 @@ KINDS: dict[str, list[Make]] = {
     "jwt": [jwt],
     "private-key": [private_key(kind) for kind in ("", "RSA ", "EC ", "OPENSSH ")],
     "password-in-url": [
-        lambda rng: f"{rng.choice(['postgres', 'mysql', 'mongodb+srv', 'redis'])}://app:{some(rng, 14)}@db.internal/x",
+        lambda rng: (
+            f"{rng.choice(['postgres', 'mysql', 'mongodb+srv', 'redis'])}://app:{some(rng, 14)}@db.internal/x"
+        ),
     ],
     "sendgrid-key": [lambda rng: "SG" + f".{some(rng, 22, URL)}.{some(rng, 43, URL)}"],
     "twilio-key": [part("S" + "K", 32, HEX)],
@@ -79,9 +87,14 @@ KINDS: dict[str, list[Make]] = {
     "digitalocean-token": [part("dop" + "_v1_", 64, HEX)],
     "huggingface-token": [part("hf" + "_", 34)],
     "telegram-token": [lambda rng: some(rng, 10, "123456789") + f":AA{some(rng, 33, URL)}"],
-    "discord-token": [lambda rng: "M" + f"{some(rng, 23)}.{some(rng, 6, URL)}.{some(rng, 27, URL)}"],
+    "discord-token": [
+        lambda rng: "M" + f"{some(rng, 23)}.{some(rng, 6, URL)}.{some(rng, 27, URL)}"
+    ],
     "discord-webhook": [
-        lambda rng: "https://discord.com/api" + f"/webhooks/{some(rng, 18, '123456789')}/{some(rng, 68, URL)}"
+        lambda rng: (
+            "https://discord.com/api"
+            + f"/webhooks/{some(rng, 18, '123456789')}/{some(rng, 68, URL)}"
+        )
     ],
     "mailchimp-key": [part("", 32, HEX, "-us" + "14")],
     "mailgun-key": [part("key" + "-", 32, HEX)],
@@ -149,25 +162,40 @@ PLACED: dict[str, Make] = {
 
 @pytest.mark.parametrize(
     "hide",
-    [lambda t: t[:9] + "\u200b" + t[9:], lambda t: t[:12] + "\n" + t[12:], lambda t: t[:12] + "\r\n    " + t[12:]],
+    [
+        lambda t: t[:9] + "\u200b" + t[9:],
+        lambda t: t[:12] + "\n" + t[12:],
+        lambda t: t[:12] + "\r\n    " + t[12:],
+    ],
     ids=["zero-width", "line break", "indented"],
 )
 def test_a_token_is_found_though_something_stands_inside(hide: Callable[[str], str]) -> None:
     rng = random.Random(23)
-    tokens = [part("gh" + "p_", 36)(rng), part("sk-" + "ant-api03-", 95, URL)(rng), part("gl" + "pat-", 20, URL)(rng)]
+    tokens = [
+        part("gh" + "p_", 36)(rng),
+        part("sk-" + "ant-api03-", 95, URL)(rng),
+        part("gl" + "pat-", 20, URL)(rng),
+    ]
     assert all(find(f"one\nsee {hide(token)}\n")[0].line == 2 for token in tokens)
 
 
 def test_most_secrets_that_only_their_place_shows_are_found() -> None:
     rng = random.Random(29)
-    found = {name: sum(bool(find(f"Notes\n{make(rng)}\n")) for _ in range(20)) for name, make in PLACED.items()}
+    found = {
+        name: sum(bool(find(f"Notes\n{make(rng)}\n")) for _ in range(20))
+        for name, make in PLACED.items()
+    }
     assert sum(found.values()) >= 0.6 * 20 * len(PLACED), found
-    assert sum(found.values()) >= 0.8 * 20 * len(PLACED), found  # what we hold; the line above is the promise
+    assert sum(found.values()) >= 0.8 * 20 * len(PLACED), (
+        found
+    )  # what we hold; the line above is the promise
 
 
 def surrounded(rng: random.Random, token: str) -> tuple[str, int]:
     """Put a token where people leave them; return the text and the line of the token."""
-    before, after = rng.choice([("", ""), ("- use `", "` for now"), ("url=", ""), ('x("', '")'), ("see ", ", please")])
+    before, after = rng.choice(
+        [("", ""), ("- use `", "` for now"), ("url=", ""), ('x("', '")'), ("see ", ", please")]
+    )
     lines = rng.randrange(4)
     return "note\n" * lines + before + token + after + "\nend\n", lines + 1
 
@@ -191,22 +219,48 @@ def test_thirty_kinds_and_more_are_found() -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_each_kind_is_called_by_its_name(kind: str) -> None:
     rng = random.Random(kind)
-    named = [kind in {secret.kind for secret in find(make(rng) + "\n")} for make in KINDS[kind] for _ in range(5)]
+    named = [
+        kind in {secret.kind for secret in find(make(rng) + "\n")}
+        for make in KINDS[kind]
+        for _ in range(5)
+    ]
     assert sum(named) >= 0.8 * len(named)
 
 
 NOUNS = "cache token password index secret worker session replica lock schema key credential queue broker".split()  # noqa: SIM905
 VERBS = "rotate store hash expire verify drop split shard fetch retry sign refresh".split()  # noqa: SIM905
 HARMLESS = [
-    *('password = "changeme"', "password: <password>", "token: ${TOKEN}", 'api_key = os.environ["API_KEY"]'),
-    *("api_key: process.env.API_KEY_V2", "DATABASE_URL=postgres://user:password@localhost:5432/app"),
+    *(
+        'password = "changeme"',
+        "password: <password>",
+        "token: ${TOKEN}",
+        'api_key = os.environ["API_KEY"]',
+    ),
+    *(
+        "api_key: process.env.API_KEY_V2",
+        "DATABASE_URL=postgres://user:password@localhost:5432/app",
+    ),
     *("postgres://${DB_USER}:${DB_PASS}@db/app", "secret: kubernetes.io/service-account-token"),
-    *('token = "your-token-here-123"', "password: required, at least 12 characters", "max_tokens: 4096"),
-    *("token=xxxxxxxxxxxxxxxxxxxx", "Authorization: Bearer <token>", "Authorization: Bearer $TOKEN"),
+    *(
+        'token = "your-token-here-123"',
+        "password: required, at least 12 characters",
+        "max_tokens: 4096",
+    ),
+    *(
+        "token=xxxxxxxxxxxxxxxxxxxx",
+        "Authorization: Bearer <token>",
+        "Authorization: Bearer $TOKEN",
+    ),
     *("secret_name: projects/acme/secrets/db-pass/versions/3", 'password = getpass("Password: ")'),
     *("token = self.tokenizer.encode(text1)", "password: str | None = None"),
-    *("the key starts with sk- and has 48 characters", "headers such as -----BEGIN PRIVATE KEY----- are refused"),
-    *("see https://hooks.slack.com/services/ for the webhook", "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+    *(
+        "the key starts with sk- and has 48 characters",
+        "headers such as -----BEGIN PRIVATE KEY----- are refused",
+    ),
+    *(
+        "see https://hooks.slack.com/services/ for the webhook",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ),
     *("AKIA" + "IOSFODNN7EXAMPLE", "scikit sk-learn-contrib-hdbscan-wrappers"),
     *("token: the_refresh_token_from_step_2", "secret: see-1password-vault-item-42"),
 ]
@@ -214,18 +268,46 @@ HARMLESS = [
 
 ALIKE = [
     *("machine learning login page, password field", "the password is hashed with argon2id"),
-    *("the token is refreshed every 15 minutes", "token is base64url-encoded", "the secret is rotated by Vault"),
-    *("the api key was revoked on 2025-11-20", "| password | required, 12 characters |", "| token | string |"),
-    *("| API key | see 1password |", "| secret | `SESSION_SECRET` |", "curl -u $USER:$TOKEN https://api.example.org"),
+    *(
+        "the token is refreshed every 15 minutes",
+        "token is base64url-encoded",
+        "the secret is rotated by Vault",
+    ),
+    *(
+        "the api key was revoked on 2025-11-20",
+        "| password | required, 12 characters |",
+        "| token | string |",
+    ),
+    *(
+        "| API key | see 1password |",
+        "| secret | `SESSION_SECRET` |",
+        "curl -u $USER:$TOKEN https://api.example.org",
+    ),
     *("curl --user name:password https://example.org", "docker run -u 1000:1000 image"),
     *("rsync -u host:/var/lib/data-2025 .", "mysql -u root -p shop", "mysql --protocol=tcp -P3306"),
     *("ssh -p 2222 host.internal", "pytest -p no:cacheprovider", "--token-file /run/secrets/token"),
     *("deploy --password-stdin", "localhost:5432:db:user:password", "src/app.py:120:14:error:F401"),
-    *("12:30:45:100:frames", '"auth": "oauth2"', '"auth": {"type": "bearer"}', "Cookie: theme=dark; lang=en"),
-    *("set-cookie: the session id, HttpOnly", "cookie: sessionid is required", "the private key is in the keychain"),
-    *("the secret key was moved to AWS-KMS", "sk-learn and ts-node and tskey", "FlyV1 is the prefix of Fly's tokens"),
+    *(
+        "12:30:45:100:frames",
+        '"auth": "oauth2"',
+        '"auth": {"type": "bearer"}',
+        "Cookie: theme=dark; lang=en",
+    ),
+    *(
+        "set-cookie: the session id, HttpOnly",
+        "cookie: sessionid is required",
+        "the private key is in the keychain",
+    ),
+    *(
+        "the secret key was moved to AWS-KMS",
+        "sk-learn and ts-node and tskey",
+        "FlyV1 is the prefix of Fly's tokens",
+    ),
     *("tskey-auth keys expire after 90 days"),
-    *("task-\nforce and risk-\nmanagement decisions", "the passphrase is: correct horse battery staple"),
+    *(
+        "task-\nforce and risk-\nmanagement decisions",
+        "the passphrase is: correct horse battery staple",
+    ),
 ]
 
 
@@ -250,9 +332,13 @@ def clean_text(rng: random.Random) -> str:
         rng.choice(HARMLESS),
         rng.choice(ALIKE),
     ]
-    prose = " ".join(f"{rng.choice(VERBS)} the {rng.choice(NOUNS)}" for _ in range(rng.randrange(3, 12)))
+    prose = " ".join(
+        f"{rng.choice(VERBS)} the {rng.choice(NOUNS)}" for _ in range(rng.randrange(3, 12))
+    )
     first, second = rng.choice(made), rng.choice(made)
-    return f"# {prose.title()}\n\nWe {prose}: {first}.\n\n- {second}\n- {rng.choice(NOUNS)}: {prose}\n"
+    return (
+        f"# {prose.title()}\n\nWe {prose}: {first}.\n\n- {second}\n- {rng.choice(NOUNS)}: {prose}\n"
+    )
 
 
 def test_clean_texts_raise_no_alarm() -> None:
@@ -270,7 +356,10 @@ def test_lines_and_order_and_nothing_of_the_secret() -> None:
     rng = random.Random(3)
     token, other = part("gh" + "p_", 36)(rng), private_key("RSA ")(rng)
     found = find(f"one\ntwo {token}\n\n{other}\n")
-    assert [(secret.line, secret.kind) for secret in found] == [(2, "github-token"), (4, "private-key")]
+    assert [(secret.line, secret.kind) for secret in found] == [
+        (2, "github-token"),
+        (4, "private-key"),
+    ]
     assert token[4:10] not in repr(found)
 
 
@@ -280,10 +369,45 @@ def test_a_known_shape_is_not_reported_again_as_a_password() -> None:
 
 
 HOSTILE = [
-    *("eyJ", "eyJaaaaaaaaaaaa.", "token=", 'password="', "http://a:", "-----BEGIN RSA PRIVATE KEY-----\n"),
-    *("gl" + "pat-", "aws_secret_key=", "M.", "Maaaaaaaaaaaaaaaaaaaaaaa.", "sk-" + "ant-", "bearer "),
-    *("authorization:", "a", ":AA", "Q~", "0", "heroku ", "xox" + "b-", "\n", "secret: a1", "mysql a ", "cookie: a"),
-    *("| password ", "login a password ", "a:1:b:c:", "token is ", "--token ", "curl -u a:", "AAAAAAAA", "tskey-a"),
+    *(
+        "eyJ",
+        "eyJaaaaaaaaaaaa.",
+        "token=",
+        'password="',
+        "http://a:",
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+    ),
+    *(
+        "gl" + "pat-",
+        "aws_secret_key=",
+        "M.",
+        "Maaaaaaaaaaaaaaaaaaaaaaa.",
+        "sk-" + "ant-",
+        "bearer ",
+    ),
+    *(
+        "authorization:",
+        "a",
+        ":AA",
+        "Q~",
+        "0",
+        "heroku ",
+        "xox" + "b-",
+        "\n",
+        "secret: a1",
+        "mysql a ",
+        "cookie: a",
+    ),
+    *(
+        "| password ",
+        "login a password ",
+        "a:1:b:c:",
+        "token is ",
+        "--token ",
+        "curl -u a:",
+        "AAAAAAAA",
+        "tskey-a",
+    ),
 ]
 
 

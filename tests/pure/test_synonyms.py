@@ -18,7 +18,9 @@ def said(text: str, query: str, *more: str) -> dict[str, list[tuple[str, float]]
 
 def test_a_group_means_the_same_and_has_kinds() -> None:
     text = "cache | memoize > redis, varnish\n\n# a comment\n"
-    assert said(text, "a cache") == {"cache": [("memoize", 1.0), ("redis", KIND), ("varnish", KIND)]}
+    assert said(text, "a cache") == {
+        "cache": [("memoize", 1.0), ("redis", KIND), ("varnish", KIND)]
+    }
     assert said(text, "redis") == {"redis": [("cache", KIND), ("memoize", KIND)]}
     assert said(text, "nothing of it") == {}
 
@@ -32,10 +34,14 @@ def test_the_longest_phrase_is_meant_and_forms_of_a_word_are_one() -> None:
 
 
 def test_a_list_of_the_project_goes_first_and_both_count() -> None:
-    assert said("cache | hoard", "cache", "cache | memoize") == {"cache": [("hoard", 1.0), ("memoize", 1.0)]}
+    assert said("cache | hoard", "cache", "cache | memoize") == {
+        "cache": [("hoard", 1.0), ("memoize", 1.0)]
+    }
 
 
-@pytest.mark.parametrize("line", ["alone", "a |", "| b", "a > ", "a | b > c,,d", "... | !!", "a b c d e | f", "a" * 99])
+@pytest.mark.parametrize(
+    "line", ["alone", "a |", "| b", "a > ", "a | b > c,,d", "... | !!", "a b c d e | f", "a" * 99]
+)
 def test_a_malformed_line_is_named_and_passed_over(line: str) -> None:
     found, wrong = groups(f"# first\n{line}\nleft | right\n")
     assert (found, wrong) == ([(["left", "right"], [])], [2])

@@ -56,9 +56,22 @@ def kill(way: str, ends: int, files: int = 400) -> Row:
     acknowledged: list[str] = []
     locks = deletions = refused = 0
     for turn in range(ends):
-        command = [sys.executable, "-m", "tests.repo.saver", str(path), "1000", "0", str(turn * 1000)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.repo.saver",
+            str(path),
+            "1000",
+            "0",
+            str(turn * 1000),
+        ]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(), process_group=0
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment(),
+            process_group=0,
         )
         with process:
             assert process.stdout is not None
@@ -66,7 +79,9 @@ def kill(way: str, ends: int, files: int = 400) -> Row:
             time.sleep(random.uniform(0, 0.1))
             (os.killpg if group else os.kill)(process.pid, number)
             lines = [first, *process.stdout.read().splitlines()]
-        acknowledged += [line.split()[1] for line in lines if line.startswith("ACK ") and len(line.split()) == 3]
+        acknowledged += [
+            line.split()[1] for line in lines if line.startswith("ACK ") and len(line.split()) == 3
+        ]
         locks += not lets_go(path)
         rows = git(path, "status", "--porcelain", "-uall").splitlines()
         deletions += any(row.startswith("D") for row in rows)
@@ -99,7 +114,9 @@ def lets_go(path: Path) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Print the table; 1 where something was lost, or left in the way."""
     ends = int(arguments[0]) if arguments else 50
-    print(f"{'way':22}{'ends':>6}{'acked':>7}{'lost':>6}{'locks':>7}{'staged deletes':>16}{'refused':>9}")
+    print(
+        f"{'way':22}{'ends':>6}{'acked':>7}{'lost':>6}{'locks':>7}{'staged deletes':>16}{'refused':>9}"
+    )
     bad = 0
     for way in WAYS:
         row = kill(way, ends)

@@ -20,7 +20,14 @@ from pathlib import Path
 
 from tests.support import environment, git, make_repo, sound, write
 
-LOCKS = ("index.lock", "Another git process", "cannot lock ref", "Unable to create", "but expected", "unable to update")
+LOCKS = (
+    "index.lock",
+    "Another git process",
+    "cannot lock ref",
+    "Unable to create",
+    "but expected",
+    "unable to update",
+)
 OURS = re.compile(r"memory/[\w/]+\.md")
 STUCK = 5
 
@@ -40,7 +47,12 @@ class User:
         for _ in range(40):
             self.commands += 1
             done = subprocess.run(
-                ["git", *command], cwd=self.path, env=environment(), capture_output=True, text=True, check=False
+                ["git", *command],
+                cwd=self.path,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                check=False,
             )
             if done.returncode == 0:
                 return True
@@ -175,7 +187,9 @@ def race(scenario: str, rounds: int, interval: float, files: int = 300) -> Row:
         git(path, "commit", "-q", "--allow-empty", "-m", f"start {number}")
     command = [sys.executable, "-m", "tests.repo.saver", str(path), "100000", str(interval)]
     with (top / "errors").open("w") as errors:
-        saver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment())
+        saver = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment()
+        )
     time.sleep(0.8)
     user = User(path)
     for _ in range(rounds):
@@ -185,7 +199,9 @@ def race(scenario: str, rounds: int, interval: float, files: int = 300) -> Row:
     user.tidy()
     said = [line.split() for line in saver.communicate(timeout=120)[0].splitlines()]
     acknowledged = {words[1] for words in said if words[0] in ("ACK", "PENDING")}
-    rows = tuple(row for row in git(path, "status", "--porcelain", "-uall").splitlines() if "memory/" in row)
+    rows = tuple(
+        row for row in git(path, "status", "--porcelain", "-uall").splitlines() if "memory/" in row
+    )
     commit(user)  # does a person's next commit drop what the index has lost?
     held = set[str]()
     for branch in git(path, "for-each-ref", "--format=%(refname)", "refs/heads").split():
@@ -193,15 +209,29 @@ def race(scenario: str, rounds: int, interval: float, files: int = 300) -> Row:
     lost = tuple(sorted(acknowledged - held))
     stuck = sum(1 for times in user.blocked.values() if times >= STUCK)
     waited = sum(1 for words in said if words[0] == "PENDING")
-    row = Row(scenario, len(acknowledged), waited, lost, stuck, user.commands, user.locked, rows, sound(path))
+    row = Row(
+        scenario,
+        len(acknowledged),
+        waited,
+        lost,
+        stuck,
+        user.commands,
+        user.locked,
+        rows,
+        sound(path),
+    )
     shutil.rmtree(top, ignore_errors=True)
     return row
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table; 1 where something was lost, or stuck."""
-    rounds, interval = (*map(int, arguments), 30, 100)[:2] if len(arguments) != 1 else (int(arguments[0]), 100)
-    print(f"{'scenario':14}{'acked':>6}{'waited':>7}{'lost':>5}{'stuck':>6}{'commands':>9}{'locked':>7}  left over")
+    rounds, interval = (
+        (*map(int, arguments), 30, 100)[:2] if len(arguments) != 1 else (int(arguments[0]), 100)
+    )
+    print(
+        f"{'scenario':14}{'acked':>6}{'waited':>7}{'lost':>5}{'stuck':>6}{'commands':>9}{'locked':>7}  left over"
+    )
     bad = 0
     for scenario in SCENARIOS:
         row = race(scenario, rounds, interval)

@@ -12,7 +12,16 @@ from filemem.repo.journal import Aside
 from filemem.repo.state import Locks
 
 STEPS = (
-    *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
+    *(
+        "planned",
+        "prepared",
+        "index locked",
+        "branch locked",
+        "checked",
+        "placed",
+        "entered",
+        "moved",
+    ),
     *("released", "done"),
 )
 _exchange, _place = commit._exchange, Aside.place

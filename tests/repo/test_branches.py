@@ -66,7 +66,12 @@ def test_what_a_branch_was_at_a_time(tmp_path: Path) -> None:
         git(path, "commit", "-q", "-m", "x", GIT_COMMITTER_DATE=day, GIT_AUTHOR_DATE=day)
         made.append(git(path, "rev-parse", "HEAD"))
     with opened(path) as repo:
-        for when, there in ((1_699_999_999, ""), (1_700_000_000, made[0]), (1_700_000_150, made[1]), (2e9, made[2])):
+        for when, there in (
+            (1_699_999_999, ""),
+            (1_700_000_000, made[0]),
+            (1_700_000_150, made[1]),
+            (2e9, made[2]),
+        ):
             assert repo.at_time(made[2], int(when) * 1000) == there
 
 

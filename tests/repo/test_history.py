@@ -75,7 +75,10 @@ def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, ope
     assert history.dates(["memory/a.md"]) == {"memory/a.md": 1_700_000_000_000}
     touches = history.touches(["memory/a.md"])["memory/a.md"]
     blobs = [git(path, "rev-parse", f"{one}:memory/a.md") for one in (second, first)]
-    assert [(one.kind, one.commit.id, one.new) for one in touches] == [("M", second, blobs[0]), ("A", first, blobs[1])]
+    assert [(one.kind, one.commit.id, one.new) for one in touches] == [
+        ("M", second, blobs[0]),
+        ("A", first, blobs[1]),
+    ]
     assert (touches[0].old, touches[1].old) == (blobs[1], "")
     assert touches[0].commit.parents == (first,)
 
@@ -98,7 +101,9 @@ def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_an
     assert history.touches(["memory/b.md"])["memory/b.md"][1].before == "memory/a.md"
     git(path, "rm", "-q", "memory/b.md")
     commit(path, "Remove b")
-    assert [(one.path, one.commit.subject) for one in history.removals()] == [("memory/b.md", "Remove b")]
+    assert [(one.path, one.commit.subject) for one in history.removals()] == [
+        ("memory/b.md", "Remove b")
+    ]
     write(path / "memory/b.md", text("a"))
     commit(path, "Bring b back")
     assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.subject == "Begin a"
@@ -124,7 +129,10 @@ def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: O
     assert kinds(history, "memory/a.md")[0] == ("M", "Merge")
     assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.id == born
     landed = history.landed(["memory/a.md", "memory/b.md"], "main")
-    assert {name: one.id for name, one in landed.items()} == {"memory/a.md": base, "memory/b.md": merge}
+    assert {name: one.id for name, one in landed.items()} == {
+        "memory/a.md": base,
+        "memory/b.md": merge,
+    }
     assert history.landed(["memory/b.md"], "side")["memory/b.md"].id == born
     assert (history.is_ancestor(born, merge), history.is_ancestor(merge, born)) == (True, False)
     assert (base in history.ancestors("side"), merge in history.ancestors("side")) == (True, False)
@@ -145,7 +153,9 @@ def test_an_answer_counts_only_what_its_tip_reaches(tmp_path: Path, opened: Open
     assert kinds(history, "memory/a.md") == [("A", "On side")]
 
 
-def test_reverts_and_trailers_are_what_commits_say_of_decisions(tmp_path: Path, opened: Open) -> None:
+def test_reverts_and_trailers_are_what_commits_say_of_decisions(
+    tmp_path: Path, opened: Open
+) -> None:
     path = make_repo(tmp_path / "repo")
     write(path / "memory/a.md", text("a"))
     said = commit(path, "Try it\n\nDecision: d_1\nOutcome: failed: slow\n")
@@ -161,14 +171,18 @@ def test_reverts_and_trailers_are_what_commits_say_of_decisions(tmp_path: Path, 
     git(path, "switch", "-q", "main")
     git(path, "merge", "-q", "--no-ff", "-m", "Merge", "side")
     merge, before = git(path, "rev-parse", "HEAD"), git(path, "rev-parse", "HEAD^1")
-    commit(path, f"Revert it\n\nThis reverts commit {merge}, reversing\nchanges made to {before}.\n")
+    commit(
+        path, f"Revert it\n\nThis reverts commit {merge}, reversing\nchanges made to {before}.\n"
+    )
     assert history.reverted(history.spoken()[-1]) == {merge, *inner}
 
 
 def test_a_hostile_message_is_only_a_message(tmp_path: Path, opened: Open) -> None:
     path = make_repo(tmp_path / "repo")
     write(path / "memory/a.md", text("a"))
-    made = commit(path, "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02\nFilemem-Id: x\x1fy\x1ez")
+    made = commit(
+        path, "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02\nFilemem-Id: x\x1fy\x1ez"
+    )
     history = opened(path)
     assert history.touches(["memory/a.md"])["memory/a.md"][-1].commit.id == made
     assert history.ancestors("HEAD") == {made, git(path, "rev-parse", "HEAD~1")}
@@ -188,8 +202,26 @@ def test_before_the_first_commit_there_is_no_history(tmp_path: Path, opened: Ope
 
 def wander(path: Path, dice: random.Random, number: int) -> None:
     """A random step of a repository: edit, add, rename, remove, branch, switch, merge, amend."""
-    files = sorted(each for each in (path / "memory").rglob("*.md")) if (path / "memory").is_dir() else []
-    way = dice.choice(("add", "add", "edit", "edit", "rename", "remove", "branch", "switch", "merge", "amend", "code"))
+    files = (
+        sorted(each for each in (path / "memory").rglob("*.md"))
+        if (path / "memory").is_dir()
+        else []
+    )
+    way = dice.choice(
+        (
+            "add",
+            "add",
+            "edit",
+            "edit",
+            "rename",
+            "remove",
+            "branch",
+            "switch",
+            "merge",
+            "amend",
+            "code",
+        )
+    )
     branches = git(path, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
     if way == "branch":
         git(path, "switch", "-q", "-c", f"b{number}")
@@ -211,7 +243,14 @@ def wander(path: Path, dice: random.Random, number: int) -> None:
             dice.choice(files).unlink()
         else:
             write(path / "code.py", f"{number}\n")
-        said = dice.choice(("", "\n\nAgent: me\nFilemem-Id: x\n", "\n\nA body.\n\nAgent: me\n", "\n\nDecision: x y\n"))
+        said = dice.choice(
+            (
+                "",
+                "\n\nAgent: me\nFilemem-Id: x\n",
+                "\n\nA body.\n\nAgent: me\n",
+                "\n\nDecision: x y\n",
+            )
+        )
         commit(path, f"Step {number}{said}", 1_700_000_000 + dice.randint(-500, 500))
 
 
@@ -237,9 +276,21 @@ def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open) 
         ours = set(git(path, "rev-list", tip).split())
         assert {one for one in everything if one in reached} == ours
         for name in git(path, "ls-tree", "-r", "--name-only", tip, "memory").splitlines():
-            how = ("log", "--full-history", "--format=%H", "--no-merges", "-M", "--name-status", tip, "--", name)
+            how = (
+                "log",
+                "--full-history",
+                "--format=%H",
+                "--no-merges",
+                "-M",
+                "--name-status",
+                tip,
+                "--",
+                name,
+            )
             told = {row for row in git(path, *how).split() if len(row) == 40}
-            touches = [one for one in history.touches([name], tip)[name] if len(one.commit.parents) < 2]
+            touches = [
+                one for one in history.touches([name], tip)[name] if len(one.commit.parents) < 2
+            ]
             assert set(fresh.touches([name], tip)[name]) == set(history.touches([name], tip)[name])
             assert told <= {one.commit.id for one in touches} | _of_others(path, name, tip), name
             assert history.touches([name], tip)[name][-1].kind in "AM"
@@ -247,9 +298,23 @@ def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open) 
 
 def _of_others(path: Path, name: str, tip: str) -> set[str]:
     """The commits on a name that it had before it was given on, or that removed it."""
-    how = ("log", "--full-history", "--format=%H", "--no-merges", "--no-renames", "--diff-filter=D", tip, "--", name)
+    how = (
+        "log",
+        "--full-history",
+        "--format=%H",
+        "--no-merges",
+        "--no-renames",
+        "--diff-filter=D",
+        tip,
+        "--",
+        name,
+    )
     gone = git(path, *how).split()
-    return {one for each in gone for one in git(path, "rev-list", "--full-history", each, "--", name).split()}
+    return {
+        one
+        for each in gone
+        for one in git(path, "rev-list", "--full-history", each, "--", name).split()
+    }
 
 
 def test_a_damaged_table_is_made_anew(tmp_path: Path, opened: Open) -> None:
@@ -271,7 +336,9 @@ def test_a_damaged_table_is_made_anew(tmp_path: Path, opened: Open) -> None:
     assert kinds(history, "memory/a.md") == [("A", "Begin")]
 
 
-def test_a_shallow_clone_shows_what_is_there_and_all_of_it_once_it_is_deepened(tmp_path: Path, opened: Open) -> None:
+def test_a_shallow_clone_shows_what_is_there_and_all_of_it_once_it_is_deepened(
+    tmp_path: Path, opened: Open
+) -> None:
     path = make_repo(tmp_path / "repo")
     for number in range(4):
         write(path / "memory/a.md", text(str(number)))
@@ -280,11 +347,15 @@ def test_a_shallow_clone_shows_what_is_there_and_all_of_it_once_it_is_deepened(t
     clone = tmp_path / "clone"
     assert kinds(opened(clone), "memory/a.md") == [("M", "Step 3"), ("A", "Step 2")]
     git(clone, "fetch", "-q", "--unshallow")
-    assert [subject for _, subject in kinds(opened(clone), "memory/a.md")] == [f"Step {n}" for n in (3, 2, 1, 0)]
+    assert [subject for _, subject in kinds(opened(clone), "memory/a.md")] == [
+        f"Step {n}" for n in (3, 2, 1, 0)
+    ]
 
 
 @pytest.mark.parametrize("what", ["blob:none", "tree:0"])
-def test_a_partial_clone_fetches_nothing_and_shows_what_is_there(tmp_path: Path, opened: Open, what: str) -> None:
+def test_a_partial_clone_fetches_nothing_and_shows_what_is_there(
+    tmp_path: Path, opened: Open, what: str
+) -> None:
     path = make_repo(tmp_path / "repo")
     write(path / "memory/a.md", text("a"))
     commit(path, "Begin")
@@ -314,11 +385,16 @@ def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: 
         "print(len(History(Repo.discover(sys.argv[1]), 'memory').dates([f'memory/{n}.md' for n in range(30)])))"
     )
     processes = [
-        subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(3)
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
     ]
     history, found = opened(path), []
     names = [f"memory/{number}.md" for number in range(30)]
-    threads = [threading.Thread(target=lambda: found.append(len(history.dates(names)))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(len(history.dates(names)))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -25,7 +25,9 @@ def canary(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["evil", "e=vil", ""])
-def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, canary: Path, name: str) -> None:
+def test_a_filter_that_only_the_index_gives_to_records_is_not_run(
+    repo: Path, canary: Path, name: str
+) -> None:
     git(repo, "config", f"filter.{name}.clean", f"touch {canary}; cat")
     git(repo, "config", f"filter.{name}.required", "true")
     write(repo / ".gitattributes", f"*.md filter={name}\n")
@@ -99,7 +101,9 @@ def test_git_is_found_outside_the_work_tree_only(tmp_path: Path) -> None:
     for program in (inside, outside):
         program.chmod(0o755)
     (tmp_path / "link").symlink_to(work / "bin")
-    search = os.pathsep.join(["", ".", "bin", str(work / "bin"), str(tmp_path / "link"), str(tmp_path / "bin")])
+    search = os.pathsep.join(
+        ["", ".", "bin", str(work / "bin"), str(tmp_path / "link"), str(tmp_path / "bin")]
+    )
     assert locate({"PATH": search}, work) == str(outside)
     with pytest.raises(BrokenStore, match="not installed"):
         locate({"PATH": str(work / "bin")}, work)
@@ -122,7 +126,9 @@ def test_a_call_that_takes_too_long_is_stopped(repo: Path, tmp_path: Path) -> No
         Git(str(slow), find(repo), dict(os.environ)).run("status", limit=0.2)
 
 
-def test_a_git_that_is_too_old_is_refused(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_that_is_too_old_is_refused(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = locate(os.environ, repo)
     old = write(
         tmp_path / "bin/git",
@@ -137,7 +143,9 @@ def test_a_git_that_is_too_old_is_refused(repo: Path, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("how", ["file", "folder", "store"])
-def test_a_link_in_the_work_tree_or_in_head_is_not_followed(repo: Path, tmp_path: Path, how: str) -> None:
+def test_a_link_in_the_work_tree_or_in_head_is_not_followed(
+    repo: Path, tmp_path: Path, how: str
+) -> None:
     outside = tmp_path / "outside"
     write(outside / "x.md", "outside\n")
     write(outside / "decisions/x.md", "outside\n")

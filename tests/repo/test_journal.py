@@ -66,7 +66,9 @@ def test_a_bad_byte_anywhere_is_reported_and_stops_nothing(repo: Path, saver: Sa
     saver.finish()
 
 
-def test_what_a_failing_command_took_from_index_and_file_is_put_back(repo: Path, saver: Saver) -> None:
+def test_what_a_failing_command_took_from_index_and_file_is_put_back(
+    repo: Path, saver: Saver
+) -> None:
     before = (repo / ".git/index").read_bytes()
     saver.put(NAME, b"# x\n")
     (repo / ".git/index").write_bytes(before)
@@ -98,7 +100,9 @@ def test_what_the_user_does_to_a_record_stays(repo: Path, saver: Saver) -> None:
     assert git(repo, "status", "--porcelain") == f"M  {PATH}"
 
 
-def test_a_record_that_a_commit_dropped_is_named_with_what_brings_it_back(repo: Path, saver: Saver) -> None:
+def test_a_record_that_a_commit_dropped_is_named_with_what_brings_it_back(
+    repo: Path, saver: Saver
+) -> None:
     commit = saver.put(NAME, b"# x\n").commit
     git(repo, "reset", "-q", "--hard", "HEAD~1")
     git(repo, "commit", "-q", "--allow-empty", "-m", "mine")
@@ -166,12 +170,19 @@ def test_many_processes_lose_nothing(tmp_path: Path, savers: int, saves: int) ->
     path = make_repo(tmp_path / "repo")
     command = [sys.executable, "-m", "tests.repo.saver", str(path), str(saves), "0"]
     running = [
-        subprocess.Popen([*command, str(n * 1000)], stdout=subprocess.PIPE, text=True, env=environment())
+        subprocess.Popen(
+            [*command, str(n * 1000)], stdout=subprocess.PIPE, text=True, env=environment()
+        )
         for n in range(savers)
     ]
-    acknowledged = {line.split()[1] for each in running for line in each.communicate()[0].splitlines()}
+    acknowledged = {
+        line.split()[1] for each in running for line in each.communicate()[0].splitlines()
+    }
     assert len(acknowledged) == savers * saves
-    assert set(git(path, "ls-tree", "-r", "--name-only", "HEAD", "memory").splitlines()) == acknowledged
+    assert (
+        set(git(path, "ls-tree", "-r", "--name-only", "HEAD", "memory").splitlines())
+        == acknowledged
+    )
     assert git(path, "rev-list", "--count", "HEAD") == str(savers * saves + 1)
     assert git(path, "status", "--porcelain") == ""
     assert sound(path)

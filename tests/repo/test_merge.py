@@ -15,7 +15,10 @@ from tests.support import git, make_repo, write
 
 
 def text(name: str, lines: int = 12) -> str:
-    return "".join(f"{number} {name}: words that stand in {name} and nowhere else.\n" for number in range(lines))
+    return "".join(
+        f"{number} {name}: words that stand in {name} and nowhere else.\n"
+        for number in range(lines)
+    )
 
 
 def commit(repo: Path, subject: str = "Change") -> str:
@@ -26,7 +29,9 @@ def commit(repo: Path, subject: str = "Change") -> str:
 
 def merged(path: Path, ours: str, theirs: str, **options: bool) -> tuple[str, tuple[Clash, ...]]:
     with closing(Repo.discover(path)) as repo:
-        return merged_tree(repo, git(path, "rev-parse", ours), git(path, "rev-parse", theirs), **options)
+        return merged_tree(
+            repo, git(path, "rev-parse", ours), git(path, "rev-parse", theirs), **options
+        )
 
 
 def really(repo: Path, into: str) -> tuple[str, frozenset[str]]:
@@ -45,17 +50,26 @@ def really(repo: Path, into: str) -> tuple[str, frozenset[str]]:
 def wander(repo: Path, dice: random.Random, side: str) -> None:
     """Some random changes to the files of one side, folders and modes included."""
     for number in range(dice.randint(1, 5)):
-        files = sorted(path for path in repo.rglob("*.md") if ".git" not in path.parts and path.is_file())
+        files = sorted(
+            path for path in repo.rglob("*.md") if ".git" not in path.parts and path.is_file()
+        )
         path = dice.choice(files)
-        way = dice.choice(("edit", "edit", "append", "add", "remove", "move", "folder", "mode", "into", "rewrite"))
+        way = dice.choice(
+            ("edit", "edit", "append", "add", "remove", "move", "folder", "mode", "into", "rewrite")
+        )
         if way == "edit":
             rows = path.read_text().splitlines(keepends=True)
             rows[dice.randrange(len(rows))] = f"{side} {number}\n"
             path.write_text("".join(rows))
         elif way in ("append", "rewrite"):
-            path.write_text((path.read_text() if way == "append" else "") + text(f"{side}{number}", 3))
+            path.write_text(
+                (path.read_text() if way == "append" else "") + text(f"{side}{number}", 3)
+            )
         elif way == "add":
-            write(path.parent / f"{dice.choice(('new', side))}{number}.md", text(f"{dice.choice('xy')}{number}"))
+            write(
+                path.parent / f"{dice.choice(('new', side))}{number}.md",
+                text(f"{dice.choice('xy')}{number}"),
+            )
         elif way == "remove" and len(files) > 4:
             path.unlink()
         elif way == "move":
@@ -67,7 +81,9 @@ def wander(repo: Path, dice: random.Random, side: str) -> None:
                 path.parent.rename(there)
         elif way == "mode":
             path.chmod(0o755)
-        elif way == "into" and not (repo / "z.md").exists():  # a folder where the other side may have a file
+        elif (
+            way == "into" and not (repo / "z.md").exists()
+        ):  # a folder where the other side may have a file
             write(repo / ("z.md" if side == "main" else "z.md/z.md"), text("z"))
 
 
@@ -114,12 +130,16 @@ def test_what_clashes_is_settled_and_committed(tmp_path: Path) -> None:
         f"Ada ada@example.com 1700000000 {sides[0]} {sides[1]} memory: merge"
     )
     assert git(path, "show", f"{made}:a.md") == "both"
-    assert git(path, "-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", made).split("\n") == [
+    assert git(path, "-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", made).split(
+        "\n"
+    ) == [
         "a.md",
         "new \u00e9/x.md",
     ]
     assert git(path, "status", "--porcelain") == ""
-    assert [each.name for each in (path / ".git/filemem").iterdir() if each.name.startswith("git-")] == []
+    assert [
+        each.name for each in (path / ".git/filemem").iterdir() if each.name.startswith("git-")
+    ] == []
 
 
 def test_no_driver_filter_or_attribute_has_a_say(tmp_path: Path) -> None:
@@ -148,7 +168,9 @@ def test_no_driver_filter_or_attribute_has_a_say(tmp_path: Path) -> None:
     assert (len(tree), clashes, canary.exists()) == (40, (), False)
 
 
-def test_two_that_have_nothing_in_common_are_merged_only_where_that_is_meant(tmp_path: Path) -> None:
+def test_two_that_have_nothing_in_common_are_merged_only_where_that_is_meant(
+    tmp_path: Path,
+) -> None:
     repo = two(tmp_path / "repo")
     git(repo, "switch", "-q", "--orphan", "other")
     write(repo / "b.md", "b\n")

@@ -29,9 +29,18 @@ def test_one_save_is_one_commit_of_its_record_alone(repo: Path, saver: Saver) ->
     before = status(repo)
     said = message("decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", "")))
     made = saver.put(X, b"# x\n", said)
-    assert made[:6] == (git(repo, "rev-parse", "HEAD"), "main", "", "", "", git(repo, "rev-parse", "HEAD~"))
+    assert made[:6] == (
+        git(repo, "rev-parse", "HEAD"),
+        "main",
+        "",
+        "",
+        "",
+        git(repo, "rev-parse", "HEAD~"),
+    )
     assert git(repo, "show", "--format=", "--name-only", "HEAD") == PATH
-    assert git(repo, "log", "-1", "--format=%B") == "decision(a): Use it\n\nFilemem-Id: decision_a_1\n"
+    assert (
+        git(repo, "log", "-1", "--format=%B") == "decision(a): Use it\n\nFilemem-Id: decision_a_1\n"
+    )
     assert git(repo, "log", "-1", "--format=%at %an") == "1763650000 Ada"
     assert status(repo) == before
     assert head_file(repo, PATH) == "# x\n"
@@ -43,7 +52,11 @@ def test_one_save_is_one_commit_of_its_record_alone(repo: Path, saver: Saver) ->
 
 def test_several_edits_are_one_commit(repo: Path, saver: Saver) -> None:
     saver.put(X, b"# x\n")
-    edits = (Edit(PATH, None, b"# x\n"), Edit("memory/.forgotten/ab", b"", None), Edit(REST, b"# y\n", None))
+    edits = (
+        Edit(PATH, None, b"# x\n"),
+        Edit("memory/.forgotten/ab", b"", None),
+        Edit(REST, b"# y\n", None),
+    )
     saver.edit(edits)
     shown = git(repo, "show", "--format=", "--name-status", "--no-renames", "HEAD").splitlines()
     assert shown == ["A\tmemory/.forgotten/ab", f"D\t{PATH}", f"A\t{REST}"]
@@ -52,10 +65,14 @@ def test_several_edits_are_one_commit(repo: Path, saver: Saver) -> None:
 
 def test_git_finds_nothing_changed_after_a_save(repo: Path, saver: Saver) -> None:
     for path in filter(Path.is_file, repo.iterdir()):
-        os.utime(path, (1, 1))  # as old as no index: what is as young as its index Git looks at each time
+        os.utime(
+            path, (1, 1)
+        )  # as old as no index: what is as young as its index Git looks at each time
     git(repo, "status")  # the repository is a copy, in which all files look changed to the index
     saver.put(X, b"# x\n")
-    subprocess.run(["git", "diff-index", "--quiet", "HEAD"], cwd=repo, env=environment(), check=True)
+    subprocess.run(
+        ["git", "diff-index", "--quiet", "HEAD"], cwd=repo, env=environment(), check=True
+    )
 
 
 def test_a_file_with_uncommitted_edits_is_refused_by_name(repo: Path, saver: Saver) -> None:
@@ -96,7 +113,9 @@ def test_a_file_that_changes_while_the_save_goes_on_is_refused(repo: Path, saver
 @pytest.mark.parametrize("how", ["sha256", "unborn", "packed", "worktree", "submodule", "slash"])
 def test_repositories_of_all_kinds(tmp_path: Path, how: str) -> None:
     path = make_repo(
-        tmp_path / "one", commit=how != "unborn", **({"object_format": "sha256"} if how == "sha256" else {})
+        tmp_path / "one",
+        commit=how != "unborn",
+        **({"object_format": "sha256"} if how == "sha256" else {}),
     )
     branch = "main"
     if how == "packed":
@@ -116,7 +135,11 @@ def test_repositories_of_all_kinds(tmp_path: Path, how: str) -> None:
         git(path, "switch", "-q", "-c", branch)
     saver = Saver(path)
     assert saver.put(X, b"# x\n").branch == branch
-    assert saver.put(Y, b"# y\n").commit == git(path, "rev-parse", branch) == git(path, "rev-parse", "HEAD")
+    assert (
+        saver.put(Y, b"# y\n").commit
+        == git(path, "rev-parse", branch)
+        == git(path, "rev-parse", "HEAD")
+    )
     assert saver.change(X, b"# x2\n").commit
     assert (head_file(path, PATH), head_file(path, REST), status(path)) == ("# x2\n", "# y\n", [])
     assert sound(path)
@@ -153,7 +176,9 @@ def test_what_git_ignores_or_filters_is_written_and_left(repo: Path, saver: Save
         ("*.md eol=crlf", ""),
     ],
 )
-def test_line_endings_are_committed_as_git_does_it(repo: Path, saver: Saver, attributes: str, autocrlf: str) -> None:
+def test_line_endings_are_committed_as_git_does_it(
+    repo: Path, saver: Saver, attributes: str, autocrlf: str
+) -> None:
     write(repo / ".gitattributes", attributes + "\n")
     if autocrlf:
         git(repo, "config", "core.autocrlf", autocrlf)
@@ -179,14 +204,18 @@ def test_a_branch_that_moves_is_followed(repo: Path, saver: Saver) -> None:
     saver.put(X, b"# x\n")
     assert git(repo, "rev-list", "--count", "HEAD") == "4"
     saver.step = lambda name: (
-        [None, git(repo, "commit", "-q", "--allow-empty", "-m", "u")][0] if name == "prepared" else None
+        [None, git(repo, "commit", "-q", "--allow-empty", "-m", "u")][0]
+        if name == "prepared"
+        else None
     )
     with pytest.raises(Locked, match="keeps moving"):
         saver.put(Y, b"# y\n")
     assert (head_file(repo, REST), status(repo), (repo / REST).exists()) == (None, [], False)
 
 
-def test_a_lock_that_stays_makes_a_new_record_wait(repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_stays_makes_a_new_record_wait(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("filemem.repo.commit._PATIENCE", 0.1)
     saver.put(X, b"# x\n")
     lock = write(repo / ".git/index.lock", "")
@@ -200,7 +229,9 @@ def test_a_lock_that_stays_makes_a_new_record_wait(repo: Path, saver: Saver, mon
 
 
 @pytest.mark.parametrize("feature", ["version", "split", "untracked", "skip", "assume", "sparse"])
-def test_the_index_keeps_its_version_and_extensions(tmp_path: Path, feature: str, guarded_home: Path) -> None:
+def test_the_index_keeps_its_version_and_extensions(
+    tmp_path: Path, feature: str, guarded_home: Path
+) -> None:
     path = make_repo(tmp_path / "one")
     for number in range(30):
         write(path / f"src/d{number % 3}/f{number}.py", f"{number}\n")
@@ -208,8 +239,15 @@ def test_the_index_keeps_its_version_and_extensions(tmp_path: Path, feature: str
     git(path, "commit", "-q", "-m", "more")
     features: dict[str, list[tuple[str, ...]]] = {
         "version": [("update-index", "--index-version", "4")],
-        "split": [("config", "splitIndex.maxPercentChange", "100"), ("update-index", "--split-index")],
-        "untracked": [("config", "core.untrackedCache", "true"), ("update-index", "--untracked-cache"), ("status",)],
+        "split": [
+            ("config", "splitIndex.maxPercentChange", "100"),
+            ("update-index", "--split-index"),
+        ],
+        "untracked": [
+            ("config", "core.untrackedCache", "true"),
+            ("update-index", "--untracked-cache"),
+            ("status",),
+        ],
         "skip": [("update-index", "--skip-worktree", "src/d0/f0.py")],
         "assume": [("update-index", "--assume-unchanged", "src/d0/f0.py")],
         "sparse": [("sparse-checkout", "set", "--cone", "--sparse-index", "src/d0", "memory")],
@@ -236,13 +274,20 @@ def index_facts(path: Path) -> tuple[int, frozenset[bytes], str]:
     data = (path / ".git/index").read_bytes()
     names = (b"link", b"UNTR", b"FSMN", b"sdir", b"EOIE", b"IEOT")
     flags = git(path, "ls-files", "-v", "src").replace("H ", "")
-    return int.from_bytes(data[4:8], "big"), frozenset(name for name in names if name in data), flags
+    return (
+        int.from_bytes(data[4:8], "big"),
+        frozenset(name for name in names if name in data),
+        flags,
+    )
 
 
-def test_commits_are_signed_where_the_user_asks_for_it(repo: Path, saver: Saver, guarded_home: Path) -> None:
+def test_commits_are_signed_where_the_user_asks_for_it(
+    repo: Path, saver: Saver, guarded_home: Path
+) -> None:
     config = guarded_home / ".gitconfig"
     program = write(
-        guarded_home / "sign", '#!/bin/sh\ncat > /dev/null\necho "[GNUPG:] SIG_CREATED " >&2\necho SIGNED\n'
+        guarded_home / "sign",
+        '#!/bin/sh\ncat > /dev/null\necho "[GNUPG:] SIG_CREATED " >&2\necho SIGNED\n',
     )
     program.chmod(0o755)
     config.write_text(f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = {program}\n")
@@ -272,5 +317,7 @@ def test_reading_what_commits_hold(repo: Path, saver: Saver) -> None:
     assert saver.repo.blob(found[PATH], 3) is None
     assert saver.repo.staged(["memory"]) == found
     assert saver.repo.resolve("main~1") == git(repo, "rev-parse", "HEAD~1")
-    assert [saver.repo.resolve(rev) for rev in ("nope", "-x", "--output=x", "", "a\nb", f"HEAD:{PATH}")] == [None] * 6
+    assert [
+        saver.repo.resolve(rev) for rev in ("nope", "-x", "--output=x", "", "a\nb", f"HEAD:{PATH}")
+    ] == [None] * 6
     assert saver.repo.incomplete() == ""

@@ -76,7 +76,9 @@ def memory_rows(path: Path) -> list[str]:
     ("operation", "number"),
     [*((name, signal.SIGKILL) for name in EDITS), ("put", signal.SIGINT)],
 )
-def test_an_end_at_any_step_is_finished_or_undone(tmp_path: Path, operation: str, number: int) -> None:
+def test_an_end_at_any_step_is_finished_or_undone(
+    tmp_path: Path, operation: str, number: int
+) -> None:
     steps = STEPS if number == signal.SIGKILL else STEPS[1::3]
     for at in steps:
         path = tmp_path / at
@@ -132,7 +134,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "worktree add": ("worktree", "add", "-q", "../linked"),
 }
 _FAILS = ("failing merge",)
-_BETWEEN = [step for step in STEPS if step != "checked"]  # nothing happens between these and the next
+_BETWEEN = [
+    step for step in STEPS if step != "checked"
+]  # nothing happens between these and the next
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +166,9 @@ def copy(scene: Path, to: Path) -> Path:
 
 def run(path: Path, command: tuple[str, ...]) -> str:
     """Run a command; what Git says where it is refused."""
-    done = subprocess.run(["git", *command], cwd=path, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *command], cwd=path, env=environment(), capture_output=True, text=True, check=False
+    )
     return done.stderr + done.stdout if done.returncode else ""
 
 
@@ -178,13 +184,21 @@ def check(path: Path, saver: Saver, made: Made, where: str) -> None:
     if not lost:
         branch = made.branch if git(path, "branch", "--list", made.branch) else "trunk"
         held = git(path, "cat-file", "blob", f"{branch}:{PATH}", ok=False)
-        assert held == NEW.decode().rstrip("\n"), (where, made, git(path, "log", "--oneline", "--all", "--graph"))
+        assert held == NEW.decode().rstrip("\n"), (
+            where,
+            made,
+            git(path, "log", "--oneline", "--all", "--graph"),
+        )
     else:
         assert where.startswith("reset --soft"), made
     assert not list((path / ".git").rglob("*.lock")), where
     git(path, "commit", "-q", "--allow-empty", "-m", "next")
     git(path, "stash", "-q", "-u")
-    for branch in ("other", "side", made.branch if git(path, "branch", "--list", made.branch) else "trunk"):
+    for branch in (
+        "other",
+        "side",
+        made.branch if git(path, "branch", "--list", made.branch) else "trunk",
+    ):
         git(path, "switch", "-q", branch)
     if not lost:
         assert (path / PATH).read_bytes() == NEW, where
@@ -194,7 +208,9 @@ def check(path: Path, saver: Saver, made: Made, where: str) -> None:
 def test_a_command_between_two_steps(scene: Path, tmp_path: Path, name: str) -> None:
     for at in _BETWEEN:
         path = copy(scene, tmp_path / at.replace(" ", "-"))
-        (tmp_path / "linked").exists() and subprocess.run(["rm", "-rf", str(tmp_path / "linked")], check=True)
+        (tmp_path / "linked").exists() and subprocess.run(
+            ["rm", "-rf", str(tmp_path / "linked")], check=True
+        )
         said: list[str] = []
 
         def step(reached: str, at: str = at, path: Path = path, said: list[str] = said) -> None:
@@ -205,7 +221,9 @@ def test_a_command_between_two_steps(scene: Path, tmp_path: Path, name: str) -> 
         made = saver.put(NAME, NEW)
         where = f"{name} at {at}: {said[0]}"
         if said[0] != "fine" and name not in _FAILS:
-            assert any(text in said[0].lower() for text in ("lock", "unable", "cannot", "stash failed")), where
+            assert any(
+                text in said[0].lower() for text in ("lock", "unable", "cannot", "stash failed")
+            ), where
             assert at in STEPS[2:8], where
             if name != "reset --soft":  # which would undo the save
                 assert not run(path, COMMANDS[name]), where  # afterwards it works
@@ -224,7 +242,13 @@ def wait_for(test: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [("commit", "-q", "-a"), ("commit", "-q"), ("commit", "-q", "--amend"), ("commit", "-q", "code.py")]
+    "how",
+    [
+        ("commit", "-q", "-a"),
+        ("commit", "-q"),
+        ("commit", "-q", "--amend"),
+        ("commit", "-q", "code.py"),
+    ],
 )
 def test_a_commit_whose_editor_is_open(scene: Path, tmp_path: Path, how: tuple[str, ...]) -> None:
     path = copy(scene, tmp_path / "repo")
@@ -256,7 +280,11 @@ def test_a_busy_repository_makes_new_records_wait(scene: Path, tmp_path: Path, s
     path = copy(scene, tmp_path / "repo")
     git(path, "stash", "-q", "-u")
     saver = Saver(path)
-    commands = {"rebase": ("rebase", "clash"), "merge": ("merge", "clash"), "cherry-pick": ("cherry-pick", "clash")}
+    commands = {
+        "rebase": ("rebase", "clash"),
+        "merge": ("merge", "clash"),
+        "cherry-pick": ("cherry-pick", "clash"),
+    }
     if state == "revert":
         write(path / "clash.py", "third\n")
         git(path, "commit", "-q", "-a", "-m", "third")

@@ -22,7 +22,8 @@ def test_races(scenario: str, rounds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "ends"), [("kill the group", 4), *(pytest.param(w, 50, marks=pytest.mark.long) for w in WAYS)]
+    ("way", "ends"),
+    [("kill the group", 4), *(pytest.param(w, 50, marks=pytest.mark.long) for w in WAYS)],
 )
 def test_ends_at_random_moments(way: str, ends: int) -> None:
     row = kill(way, ends)

@@ -65,16 +65,27 @@ def marked(path: Path) -> Iterator[tuple[str, list[str]]]:
         return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            marks = [mark for mark in node.decorator_list if ast.unparse(mark).startswith("pytest.mark.requirement(")]
+            marks = [
+                mark
+                for mark in node.decorator_list
+                if ast.unparse(mark).startswith("pytest.mark.requirement(")
+            ]
             yield (
                 node.name,
-                [ast.literal_eval(one) for mark in marks if isinstance(mark, ast.Call) for one in mark.args],
+                [
+                    ast.literal_eval(one)
+                    for mark in marks
+                    if isinstance(mark, ast.Call)
+                    for one in mark.args
+                ],
             )
 
 
 def main() -> None:
     """Print how many promises have which state, by document, and those that do not work as promised."""
-    for (document, state), count in sorted(Counter((one.document, one.state) for one in promises()).items()):
+    for (document, state), count in sorted(
+        Counter((one.document, one.state) for one in promises()).items()
+    ):
         print(f"{document}\t{state}\t{count}")
     for one in promises():
         if one.state != "works":

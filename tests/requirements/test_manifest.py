@@ -20,7 +20,10 @@ def test_every_line_is_one_promise_with_a_state() -> None:
 
 def test_what_works_has_tests_and_what_is_missing_has_none() -> None:
     tests = shown()
-    wrong = {"works": lambda one: not tests.get(one.id), "missing": lambda one: bool(tests.get(one.id))}
+    wrong = {
+        "works": lambda one: not tests.get(one.id),
+        "missing": lambda one: bool(tests.get(one.id)),
+    }
     assert [one.id for one in promises() if one.state in wrong and wrong[one.state](one)] == []
 
 
@@ -30,6 +33,8 @@ def test_no_test_names_a_promise_that_there_is_not() -> None:
 
 
 def test_every_dialect_test_names_a_promise() -> None:
-    for path in sorted(path for path in (TESTS / "dialects").glob("test_*.py") if path.name not in OURS):
+    for path in sorted(
+        path for path in (TESTS / "dialects").glob("test_*.py") if path.name not in OURS
+    ):
         unnamed = [test for test, ids in marked(path) if not ids and test not in ITS_OWN]
         assert unnamed == [], path.name

@@ -14,12 +14,16 @@ from filemem.record import Parsed, format_time, parse, reference_index, render, 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "adr-dev"
 CORPORA = ("filecoin-fips", "govuk-aws", "moj-modernisation", "semantic-kernel")
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the shared decision record corpora are not here")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the shared decision record corpora are not here"
+)
 
 # The first known word of a status as its authors wrote it -> ours.
 STATUS = {
     **dict.fromkeys(("accepted", "approved", "final", "active", "partly"), "accepted"),
-    **dict.fromkeys(("proposed", "draft", "pending", "deferred", "last", "experimental", "in"), "proposed"),
+    **dict.fromkeys(
+        ("proposed", "draft", "pending", "deferred", "last", "experimental", "in"), "proposed"
+    ),
     **dict.fromkeys(("rejected", "withdrawn"), "rejected"),
     "superseded": "deprecated",
 }
@@ -104,7 +108,12 @@ def test_every_stated_edge_resolves(corpus: Corpus) -> None:
 
 def test_problems_are_the_known_ones(corpus: Corpus, request: pytest.FixtureRequest) -> None:
     """Records of other makers have gaps (hints), and a few values that are truly wrong."""
-    counts = Counter(problem.code for p in corpus.parsed.values() for problem in p.problems if problem.level != "hint")
+    counts = Counter(
+        problem.code
+        for p in corpus.parsed.values()
+        for problem in p.problems
+        if problem.level != "hint"
+    )
     allowed = {"bad-created", "bad-status", "bad-topic", "yaml-syntax", "duplicate-key"}
     assert not set(counts) - allowed, counts
     assert sum(counts.values()) <= 6, counts
@@ -119,7 +128,9 @@ def test_nothing_of_the_text_is_lost(corpus: Corpus) -> None:
         body = source.split("\n---", 1)[1].split("\n", 1)[1] if source.startswith("---") else source
         shown = " ".join((record.title, record.text, record.decision, *record.rejected))
         missing = set(body.split()) - set(shown.split())
-        assert not {word for word in missing if word.strip("#-*\\`+ 0123456789.")} - {"Decision"}, file
+        assert not {word for word in missing if word.strip("#-*\\`+ 0123456789.")} - {"Decision"}, (
+            file
+        )
 
 
 def request_folder(file: str) -> str:
@@ -132,5 +143,9 @@ def test_a_rendered_copy_reads_the_same(corpus: Corpus) -> None:
         assert record is not None
         again = parse(render(record), file).record
         assert again is not None
-        assert (again.title, again.text, again.decision) == (record.title, record.text, record.decision), file
+        assert (again.title, again.text, again.decision) == (
+            record.title,
+            record.text,
+            record.decision,
+        ), file
         assert (again.created, again.status) == (record.created, record.status), file

@@ -16,15 +16,71 @@ from tests.requirements.manifest import promises
 SEEDS = Path(__file__).parents[2].parent / "shared" / "seeds"
 # Parts without a promise of their own: what others say in detail, advice, and how the authors' own code was made.
 WITHOUT = {
-    *("Overview", "Response Format", "Tool Catalog (4 Core Tools)", "Input Schema", "Example", "Usage Patterns"),
-    *("Example: Save Decision", "Example: Save Checkpoint", "Example: Semantic Search", "Example: List Recent Items"),
-    *("HTTP API Endpoints (v1.5)", "Checkpoint API", "MAMA Search API", "Graph API", "Code-Act API", "Slack API"),
-    *("Daemon Logs API", "Example: Decision with Edge", "What is MCP?", "Installation", "Running the Server"),
-    *("Direct Python Script", "Client Configuration", "Cursor / VS Code", "Using Configuration File", "Usage Examples"),
-    *("Adding a Memory via MCP", "Searching Memories via MCP", "Getting a Memory via MCP", "Troubleshooting"),
-    *("Server Not Starting", "Tools Not Available", "Connection Issues", "User ID Issues", "Logging", "Summary"),
-    *("Available Resources", "Architecture", "Files to Modify", "API Design", "Request", "Design Notes"),
-    *("MCP Tools Overview", "Request Format", "Parameters", "Response Fields", "MAMA MCP API Reference"),
+    *(
+        "Overview",
+        "Response Format",
+        "Tool Catalog (4 Core Tools)",
+        "Input Schema",
+        "Example",
+        "Usage Patterns",
+    ),
+    *(
+        "Example: Save Decision",
+        "Example: Save Checkpoint",
+        "Example: Semantic Search",
+        "Example: List Recent Items",
+    ),
+    *(
+        "HTTP API Endpoints (v1.5)",
+        "Checkpoint API",
+        "MAMA Search API",
+        "Graph API",
+        "Code-Act API",
+        "Slack API",
+    ),
+    *(
+        "Daemon Logs API",
+        "Example: Decision with Edge",
+        "What is MCP?",
+        "Installation",
+        "Running the Server",
+    ),
+    *(
+        "Direct Python Script",
+        "Client Configuration",
+        "Cursor / VS Code",
+        "Using Configuration File",
+        "Usage Examples",
+    ),
+    *(
+        "Adding a Memory via MCP",
+        "Searching Memories via MCP",
+        "Getting a Memory via MCP",
+        "Troubleshooting",
+    ),
+    *(
+        "Server Not Starting",
+        "Tools Not Available",
+        "Connection Issues",
+        "User ID Issues",
+        "Logging",
+        "Summary",
+    ),
+    *(
+        "Available Resources",
+        "Architecture",
+        "Files to Modify",
+        "API Design",
+        "Request",
+        "Design Notes",
+    ),
+    *(
+        "MCP Tools Overview",
+        "Request Format",
+        "Parameters",
+        "Response Fields",
+        "MAMA MCP API Reference",
+    ),
     *("MCP Tool API Reference", "MCP (Model Context Protocol) API Reference", "API Reference"),
     "Plan: Add save/create_observation Tool to MCP Server",
 }
@@ -35,17 +91,29 @@ pytestmark = pytest.mark.skipif(not SEEDS.is_dir(), reason="the five documents a
 def headings(document: str) -> dict[int, str]:
     """Line -> heading; what looks like one inside a code block is none."""
     lines = (SEEDS / document).read_text(encoding="utf-8").split("\n")
-    inside = list(accumulate((line.strip().startswith("```") for line in lines), lambda a, b: a != b, initial=False))
-    found = {n: re.match(r"#{1,4} (.*)", line) for n, line in enumerate(lines, 1) if not inside[n - 1]}
+    inside = list(
+        accumulate(
+            (line.strip().startswith("```") for line in lines), lambda a, b: a != b, initial=False
+        )
+    )
+    found = {
+        n: re.match(r"#{1,4} (.*)", line) for n, line in enumerate(lines, 1) if not inside[n - 1]
+    }
     return {n: match[1].strip().strip("`") for n, match in found.items() if match}
 
 
 def test_every_part_of_every_document_has_a_promise() -> None:
     for document in {one.document for one in promises()} - {"together"}:
         parts = headings(document)
-        told = {max(line for line in parts if line <= one.line) for one in promises() if one.document == document}
+        told = {
+            max(line for line in parts if line <= one.line)
+            for one in promises()
+            if one.document == document
+        }
         named = {parts[line].replace("`", "") for line in told}
-        assert {part.replace("`", "") for part in parts.values()} - named - WITHOUT == set(), document
+        assert {part.replace("`", "") for part in parts.values()} - named - WITHOUT == set(), (
+            document
+        )
 
 
 def calls(document: str) -> list[dict[str, Any]]:
@@ -59,7 +127,9 @@ def calls(document: str) -> list[dict[str, Any]]:
         except ValueError:  # cut short with `...`, as only answers are
             continue
         value = value.get("params", value).get("arguments", value.get("arguments", value))
-        answer = value.keys() & {"success", "status", "mcpServers", "error"} or isinstance(value.get("content"), list)
+        answer = value.keys() & {"success", "status", "mcpServers", "error"} or isinstance(
+            value.get("content"), list
+        )
         if not answer:
             found.append(value)
     return found
@@ -69,7 +139,8 @@ def same(given: dict[str, Any], shown: dict[str, Any]) -> bool:
     """Whether two calls are the same but for ids, which are made up anew."""
     free = {"id", "memory_id"}
     return given.keys() == shown.keys() and all(
-        name in free or "decision_" in str(value) or shown[name] == value for name, value in given.items()
+        name in free or "decision_" in str(value) or shown[name] == value
+        for name, value in given.items()
     )
 
 
@@ -82,9 +153,20 @@ def same(given: dict[str, Any], shown: dict[str, Any]) -> bool:
         ("004_181245f914f26c7b.txt", {"project-memory"}, 2),
     ],
 )
-def test_every_call_that_a_document_shows_is_in_a_conversation(document: str, profiles: set[str], count: int) -> None:
-    steps = [step.get("with", {}) for told in conversations() if told.profile in profiles for step in told.steps]
-    asked = [call for call in calls(document) if not str(next(iter(call.values()), "")).startswith("The ")]
+def test_every_call_that_a_document_shows_is_in_a_conversation(
+    document: str, profiles: set[str], count: int
+) -> None:
+    steps = [
+        step.get("with", {})
+        for told in conversations()
+        if told.profile in profiles
+        for step in told.steps
+    ]
+    asked = [
+        call
+        for call in calls(document)
+        if not str(next(iter(call.values()), "")).startswith("The ")
+    ]
     assert len(asked) == count
     assert [call for call in asked if not any(same(call, step) for step in steps)] == []
 

@@ -9,7 +9,9 @@ from filemem.errors import BadInput
 
 
 @pytest.mark.parametrize("stated", ["", "/somewhere/else", "relative", " "])
-def test_user_folders_are_those_of_xdg(stated: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_user_folders_are_those_of_xdg(
+    stated: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     environment = {"XDG_CONFIG_HOME": stated, "XDG_CACHE_HOME": stated}
     own = Path(stated) if stated.startswith("/") else None
@@ -28,7 +30,11 @@ def test_the_commit_policy_is_commit_or_leave(tmp_path: Path) -> None:
     assert set(load(tmp_path, {}).policy.values()) == {"commit"}
     stated = tmp_path / ".filemem.toml"
     stated.write_text('[commit]\ncheckpoint = "leave"\n', encoding="utf-8")
-    assert load(tmp_path, {}).policy == {"decision": "commit", "checkpoint": "leave", "observation": "commit"}
+    assert load(tmp_path, {}).policy == {
+        "decision": "commit",
+        "checkpoint": "leave",
+        "observation": "commit",
+    }
     stated.write_text('[commit]\nobservation = "later"\n', encoding="utf-8")
     with pytest.raises(BadInput, match="commit, leave, not 'later'"):
         load(tmp_path, {})

@@ -17,10 +17,37 @@ from filemem.files import MAX_SIZE, Files, is_record
 from tests.support import git, make_repo, write
 
 ESCAPES = [
-    *("", "/", "/etc/passwd", "..", "../x.md", "a/../../x.md", "a/..", "./x.md", "a//x.md", "a/./x.md", "a/"),
+    *(
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "../x.md",
+        "a/../../x.md",
+        "a/..",
+        "./x.md",
+        "a//x.md",
+        "a/./x.md",
+        "a/",
+    ),
     *("C:/x.md", "c:x.md", "\\\\host\\x.md", "a\\b.md", "..\\x.md"),
-    *(".git", ".git/config", "a/.git/config", ".GIT/config", ".Git/x.md", ".git /x.md", ".git./x.md", ".git. . /x"),
-    *(".git::$INDEX_ALLOCATION/x.md", ".gitmodules", ".gitattributes", "a/.gitignore", ".GitModules"),
+    *(
+        ".git",
+        ".git/config",
+        "a/.git/config",
+        ".GIT/config",
+        ".Git/x.md",
+        ".git /x.md",
+        ".git./x.md",
+        ".git. . /x",
+    ),
+    *(
+        ".git::$INDEX_ALLOCATION/x.md",
+        ".gitmodules",
+        ".gitattributes",
+        "a/.gitignore",
+        ".GitModules",
+    ),
     *("a\0.md", "a\n.md", "a\r.md", "a\x1b[2J.md", "a\u2028.md", "a\udcff.md", "\x7f.md"),
 ]
 
@@ -47,7 +74,11 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 def test_a_path_that_leaves_the_store_is_refused_for_reading_and_writing(store: Files) -> None:
     before = everything(store.work_tree.parent)
-    acts: tuple[Callable[[str], object], ...] = (store.read, lambda path: put(store, path, b"x"), store.remove)
+    acts: tuple[Callable[[str], object], ...] = (
+        store.read,
+        lambda path: put(store, path, b"x"),
+        store.remove,
+    )
     for path, act in product(ESCAPES, acts):
         with pytest.raises(BadInput) as caught:
             act(path)
@@ -58,7 +89,17 @@ def test_a_path_that_leaves_the_store_is_refused_for_reading_and_writing(store: 
 def test_which_files_are_records() -> None:
     yes = ["x.md", "X.MD", "readme-first.md", "-rf.md"]
     no = [
-        *("README.md", "readme.md", "Readme.MD", "AGENTS.md", "agents.md", ".x.md", ".filemem-12-ab", "x.txt", "md"),
+        *(
+            "README.md",
+            "readme.md",
+            "Readme.MD",
+            "AGENTS.md",
+            "agents.md",
+            ".x.md",
+            ".filemem-12-ab",
+            "x.txt",
+            "md",
+        ),
         *("x.md~", ".x.md.swp", "x.md.tmp"),
     ]
     assert [is_record(name) for name in yes + no] == [True] * len(yes) + [False] * len(no)
@@ -77,7 +118,9 @@ def test_scan_names_blobs_as_git_does(tmp_path: Path) -> None:
     found = Files(repo, "memory").scan({}).files
     expected = git(repo, "hash-object", "--no-filters", "memory/decisions/a/x.md")
     assert found["decisions/a/x.md"].blob == expected
-    assert blob_id(b"", "sha256") == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
+    assert (
+        blob_id(b"", "sha256") == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
+    )
 
 
 def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +174,11 @@ def test_folder_times_show_creates_deletes_and_renames(store: Files) -> None:
     changed = store.changed_folders(times)
     assert changed == {"decisions/a", "decisions/b", "observations", "observations/2025"}
     assert store.scan(before, folders=changed)[0].keys() == store.scan({})[0].keys()
-    assert store.scan({})[0].keys() == {"decisions/a/x.md", "decisions/a/new/deep/n.md", "observations/2026/z.md"}
+    assert store.scan({})[0].keys() == {
+        "decisions/a/x.md",
+        "decisions/a/new/deep/n.md",
+        "observations/2026/z.md",
+    }
 
 
 def test_what_is_no_plain_file_is_skipped_with_the_reason(
@@ -172,7 +219,9 @@ def test_what_is_no_plain_file_is_skipped_with_the_reason(
 
 
 @pytest.mark.parametrize("name", ["link.md", "pipe.md", "large.md", "folder.md"])
-def test_reading_what_is_no_plain_file_is_refused_at_once(store: Files, work: Path, name: str) -> None:
+def test_reading_what_is_no_plain_file_is_refused_at_once(
+    store: Files, work: Path, name: str
+) -> None:
     store.root.mkdir()
     (store.root / "link.md").symlink_to(work.parent / "secret.md")
     os.mkfifo(store.root / "pipe.md")

@@ -29,7 +29,12 @@ class Notebook:
 
 def echo(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
     print("a stray print")  # must not reach the wire
-    return {"success": True, "said": arguments["text"], "none": None, "times": arguments.get("times", 1)}
+    return {
+        "success": True,
+        "said": arguments["text"],
+        "none": None,
+        "times": arguments.get("times", 1),
+    }
 
 
 def fail(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -58,35 +63,67 @@ def odd(_: object, arguments: Mapping[str, object]) -> dict[str, object] | str:
 
 
 def _object(required: str, **properties: object) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [required],
+        "additionalProperties": False,
+    }
 
 
-def _tool(call: Callable[[Any, Mapping[str, object]], Any], schema: dict[str, object], **more: Any) -> Tool:
-    return Tool(name=call.__name__, description=f"{call.__name__} — é", input_schema=schema, call=call, **more)
+def _tool(
+    call: Callable[[Any, Mapping[str, object]], Any], schema: dict[str, object], **more: Any
+) -> Tool:
+    return Tool(
+        name=call.__name__,
+        description=f"{call.__name__} — é",
+        input_schema=schema,
+        call=call,
+        **more,
+    )
 
 
 TOOLS = (
     _tool(
         echo,
         _object(
-            "text", text={"type": "string"}, times={"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+            "text",
+            text={"type": "string"},
+            times={"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
         ),
         output_schema={
             "type": "object",
             "$defs": {"nothing": {"type": ["string", "null"], "default": None}},
-            "properties": {"success": {"type": "boolean"}, "said": {"type": "string"}, "none": {"enum": [None]}},
+            "properties": {
+                "success": {"type": "boolean"},
+                "said": {"type": "string"},
+                "none": {"enum": [None]},
+            },
             "required": ["success", "said"],
         },
-        annotations={"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
+        annotations={
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
     ),
     _tool(
         fail,
         {"type": "object"},
-        output_schema={"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+        output_schema={
+            "type": "object",
+            "properties": {"x": {"type": "integer"}},
+            "required": ["x"],
+        },
     ),
     _tool(crash, {"type": "object"}),
     _tool(slow, _object("seconds", seconds={"type": "number"})),
-    _tool(odd, _object("kind", kind={"enum": ["text", "half", "nan"]}), output_schema={"type": "object"}),
+    _tool(
+        odd,
+        _object("kind", kind={"enum": ["text", "half", "nan"]}),
+        output_schema={"type": "object"},
+    ),
 )
 DIALECT = Dialect(name="tiny", tools=TOOLS, instructions="Say — hello.", failure=envelope)
 OFFER = DIALECT._replace(listed=TOOLS)
@@ -151,7 +188,14 @@ def main() -> None:
             stdio.ENDING = float(os.environ["ENDING"])
         server.serve_stdio(OFFER, open_notebook, version=VERSION)
         if "FORBIDDEN" in os.environ:
-            heavy = {"mcp", "pydantic", "asyncio", "numpy", "anyio", "jsonschema_rs"} & sys.modules.keys()
+            heavy = {
+                "mcp",
+                "pydantic",
+                "asyncio",
+                "numpy",
+                "anyio",
+                "jsonschema_rs",
+            } & sys.modules.keys()
             sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
         return
     from filemem.server import http

@@ -63,10 +63,16 @@ def test_a_defect_passes_through() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (BadInput("m", "h", field="f"), {"kind": "bad_input", "message": "m", "hint": "h", "field": "f"}),
+        (
+            BadInput("m", "h", field="f"),
+            {"kind": "bad_input", "message": "m", "hint": "h", "field": "f"},
+        ),
         (BadInput("m"), {"kind": "bad_input", "message": "m", "hint": ""}),
         (NotFound("m", "h"), {"kind": "not_found", "message": "m", "hint": "h"}),
-        (Conflict("m", "h", ("a", "b")), {"kind": "conflict", "message": "m", "hint": "h", "heads": ["a", "b"]}),
+        (
+            Conflict("m", "h", ("a", "b")),
+            {"kind": "conflict", "message": "m", "hint": "h", "heads": ["a", "b"]},
+        ),
         (Locked("m", "h"), {"kind": "locked", "message": "m", "hint": "h"}),
         (BrokenStore("m", "h"), {"kind": "broken_store", "message": "m", "hint": "h"}),
         (FilememError("m", "h"), {"kind": "internal", "message": "m", "hint": "h"}),

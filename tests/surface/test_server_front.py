@@ -17,7 +17,15 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from filemem.server import sdk
 from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
 from filemem.server.sdk import Calls
-from filemem.server.wire import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, Refusal, dump, parse
+from filemem.server.wire import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Message,
+    Refusal,
+    dump,
+    parse,
+)
 from tests.surface.server_tools import DIALECT, OFFER, VERSION, open_notebook
 
 CLIENT = {"name": "client", "version": "0"}
@@ -28,7 +36,11 @@ def request(method: str, id_: int | str = 1, **params: Any) -> Message:
 
 
 def initialize(version: str = "2025-06-18", **more: Any) -> Message:
-    return request("initialize", 0, **{"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT, **more})
+    return request(
+        "initialize",
+        0,
+        **{"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT, **more},
+    )
 
 
 INITIALIZED: Message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -50,7 +62,9 @@ def from_sdk(messages: list[Message]) -> list[Any]:
                     await into.send(SessionMessage(kind.model_validate(message)))
                     if "id" in message:
                         reply = (await out.receive()).message
-                        replies.append(json.loads(reply.model_dump_json(by_alias=True, exclude_unset=True)))
+                        replies.append(
+                            json.loads(reply.model_dump_json(by_alias=True, exclude_unset=True))
+                        )
         return replies
 
     return asyncio.run(talk())
@@ -63,12 +77,23 @@ def from_front(messages: list[Message]) -> list[Any]:
     return [json.loads(dump(turn)) for turn in turns if not isinstance(turn, Turn)]
 
 
-@pytest.mark.parametrize("version", [*HANDSHAKE_VERSIONS, "2026-07-28", "1999-01-01", "", "nonsense"])
+@pytest.mark.parametrize(
+    "version", [*HANDSHAKE_VERSIONS, "2026-07-28", "1999-01-01", "", "nonsense"]
+)
 def test_the_front_says_what_the_sdk_says(version: str) -> None:
-    rich = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {"form": {}, "url": {}}, "experimental": {}}
+    rich = {
+        "roots": {"listChanged": True},
+        "sampling": {},
+        "elicitation": {"form": {}, "url": {}},
+        "experimental": {},
+    }
     messages = [
         request("ping", "before"),
-        initialize(version, capabilities=rich, clientInfo={**CLIENT, "title": "Client", "websiteUrl": "https://x.y"}),
+        initialize(
+            version,
+            capabilities=rich,
+            clientInfo={**CLIENT, "title": "Client", "websiteUrl": "https://x.y"},
+        ),
         request("tools/list", "early"),
         INITIALIZED,
         request("ping", -5),
@@ -93,7 +118,9 @@ def test_what_needs_judgement_is_handed_over() -> None:
         initialize(protocolVersion=3),
         initialize(capabilities={"roots": 5}),
         initialize(_meta={}),
-        request("server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+        request(
+            "server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+        ),
         request("ping", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
         request("resources/list", 1),
         request("no/such", 1),
@@ -147,7 +174,12 @@ def test_what_is_no_message_is_refused() -> None:
 
 
 def test_what_needs_no_answer_gets_none() -> None:
-    for line in (b"", b"  \r", b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}'):
+    for line in (
+        b"",
+        b"  \r",
+        b'{"jsonrpc":"2.0","id":1,"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"error":{}}',
+    ):
         assert parse(line) is None
 
 

@@ -27,7 +27,12 @@ SCRIPT = str(Path(__file__).with_name("server_tools.py"))
 PORT = 8765
 GOOD = {"host": f"127.0.0.1:{PORT}", "content-type": "application/json"}
 CALL = json.dumps(
-    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hi"}}}
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "echo", "arguments": {"text": "hi"}},
+    }
 ).encode()
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -35,7 +40,9 @@ ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "appl
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of a running server."""
-    process = subprocess.Popen([sys.executable, SCRIPT, "--http", "0"], stderr=subprocess.PIPE, env={**os.environ})
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "--http", "0"], stderr=subprocess.PIPE, env={**os.environ}
+    )
     assert process.stderr is not None
     try:
         told = process.stderr.readline().decode()
@@ -77,18 +84,29 @@ def test_the_official_client_over_http(port: int, mode: str) -> None:
     async def talk() -> None:
         async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
             assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
-            assert [tool.name for tool in (await client.list_tools()).tools] == [tool.name for tool in TOOLS]
-            replies = await asyncio.gather(*(client.call_tool("echo", {"text": str(n)}) for n in range(50)))
-            assert [(reply.structured_content or {})["said"] for reply in replies] == [str(n) for n in range(50)]
+            assert [tool.name for tool in (await client.list_tools()).tools] == [
+                tool.name for tool in TOOLS
+            ]
+            replies = await asyncio.gather(
+                *(client.call_tool("echo", {"text": str(n)}) for n in range(50))
+            )
+            assert [(reply.structured_content or {})["said"] for reply in replies] == [
+                str(n) for n in range(50)
+            ]
             assert (await client.call_tool("crash", {})).is_error
-            assert (await client.call_tool("odd", {"kind": "half"})).structured_content == {"said": "?"}
+            assert (await client.call_tool("odd", {"kind": "half"})).structured_content == {
+                "said": "?"
+            }
 
     asyncio.run(talk())
 
 
 def test_health_answers_without_a_memory(port: int) -> None:
     status, headers, body = send(port, "GET", "/health")
-    assert (status, json.loads(body)) == (200, {"status": "ok", "name": "filemem", "version": VERSION})
+    assert (status, json.loads(body)) == (
+        200,
+        {"status": "ok", "name": "filemem", "version": VERSION},
+    )
     assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
@@ -131,12 +149,22 @@ def test_a_huge_header_is_refused(port: int) -> None:
 
 
 def _head(port: int, *headers: str) -> bytes:
-    lines = ["POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", "Content-Type: application/json", *headers, "", ""]
+    lines = [
+        "POST /mcp HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        "Content-Type: application/json",
+        *headers,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode()
 
 
 def through(
-    door: Door, headers: dict[str, str] | list[tuple[str, str]], path: str = "/mcp", arrives: bool = True
+    door: Door,
+    headers: dict[str, str] | list[tuple[str, str]],
+    path: str = "/mcp",
+    arrives: bool = True,
 ) -> int:
     """The status that a door answers to a request, 200 if it lets it in."""
     given = headers.items() if isinstance(headers, dict) else headers
@@ -168,7 +196,9 @@ async def inside(scope: Any, receive: Any, send: Any) -> None:
 
 def door(address: Address = Address(port=PORT)) -> Door:  # noqa: B008  frozen
     hosts = address.hosts(address.port)
-    return Door(inside, hosts, frozenset(f"http://{host}" for host in hosts), address.token, NoSite())
+    return Door(
+        inside, hosts, frozenset(f"http://{host}" for host in hosts), address.token, NoSite()
+    )
 
 
 def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +212,17 @@ def test_without_a_host_nothing_is_served() -> None:
 
 def test_a_token_is_required_where_one_is_set() -> None:
     guarded = door(Address("192.0.2.1", PORT, remote=True, token="s3cret", names=("Box.lan",)))
-    told = {"Bearer s3cret": 200, "bearer s3cret": 200, "Bearer wrong": 401, "s3cret": 401, "Bearer é": 401, "": 401}
-    for host, (authorization, status) in product((f"192.0.2.1:{PORT}", f"box.lan:{PORT}"), told.items()):
+    told = {
+        "Bearer s3cret": 200,
+        "bearer s3cret": 200,
+        "Bearer wrong": 401,
+        "s3cret": 401,
+        "Bearer é": 401,
+        "": 401,
+    }
+    for host, (authorization, status) in product(
+        (f"192.0.2.1:{PORT}", f"box.lan:{PORT}"), told.items()
+    ):
         given = {**GOOD, "host": host, "authorization": authorization}
         assert through(guarded, given) == status, authorization
         assert through(guarded, given, "/nothing") == (404 if status == 200 else status)
@@ -193,7 +232,11 @@ def test_off_loopback_needs_permission_and_a_token() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", "", "localhost.evil.example"):
         assert not is_loopback(host)
-        for address in (Address(host, 0), Address(host, 0, remote=True), Address(host, 0, token="t")):
+        for address in (
+            Address(host, 0),
+            Address(host, 0, remote=True),
+            Address(host, 0, token="t"),
+        ):
             with pytest.raises(BadInput, match="can be reached from other machines") as caught:
                 listen(address)
             assert (caught.value.field, "FILEMEM_TOKEN" in caught.value.hint) == ("host", True)

@@ -19,7 +19,11 @@ from typing import Any
 import pytest
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
-INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+INITIALIZE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "c", "version": "1"},
+}
 FOUR_MIB = 4 * 1024 * 1024
 
 
@@ -27,7 +31,9 @@ class Process:
     """A server process, spoken to in raw lines."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
-        heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
+        heard = partial(
+            signal.signal, signal.SIGHUP, signal.SIG_DFL
+        )  # whoever runs the tests may ignore it
         self.process = subprocess.Popen(
             [sys.executable, SCRIPT, *arguments],
             preexec_fn=heard,  # noqa: PLW1509 - no threads
@@ -62,7 +68,9 @@ class Process:
         """The next line, which must be a JSON-RPC message; None at the end."""
         until = time.monotonic() + seconds
         while b"\n" not in self.held:
-            assert select.select([self.stdout], [], [], max(0, until - time.monotonic()))[0], "no reply in time"
+            assert select.select([self.stdout], [], [], max(0, until - time.monotonic()))[0], (
+                "no reply in time"
+            )
             data = os.read(self.stdout.fileno(), 1 << 20)
             if not data:
                 assert self.held == b""
@@ -177,7 +185,9 @@ def test_the_whole_conversation_is_that_of_the_sdk_alone() -> None:
 def test_the_answer_is_one_compact_text_and_the_structure(loaded: Process) -> None:
     loaded.call("echo", 1, text="é")
     result = loaded.reply()["result"]
-    assert result["content"] == [{"type": "text", "text": '{"success":true,"said":"é","none":null,"times":1}'}]
+    assert result["content"] == [
+        {"type": "text", "text": '{"success":true,"said":"é","none":null,"times":1}'}
+    ]
     assert result["structuredContent"] == {"success": True, "said": "é", "none": None, "times": 1}
     loaded.call("slow", 2, seconds=0)
     assert "structuredContent" not in loaded.reply()["result"], "no schema promised it"
@@ -294,7 +304,9 @@ def test_a_call_that_does_not_end_holds_up_no_end() -> None:
         (signal.SIGINT, 130, "front"),
     ],
 )
-def test_signals_end_the_server(number: signal.Signals, code: int, state: str, tmp_path: Path) -> None:
+def test_signals_end_the_server(
+    number: signal.Signals, code: int, state: str, tmp_path: Path
+) -> None:
     with served(CLOSED_FILE=str(tmp_path / "closed")) as server:
         server.greet() if state == "front" else server.load()
         if state == "busy":
@@ -322,7 +334,9 @@ def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(tmp_pa
         assert [other["id"] for other in others] == [2, 3]
         for other in others:
             assert other["result"]["isError"]
-            assert "is stopping, so this call was not started" in other["result"]["content"][0]["text"]
+            assert (
+                "is stopping, so this call was not started" in other["result"]["content"][0]["text"]
+            )
         assert server.wait() == 143
         assert server.process.stderr is not None
         assert server.process.stderr.read() == b"a stray print\n"  # of the tools of these tests

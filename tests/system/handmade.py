@@ -34,7 +34,9 @@ def day(number: int) -> dict[str, Any]:
     return {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
 
 
-def decision(repo: Path, name: str, topic: str, *supersedes: str, created: int = 1, **keys: str) -> Path:
+def decision(
+    repo: Path, name: str, topic: str, *supersedes: str, created: int = 1, **keys: str
+) -> Path:
     """Write a decision called after its file, made on a day of January 2025; not committed.
 
     Args:
@@ -54,8 +56,14 @@ def decision(repo: Path, name: str, topic: str, *supersedes: str, created: int =
         **keys,
     }
     rows = "".join(f"{key}: {value}\n" for key, value in header.items())
-    words = "".join(f"Line {number} of {name}, which stands in {name} and nowhere else.\n" for number in range(9))
-    return write(repo / f"memory/decisions/{name}.md", f"---\n{rows}---\n# Use {name.rpartition('/')[2]}\n\n{words}")
+    words = "".join(
+        f"Line {number} of {name}, which stands in {name} and nowhere else.\n"
+        for number in range(9)
+    )
+    return write(
+        repo / f"memory/decisions/{name}.md",
+        f"---\n{rows}---\n# Use {name.rpartition('/')[2]}\n\n{words}",
+    )
 
 
 def reword(path: Path, old: str, new: str) -> None:

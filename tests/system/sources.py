@@ -73,7 +73,8 @@ def insert(into: sqlite3.Connection, rows: Iterable[tuple[str, Mapping[str, Any]
     """Add rows, and commit them."""
     for table, values in rows:
         into.execute(
-            f"INSERT INTO {table}({', '.join(values)}) VALUES({', '.join('?' * len(values))})", [*values.values()]
+            f"INSERT INTO {table}({', '.join(values)}) VALUES({', '.join('?' * len(values))})",
+            [*values.values()],
         )
     into.commit()
 
@@ -89,15 +90,27 @@ def changed(path: Path, *statements: str) -> None:
 def decided(number: int, **more: Any) -> tuple[str, Mapping[str, Any]]:
     """A decision of MAMA."""
     at = START + number * 1000
-    row = {"id": f"decision_topic_{number}_{at}_a{number:03}", "topic": f"topic_{number}", "created_at": at}
-    words = {"decision": f"Use approach {number}", "reasoning": f"It is simple, measured {number} times"}
+    row = {
+        "id": f"decision_topic_{number}_{at}_a{number:03}",
+        "topic": f"topic_{number}",
+        "created_at": at,
+    }
+    words = {
+        "decision": f"Use approach {number}",
+        "reasoning": f"It is simple, measured {number} times",
+    }
     return "decisions", {**row, **words, **more}
 
 
 def observed(number: int, project: str = "repo", **more: Any) -> tuple[str, Mapping[str, Any]]:
     """An observation of claude-mem."""
     at = START + number * 1000
-    row = {"memory_session_id": "s1", "project": project, "type": "discovery", "title": f"Finding {number}"}
+    row = {
+        "memory_session_id": "s1",
+        "project": project,
+        "type": "discovery",
+        "title": f"Finding {number}",
+    }
     return "observations", {
         **row,
         "narrative": f"Seen {number} times",
@@ -109,8 +122,16 @@ def observed(number: int, project: str = "repo", **more: Any) -> tuple[str, Mapp
 
 def remembered(number: int, **payload: Any) -> tuple[str, Mapping[str, Any]]:
     """A memory of powermem."""
-    said = {"data": f"The build takes {number} minutes", "created_at": "2025-11-20T14:46:40+00:00", **payload}
-    return "memories", {"id": 7_000_000_000_000_000_000 + number, "vector": "[]", "payload": json.dumps(said)}
+    said = {
+        "data": f"The build takes {number} minutes",
+        "created_at": "2025-11-20T14:46:40+00:00",
+        **payload,
+    }
+    return "memories", {
+        "id": 7_000_000_000_000_000_000 + number,
+        "vector": "[]",
+        "payload": json.dumps(said),
+    }
 
 
 def entities(path: Path, *rows: Mapping[str, Any]) -> Path:

@@ -12,7 +12,13 @@ from filemem.memory.save import Saved
 from tests.support import git, make_repo, write
 from tests.system.tools import cli
 
-TITLES = ("Record architecture decisions", "Use REST", "Deploy by containers", "Version the API", "Use PostgreSQL")
+TITLES = (
+    "Record architecture decisions",
+    "Use REST",
+    "Deploy by containers",
+    "Version the API",
+    "Use PostgreSQL",
+)
 NYGARD = "# {n}. {t}\n\nDate: 2024-01-0{n}\n\n## Status\n\nAccepted\n\n## Context\n\nWhy.\n\n## Decision\n\n{t}.\n\n"
 NYGARD += "## Consequences\n\nFine.\n"
 SECTIONS = "## Context and Problem Statement\n\nWhy.\n\n## Decision Outcome\n\n{t}.\n"
@@ -43,7 +49,9 @@ def memory(repo: Path) -> Iterator[Memory]:
 
 
 def decide(memory: Memory, decision: str, topic: str, **more: object) -> Saved:
-    return memory.save(topic=topic, decision=decision, reasoning="Writes in several regions", **more)
+    return memory.save(
+        topic=topic, decision=decision, reasoning="Writes in several regions", **more
+    )
 
 
 LINK = "Supersedes [5. Use PostgreSQL](0005-use-postgresql.md)"
@@ -61,7 +69,9 @@ LINK = "Supersedes [5. Use PostgreSQL](0005-use-postgresql.md)"
     ],
     ids=("nygard", "madr", "list"),
 )  # fmt: skip
-def test_a_decision_is_written_in_the_style_of_the_folder(tmp_path: Path, form: str, written: str) -> None:
+def test_a_decision_is_written_in_the_style_of_the_folder(
+    tmp_path: Path, form: str, written: str
+) -> None:
     repo = adrs(tmp_path / "repo", form)
     with Memory.open(repo, store="docs/adr") as memory:
         saved = decide(memory, "Use CockroachDB", "Use PostgreSQL")
@@ -80,9 +90,15 @@ def test_a_decision_is_written_in_the_style_of_the_folder(tmp_path: Path, form: 
         # The way goes on by the old heading, by the new one and by number.
         second = decide(memory, "Use TiDB", "Use PostgreSQL")
         third = decide(memory, "Use Spanner", "Use TiDB")
-        fourth = decide(memory, "Use SQLite", "database", supersedes=["8"], affects=["src/**"], confidence=0.5)
+        fourth = decide(
+            memory, "Use SQLite", "database", supersedes=["8"], affects=["src/**"], confidence=0.5
+        )
         fifth = decide(memory, "Use DuckDB", "database", status="proposed")
-        assert [one.superseded for one in (second, third, fourth)] == [(saved.id,), (second.id,), (third.id,)]
+        assert [one.superseded for one in (second, third, fourth)] == [
+            (saved.id,),
+            (second.id,),
+            (third.id,),
+        ]
         assert fifth.would_supersede == (fourth.id,)
         file = (repo / fourth.path).read_text()
         assert "topic: database\nconfidence: 0.5\naffects: [src/**]\n---\n" in file
@@ -96,12 +112,19 @@ def test_an_outcome_adds_no_header_and_a_template_is_no_record(repo: Path, memor
     memory.update("ADR-5", outcome="success", reason="fast")
     assert path.read_text().startswith(f"{before}\n## Outcomes\n- ")
     assert memory.get("5")[0].record.outcome == "success"
-    assert not [hit for hit in memory.search("NUMBER TITLE STATUS DATE").hits if "TITLE" in hit.record.title]
+    assert not [
+        hit for hit in memory.search("NUMBER TITLE STATUS DATE").hits if "TITLE" in hit.record.title
+    ]
 
 
 def test_what_the_status_says_is_shown_once(repo: Path) -> None:
     path = repo / "docs/adr/0002-use-rest.md"
-    write(path, path.read_text().replace("Accepted", "Superseded by [4. Version the API](0004-version-the-api.md)"))
+    write(
+        path,
+        path.read_text().replace(
+            "Accepted", "Superseded by [4. Version the API](0004-version-the-api.md)"
+        ),
+    )
     write(repo / "docs/adr/0004-version-the-api.md", "# 4. Version the API\n\nAmends ADR-3\n")
     with Memory.open(repo, store="docs/adr") as memory:
         old, new, amended = (memory.get(one)[0] for one in ("2", "4", "3"))
@@ -112,7 +135,9 @@ def test_what_the_status_says_is_shown_once(repo: Path) -> None:
     assert [(edge.kind, edge.target) for edge in amended.related] == [("built_on_by", new.id)]
 
 
-def test_check_of_a_healthy_folder_is_short_and_names_a_number_that_is_taken_twice(repo: Path) -> None:
+def test_check_of_a_healthy_folder_is_short_and_names_a_number_that_is_taken_twice(
+    repo: Path,
+) -> None:
     def check(*more: str) -> tuple[int, list[str]]:
         done = cli(repo, "--store", "docs/adr", "check", *more)
         return done.code, done.out.splitlines()

@@ -30,29 +30,58 @@ def test_a_call_that_is_repeated_writes_nothing(memory: Memory) -> None:
     assert (again.id, again.superseded) == (first, ())
     told = r"Decision on database holds already since 20\d\d-\d\d-\d\d in these words; nothing was written"
     assert re.fullmatch(told, again.message)
-    assert memory.save(topic="Database", decision="Use Postgres", reasoning="We know it well").id == first
+    assert (
+        memory.save(topic="Database", decision="Use Postgres", reasoning="We know it well").id
+        == first
+    )
     assert git(memory.work_tree, "rev-parse", "HEAD") == head
 
 
-@pytest.mark.parametrize("change", [{"reasoning": "It is fast"}, {"outcome": "success"}, {"rejected": ["MySQL: slow"]}])
-def test_a_call_that_says_more_replaces_and_names_what(memory: Memory, change: dict[str, object]) -> None:
-    fields = {"topic": "database", "decision": "Use Postgres", "reasoning": "We know it well", **change}
+@pytest.mark.parametrize(
+    "change", [{"reasoning": "It is fast"}, {"outcome": "success"}, {"rejected": ["MySQL: slow"]}]
+)
+def test_a_call_that_says_more_replaces_and_names_what(
+    memory: Memory, change: dict[str, object]
+) -> None:
+    fields = {
+        "topic": "database",
+        "decision": "Use Postgres",
+        "reasoning": "We know it well",
+        **change,
+    }
     saved = memory.save(**fields)
     assert len(saved.superseded) == 1
-    assert saved.message == f"Decision saved on database, replacing Use Postgres ({saved.superseded[0][-8:]})"
+    assert (
+        saved.message
+        == f"Decision saved on database, replacing Use Postgres ({saved.superseded[0][-8:]})"
+    )
 
 
 def test_a_topic_that_is_spelt_nearly_alike_is_pointed_out(memory: Memory) -> None:
-    saved = memory.save(topic="databases", decision="Pool the connections", reasoning="They are dear")
-    assert [(near.topic, "this topic is new" in near.hint) for near in saved.similar] == [("database", True)]
-    assert memory.save(topic="datagrams", decision="Send less", reasoning="They get lost").similar == ()
+    saved = memory.save(
+        topic="databases", decision="Pool the connections", reasoning="They are dear"
+    )
+    assert [(near.topic, "this topic is new" in near.hint) for near in saved.similar] == [
+        ("database", True)
+    ]
+    assert (
+        memory.save(topic="datagrams", decision="Send less", reasoning="They get lost").similar
+        == ()
+    )
 
 
 @pytest.mark.parametrize("topic", ["database_engine", "Database: engine", "pg"])
-def test_a_decision_under_a_longer_topic_or_with_the_same_title_is_pointed_out(memory: Memory, topic: str) -> None:
+def test_a_decision_under_a_longer_topic_or_with_the_same_title_is_pointed_out(
+    memory: Memory, topic: str
+) -> None:
     saved = memory.save(topic=topic, decision="Use Postgres", reasoning="JSON columns are fast")
     assert [near.topic for near in saved.similar] == ["database"]
-    assert memory.save(topic="database_users", decision="Hash with argon2id", reasoning="Slow to guess").similar == ()
+    assert (
+        memory.save(
+            topic="database_users", decision="Hash with argon2id", reasoning="Slow to guess"
+        ).similar
+        == ()
+    )
 
 
 def test_the_first_spelling_of_a_topic_stays(memory: Memory) -> None:
@@ -61,14 +90,26 @@ def test_the_first_spelling_of_a_topic_stays(memory: Memory) -> None:
     assert [topic.topic for topic in memory.topics().topics] == ["database"]
 
 
-def test_two_decisions_that_have_little_in_common_are_told_to_take_a_topic_each(memory: Memory) -> None:
+def test_two_decisions_that_have_little_in_common_are_told_to_take_a_topic_each(
+    memory: Memory,
+) -> None:
     memory.save(topic="api", decision="Use REST", reasoning="Everybody knows it")
-    assert memory.save(topic="api", decision="Use GraphQL", reasoning="REST takes six calls for a screen").warning == ""
-    saved = memory.save(topic="api", decision="Rate limit 100 rps", reasoning="One client took all the workers")
+    assert (
+        memory.save(
+            topic="api", decision="Use GraphQL", reasoning="REST takes six calls for a screen"
+        ).warning
+        == ""
+    )
+    saved = memory.save(
+        topic="api", decision="Rate limit 100 rps", reasoning="One client took all the workers"
+    )
     assert "little in common with 'Use GraphQL'" in saved.warning
     assert "topic of its own" in saved.warning
     assert saved.undo == f"delete {saved.id[-8:]}"
-    assert memory.restore(memory.delete(saved.undo.partition(" ")[2]).undo.partition(" ")[2]).id == saved.id
+    assert (
+        memory.restore(memory.delete(saved.undo.partition(" ")[2]).undo.partition(" ")[2]).id
+        == saved.id
+    )
     meant = memory.save(topic="api", decision="Kill it", reasoning="r", supersedes=[saved.id])
     assert meant.warning == "", "who names what is replaced knows it"
 
@@ -76,7 +117,9 @@ def test_two_decisions_that_have_little_in_common_are_told_to_take_a_topic_each(
 def test_what_says_nearly_the_same_is_pointed_out_by_how_it_stands(memory: Memory) -> None:
     def save(years: int, **more: object) -> list[tuple[str, str]]:
         text = f"Keep the backups of the production database for {years} years"
-        saved = memory.save(topic="backups", decision=text, reasoning="The auditors ask for it", **more)
+        saved = memory.save(
+            topic="backups", decision=text, reasoning="The auditors ask for it", **more
+        )
         return [(near.title, near.hint.partition(";")[0]) for near in saved.similar]
 
     assert [save(years) for years in (1, 2)] == [[]] * 2, "what was replaced is nothing to reuse"
@@ -100,13 +143,23 @@ def test_affects_are_carried_over_unless_it_says_otherwise(memory: Memory) -> No
     left = memory.save(topic="cache", decision="Use a dict", reasoning="r", affects=["code.py"])
     assert (memory.get(left.id)[0].record.affects, left.note) == (("code.py",), "")
     for nothing in (["none"], []):
-        dropped = memory.save(topic="cache", decision=f"Use no cache {nothing}", reasoning="r", affects=nothing)
+        dropped = memory.save(
+            topic="cache", decision=f"Use no cache {nothing}", reasoning="r", affects=nothing
+        )
         assert memory.get(dropped.id)[0].record.affects == ()
 
 
 def test_a_resolved_fork_governs_what_both_sides_did(memory: Memory) -> None:
-    memory.save(topic="queue", decision="Use Kafka", reasoning="r", affects=["src/a.py", "src/b.py"])
-    memory.save(topic="queue", decision="Use NATS", reasoning="r", affects=["src/b.py", "src/c.py"], supersedes=[])
+    memory.save(
+        topic="queue", decision="Use Kafka", reasoning="r", affects=["src/a.py", "src/b.py"]
+    )
+    memory.save(
+        topic="queue",
+        decision="Use NATS",
+        reasoning="r",
+        affects=["src/b.py", "src/c.py"],
+        supersedes=[],
+    )
     ended = memory.resolve("queue", decision="Use NATS for now", reasoning="r")
     assert memory.get(ended.id)[0].record.affects == ("src/a.py", "src/b.py", "src/c.py")
 
@@ -126,7 +179,9 @@ def test_an_update_says_what_a_decision_governs_from_now_on(memory: Memory) -> N
 
 def test_a_failure_without_a_reason_is_asked_for_one(memory: Memory) -> None:
     assert "say why" in memory.update("Use Postgres", outcome="failed").warning
-    assert memory.update("Use Postgres", outcome="failed", reason="It filled the disk").warning == ""
+    assert (
+        memory.update("Use Postgres", outcome="failed", reason="It filled the disk").warning == ""
+    )
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
@@ -139,11 +194,19 @@ def test_what_holds_stands_first_where_a_path_is_asked_for(memory: Memory, by_ha
     else:
         memory.save(topic="cache", decision="Use a dict", reasoning="r", affects=[])
     for query in ("", "cache"):
-        found = [(hit.title, bool(hit.superseded_by)) for hit in memory.search(query, path="src/a.py").hits]
+        found = [
+            (hit.title, bool(hit.superseded_by))
+            for hit in memory.search(query, path="src/a.py").hits
+        ]
         assert ("Use a dict", False) in found[:2]
         assert found.index(("Use a dict", False)) < found.index(("Use Redis", True))
-        assert "Use Redis" not in {hit.title for hit in memory.search(query, path="src/a.py", live=True).hits}
-    assert {hit.title for hit in memory.search(path="src/a.py", live=True).hits} == {"Use a dict", "Format all code"}
+        assert "Use Redis" not in {
+            hit.title for hit in memory.search(query, path="src/a.py", live=True).hits
+        }
+    assert {hit.title for hit in memory.search(path="src/a.py", live=True).hits} == {
+        "Use a dict",
+        "Format all code",
+    }
 
 
 def test_an_edge_that_leads_nowhere_is_refused(memory: Memory) -> None:
@@ -166,10 +229,14 @@ def test_a_forked_topic_asks_which_and_is_resolved(memory: Memory) -> None:
         memory.resolve("queues", decision="Again", reasoning="r")
     assert "did you mean queue" in unknown.value.hint
     memory.delete(ended.id)
-    assert set(memory.history("queue").heads) == {first.id, other.id}, "what it replaced holds again"
+    assert set(memory.history("queue").heads) == {first.id, other.id}, (
+        "what it replaced holds again"
+    )
 
 
-@pytest.mark.parametrize("query", ["since:lately postgres", "outcome:broken postgres", "is:dead postgres"])
+@pytest.mark.parametrize(
+    "query", ["since:lately postgres", "outcome:broken postgres", "is:dead postgres"]
+)
 def test_what_is_no_restriction_is_said(memory: Memory, query: str) -> None:
     found = memory.search(query)
     assert f"{query.split()[0]} is not a filter" in found.note
@@ -177,12 +244,18 @@ def test_what_is_no_restriction_is_said(memory: Memory, query: str) -> None:
 
 
 def test_an_answer_that_is_far_off_says_so(memory: Memory) -> None:
-    assert "nothing is close" in memory.search("unicorn shampoo").note or not memory.search("unicorn shampoo").hits
+    assert (
+        "nothing is close" in memory.search("unicorn shampoo").note
+        or not memory.search("unicorn shampoo").hits
+    )
     assert memory.search("postgres").note == ""
 
 
 def test_a_name_that_leads_nowhere_brings_the_nearest(memory: Memory) -> None:
-    for name, hint in (("Use Postgers", "did you mean Use Postgres"), ("database", "that is a topic")):
+    for name, hint in (
+        ("Use Postgers", "did you mean Use Postgres"),
+        ("database", "that is a topic"),
+    ):
         with pytest.raises(NotFound) as unknown:
             memory.get(name)
         assert hint in unknown.value.hint
@@ -201,7 +274,12 @@ EMPTY: list[tuple[dict[str, Any], str]] = [
 
 def test_an_empty_answer_says_why(repo: Path) -> None:
     with Memory.open(repo) as memory:
-        memory.save(topic="caching", decision="Use Redis for the cache", reasoning="Speed", affects=["code.py"])
+        memory.save(
+            topic="caching",
+            decision="Use Redis for the cache",
+            reasoning="Speed",
+            affects=["code.py"],
+        )
         memory.save(title="Tests are slow", text="On two cores", tags=["performance"])
         for asked, told in EMPTY:
             found = memory.search("", **asked)

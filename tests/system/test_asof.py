@@ -21,7 +21,10 @@ from tests.system.tools import cli, ok, snapshot, talking
 
 
 def by_hand(title: str, created: str, **keys: str) -> str:
-    header = "".join(f"{key}: {value}\n" for key, value in {"topic": "caching", "created": created, **keys}.items())
+    header = "".join(
+        f"{key}: {value}\n"
+        for key, value in {"topic": "caching", "created": created, **keys}.items()
+    )
     return f"---\n{header}---\n# {title}\n\nBecause of the cache.\n"
 
 
@@ -53,23 +56,42 @@ def test_everything_that_reads_answers_as_it_was(shipped: Path) -> None:
     then = git(shipped, "rev-parse", "v1^{commit}")
     found = ok(shipped, "search", "cache", "--at", "v1")
     assert titles(found) == ["Use Redis"]
-    assert (found["results"][0]["holds"], found["results"][0]["path"]) == (True, "memory/decisions/redis.md")
+    assert (found["results"][0]["holds"], found["results"][0]["path"]) == (
+        True,
+        "memory/decisions/redis.md",
+    )
     assert (found["at"]["name"], found["at"]["commit"]) == ("v1", then)
     told = ok(shipped, "history", "caching", "--at", "v1")
-    assert [(step["title"], step.get("revisions")) for step in told["chain"]] == [("Use Redis", None)]
-    assert ok(shipped, "get", "memory/decisions/redis.md", "--at", "v1")["results"][0]["title"] == "Use Redis"
+    assert [(step["title"], step.get("revisions")) for step in told["chain"]] == [
+        ("Use Redis", None)
+    ]
+    assert (
+        ok(shipped, "get", "memory/decisions/redis.md", "--at", "v1")["results"][0]["title"]
+        == "Use Redis"
+    )
     assert ok(shipped, "topics", "--at", "v1")["topics"][0]["decisions"] == 1
     assert ok(shipped, "checkpoint", "--at", "v1")["checkpoint"] is None
     assert ok(shipped, "checkpoint")["checkpoint"]["title"] == "Half done"
     now = ok(shipped, "search", "cache", "--type", "decision")
     assert (titles(now), "at" in now) == (["Use an LRU cache", "Use Redis"], False)
-    assert f"commit {then[:10]} of 2025-01-01" in cli(shipped, "search", "cache", "--at", "v1").out.splitlines()[0]
+    assert (
+        f"commit {then[:10]} of 2025-01-01"
+        in cli(shipped, "search", "cache", "--at", "v1").out.splitlines()[0]
+    )
 
 
 def test_what_a_revision_or_a_date_means(shipped: Path) -> None:
     then = git(shipped, "rev-parse", "v1^{commit}")
     with opened(shipped) as store:
-        for asked in ("v1", "2025-01-02", "20250102", "2025-W01-4", "HEAD~2", "v1^0", "2025-01-02T23:00:00Z"):
+        for asked in (
+            "v1",
+            "2025-01-02",
+            "20250102",
+            "2025-W01-4",
+            "HEAD~2",
+            "v1^0",
+            "2025-01-02T23:00:00Z",
+        ):
             found = moment(store, asked)
             assert (found.id, found.name, found.at) == (then, asked, 1_735_732_800_000)
 
@@ -79,7 +101,9 @@ NO_MOMENTS = {
     "mian": "did you mean main?",
     "zzzzzzzzzz": "give a commit, tag or branch, a date such as 2025-11-20",
     "2024-12-31": "ask for a later moment",
-    **dict.fromkeys(("main..HEAD", "--all", "HEAD:memory", "v1^{tree}", "HEAD~99", "0" * 40, "x" * 400), ""),
+    **dict.fromkeys(
+        ("main..HEAD", "--all", "HEAD:memory", "v1^{tree}", "HEAD~99", "0" * 40, "x" * 400), ""
+    ),
 }
 
 
@@ -99,7 +123,9 @@ def test_a_date_is_what_the_branch_went_through_and_not_what_it_merged(shipped: 
     git(shipped, "switch", "-q", "main")
     git(shipped, "merge", "-q", "--no-edit", "side", **day(9))
     with Memory.open(shipped) as memory:
-        assert [hit.title for hit in memory.at("2025-01-02").search()] == ["Use Redis"], "merged only on day 9"
+        assert [hit.title for hit in memory.at("2025-01-02").search()] == ["Use Redis"], (
+            "merged only on day 9"
+        )
         assert "On the side" in [hit.title for hit in memory.at("2025-01-09").search()]
         assert "On the side" in [hit.title for hit in memory.at("side").search()]
 
@@ -113,7 +139,10 @@ def test_over_mcp_and_in_python(shipped: Path) -> None:
         assert len(client.call("search", query="cache")["results"]) == 2
     with Memory.open(shipped) as memory:
         then = memory.at("v1")
-        assert ([hit.title for hit in then.search("cache")], then.moment.name) == (["Use Redis"], "v1")
+        assert ([hit.title for hit in then.search("cache")], then.moment.name) == (
+            ["Use Redis"],
+            "v1",
+        )
         attempts: list[Callable[[], object]] = [
             lambda: then.save(text="x"),
             lambda: then.update("redis", outcome="failed"),
@@ -124,7 +153,9 @@ def test_over_mcp_and_in_python(shipped: Path) -> None:
             with pytest.raises(BadInput, match="cannot be changed"):
                 attempt()
         memory.at("HEAD")
-        assert [hit.title for hit in then.search("cache")] == ["Use Redis"], "one that is held outlives the next"
+        assert [hit.title for hit in then.search("cache")] == ["Use Redis"], (
+            "one that is held outlives the next"
+        )
 
 
 def test_nothing_of_the_users_is_touched(shipped: Path) -> None:
@@ -134,8 +165,15 @@ def test_nothing_of_the_users_is_touched(shipped: Path) -> None:
     ok(shipped, "search")
     before = snapshot(shipped), (shipped / ".git/index").read_bytes(), git(shipped, "for-each-ref")
     assert titles(ok(shipped, "search", "cache", "--at", "v1")) == ["Use Redis"]
-    assert titles(ok(shipped, "search", "cache", "--at", "HEAD")) == ["Use an LRU cache", "Use Redis"]
-    assert (snapshot(shipped), (shipped / ".git/index").read_bytes(), git(shipped, "for-each-ref")) == before
+    assert titles(ok(shipped, "search", "cache", "--at", "HEAD")) == [
+        "Use an LRU cache",
+        "Use Redis",
+    ]
+    assert (
+        snapshot(shipped),
+        (shipped / ".git/index").read_bytes(),
+        git(shipped, "for-each-ref"),
+    ) == before
 
 
 def test_what_is_found_at_a_commit_is_what_a_checkout_of_it_finds(shipped: Path) -> None:
@@ -146,8 +184,13 @@ def test_what_is_found_at_a_commit_is_what_a_checkout_of_it_finds(shipped: Path)
         for at in git(shipped, "rev-list", "HEAD").split():
             git(shipped.parent / "there", "checkout", "-q", at)
             with Memory.open(shipped.parent / "there") as there:
-                wanted = [(hit.id, hit.title, hit.superseded_by, hit.created) for hit in there.search()]
-            assert [(hit.id, hit.title, hit.superseded_by, hit.created) for hit in memory.at(at).search()] == wanted
+                wanted = [
+                    (hit.id, hit.title, hit.superseded_by, hit.created) for hit in there.search()
+                ]
+            assert [
+                (hit.id, hit.title, hit.superseded_by, hit.created)
+                for hit in memory.at(at).search()
+            ] == wanted
 
 
 def test_before_the_first_commit_and_before_the_store(tmp_path: Path) -> None:

@@ -82,9 +82,17 @@ def test_settings_of_git_s_log_change_nothing_that_history_says(repo: Path) -> N
     def told() -> list[object]:
         shutil.rmtree(repo / ".git/filemem")  # the table of commits too
         with Memory.open(repo) as memory:
-            return [memory.search("", limit=9).hits, *map(memory.history, ("alpha", "beta", "merged"))]
+            return [
+                memory.search("", limit=9).hits,
+                *map(memory.history, ("alpha", "beta", "merged")),
+            ]
 
     before = told()
-    for setting in ("log.diffMerges=combined", "log.follow=true", "diff.renameLimit=1", "trailer.separators=!"):
+    for setting in (
+        "log.diffMerges=combined",
+        "log.follow=true",
+        "diff.renameLimit=1",
+        "trailer.separators=!",
+    ):
         git(repo, "config", *setting.split("="))
     assert told() == before

@@ -26,12 +26,21 @@ def test_a_record_is_only_on_its_branch_until_it_is_merged(repo: Path) -> None:
     decision(repo, "nats", "queues")
     commit(repo, **day(2))
     told = by(repo, "queues")
-    assert (told["branch"], told["default"], told["merged"], "landed" in told) == ("feature", "main", False, False)
+    assert (told["branch"], told["default"], told["merged"], "landed" in told) == (
+        "feature",
+        "main",
+        False,
+        False,
+    )
     assert "only on feature" in cli(repo, "search", "nats").out
     git(repo, "switch", "-q", "main")
     git(repo, "merge", "-q", "--no-ff", "--no-edit", "feature", **day(9))
     told = by(repo, "queues")
-    assert (told["merged"], told["date"][:10], told["landed"][:10]) == (True, "2025-01-02", "2025-01-09")
+    assert (told["merged"], told["date"][:10], told["landed"][:10]) == (
+        True,
+        "2025-01-02",
+        "2025-01-09",
+    )
     assert "only on" not in cli(repo, "search", "nats").out
 
 

@@ -22,7 +22,16 @@ from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process
 
-DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
+DECISION = (
+    "save",
+    "decision",
+    "--topic",
+    "caching",
+    "--decision",
+    "Use an LRU cache",
+    "--reasoning",
+    "One process",
+)
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -59,7 +68,9 @@ def test_a_plain_search_asks_what_click_would_ask(repo: Path) -> None:
 
 
 def test_help_and_a_plain_search_import_no_click(repo: Path) -> None:
-    probe = "import sys, filemem.cli\ntry: filemem.cli.main()\nfinally: print('click' in sys.modules)"
+    probe = (
+        "import sys, filemem.cli\ntry: filemem.cli.main()\nfinally: print('click' in sys.modules)"
+    )
     for words in (["--help"], ["search", "--json", "cache"], ["topics"]):
         command = [sys.executable, "-c", probe, *words]
         done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
@@ -84,8 +95,29 @@ def test_exit_codes(repo: Path, tmp_path: Path) -> None:
         assert done.code == code, arguments
         assert code == 0 or (done.out == "" and done.err), arguments
     assert cli(repo, *DECISION, "--supersedes", "nothing").code == 4
-    fork = ("save", "decision", "--topic", "caching", "--decision", "Other", "--reasoning", "r", "--supersedes")
-    other = cli(repo, "save", "decision", "--topic", "other", "--decision", "x", "--reasoning", "y", "--json").json
+    fork = (
+        "save",
+        "decision",
+        "--topic",
+        "caching",
+        "--decision",
+        "Other",
+        "--reasoning",
+        "r",
+        "--supersedes",
+    )
+    other = cli(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "other",
+        "--decision",
+        "x",
+        "--reasoning",
+        "y",
+        "--json",
+    ).json
     assert cli(repo, *fork, other["id"]).code == 0
     assert cli(repo, *DECISION).code == 5
     plain = tmp_path / "plain"
@@ -102,20 +134,32 @@ def test_json_answers(repo: Path) -> None:
     assert second["superseded"] == [first["id"]]
     found = ok(repo, "search", "LRU")
     assert found["count"] == len(found["results"]) == 2
-    assert {"id", "type", "topic", "title", "path", "score", "superseded_by"} <= found["results"][1].keys()
+    assert {"id", "type", "topic", "title", "path", "score", "superseded_by"} <= found["results"][
+        1
+    ].keys()
     assert [hit.get("superseded_by") for hit in found["results"]] == [None, [second["id"]]]
-    assert all((repo / hit["path"]).is_file() and 0 <= hit["score"] <= 1 for hit in found["results"])
+    assert all(
+        (repo / hit["path"]).is_file() and 0 <= hit["score"] <= 1 for hit in found["results"]
+    )
     told = ok(repo, "history", "caching")
     assert (told["topic"], told["heads"]) == ("caching", [second["id"]])
     assert [step["id"] for step in told["chain"]] == [first["id"], second["id"]]
     for step, saved in zip(told["chain"], (first, second), strict=True):
-        assert (step["title"], step["author"], step["commit"]) == ("Use an LRU cache", "Ada", saved["commit"])
+        assert (step["title"], step["author"], step["commit"]) == (
+            "Use an LRU cache",
+            "Ada",
+            saved["commit"],
+        )
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", step["date"])
         assert step["path"] == saved["path"]
     assert ok(repo, "get", first["id"][-8:])["results"][0]["text"] == "One process"
     assert ok(repo, "topics", "cach")["topics"][0]["topic"] == "caching"
     assert ok(repo, "history") == ok(repo, "topics"), "what may be asked"
-    assert cli(repo, "history", "--at", "HEAD~1").out == cli(repo, "topics", "--at", "HEAD~1").out != ""
+    assert (
+        cli(repo, "history", "--at", "HEAD~1").out
+        == cli(repo, "topics", "--at", "HEAD~1").out
+        != ""
+    )
     assert cli(repo, "history", "").code == 4
     assert ok(repo, "status")["records"] == {"decision": 2, "checkpoint": 0, "observation": 0}
     assert ok(repo, "index", "--rebuild")["success"] is True
@@ -162,7 +206,9 @@ def test_no_identity(tmp_path: Path) -> None:
 
 def test_a_git_directory_that_cannot_be_written(repo: Path) -> None:
     write(repo / "memory/decisions/a.md", "# Readable all the same\n")
-    powerless = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []  # or root may write
+    powerless = (
+        ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    )  # or root may write
     if powerless and not shutil.which("setpriv"):
         pytest.skip("root may write everywhere, and setpriv is not installed")
     folders = [Path(at) for at, _, _ in os.walk(repo / ".git")]
@@ -180,7 +226,9 @@ def test_a_git_directory_that_cannot_be_written(repo: Path) -> None:
         done = run(*DECISION)
         assert done.returncode == EXIT_CODES[BrokenStore], done
         assert ".git" in done.stderr
-        assert git(repo, "status", "--porcelain", "-uall") == "?? memory/decisions/a.md", "nothing is left of the save"
+        assert git(repo, "status", "--porcelain", "-uall") == "?? memory/decisions/a.md", (
+            "nothing is left of the save"
+        )
     finally:
         for folder in folders:
             folder.chmod(0o755)
@@ -199,7 +247,10 @@ def test_adopt_writes_ids_into_files_that_have_none(repo: Path) -> None:
     before = ok(repo, "get", "Use Postgres")["results"][0]["id"]
     assert before.startswith("file_")
     adopted = ok(repo, "adopt", str(path.relative_to(repo)))
-    assert (adopted["count"], adopted["adopted"][0]["path"]) == (1, "memory/decisions/0001-use-postgres.md")
+    assert (adopted["count"], adopted["adopted"][0]["path"]) == (
+        1,
+        "memory/decisions/0001-use-postgres.md",
+    )
     assert f"id: {adopted['adopted'][0]['id']}" in path.read_text()
     assert git(repo, "status", "--porcelain") == ""
     git(repo, "mv", "memory/decisions/0001-use-postgres.md", "memory/decisions/0001-postgres.md")
@@ -212,7 +263,9 @@ def test_adopt_writes_ids_into_files_that_have_none(repo: Path) -> None:
 def test_the_demo_shows_what_it_promises() -> None:
     demo = Path(__file__).parents[2] / "bench" / "demo.py"
     wide = {**os.environ, "COLUMNS": "110"}
-    done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, env=wide, check=False)
+    done = subprocess.run(
+        [sys.executable, str(demo)], capture_output=True, text=True, env=wide, check=False
+    )
     assert done.returncode == 0, done.stderr
     for promise in (
         r"1\. 4\. Keep orders in PostgreSQL .*\n(.*\n)*.*superseded by 4\. Keep orders in PostgreSQL",
@@ -227,7 +280,9 @@ def test_the_demo_shows_what_it_promises() -> None:
     assert "\x1b[" not in done.stdout, "colours are for terminals"
 
 
-def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     times = iter((0.0, 2.0, 4.0))
     terminal = StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
@@ -236,6 +291,8 @@ def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(monkeypatch: 
     show = project.bar("indexing")
     show(1_000, 4_000)
     show(4_000, 4_000)
-    first, last = (row.strip().removesuffix("\x1b[K") for row in terminal.getvalue().split("\r")[-2:])
+    first, last = (
+        row.strip().removesuffix("\x1b[K") for row in terminal.getvalue().split("\r")[-2:]
+    )
     assert first == "indexing 1,000 of 4,000 records, 500 a second, 6 s left"
     assert last == "indexing 4,000 of 4,000 records, 1,000 a second, 0 s left"

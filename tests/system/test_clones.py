@@ -60,7 +60,11 @@ def test_a_shallow_clone_says_so_once_and_names_nobody_for_what_came_before(orig
 
 def test_the_past_and_the_branches_that_a_shallow_clone_lacks_are_refused(origin: Path) -> None:
     shallow = clone(origin, "--depth", "1")
-    for command in (("search", "--at", "2025-01-01"), ("diff", "2025-01-01...HEAD"), ("check", "--base", "2025-01-01")):
+    for command in (
+        ("search", "--at", "2025-01-01"),
+        ("diff", "2025-01-01...HEAD"),
+        ("check", "--base", "2025-01-01"),
+    ):
         done = cli(shallow, *command)
         assert (done.code, NOTE in done.err) == (4, True), done
     assert ok(shallow, "search", "--at", "HEAD")["count"] == 2
@@ -79,9 +83,16 @@ def test_a_partial_clone_tells_what_is_here_and_takes_nothing_for_empty(origin: 
     commit(origin, "More", **day(4))
     partial = clone(origin, "--filter=blob:none")
     found = ok(partial, "search")
-    assert ({hit["title"] for hit in found["results"]}, NOTE in found["note"]) == ({"Use redis", "Use lru"}, True)
+    assert ({hit["title"] for hit in found["results"]}, NOTE in found["note"]) == (
+        {"Use redis", "Use lru"},
+        True,
+    )
     assert cli(partial, "check").code == 0
-    for command in (("search", "--at", "HEAD~1"), ("diff", "HEAD~1..HEAD"), ("check", "--base", "HEAD~1")):
+    for command in (
+        ("search", "--at", "HEAD~1"),
+        ("diff", "HEAD~1..HEAD"),
+        ("check", "--base", "HEAD~1"),
+    ):
         assert cli(partial, *command).code == 7, command
     assert ok(partial, "search", "--at", "HEAD")["count"] == 2
 
@@ -91,7 +102,10 @@ def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> Non
     found = ok(sparse, "search", "redis")
     assert (found["count"], "git sparse-checkout add memory" in found["degraded"]) == (0, True)
     done = cli(sparse, "check")
-    assert (done.code, "sparse-checkout a sparse checkout leaves out records" in done.out) == (1, True)
+    assert (done.code, "sparse-checkout a sparse checkout leaves out records" in done.out) == (
+        1,
+        True,
+    )
     refused = cli(sparse, *DECISION, "Fork it unseen")
     assert (refused.code, "git sparse-checkout add memory" in refused.err) == (7, True)
     git(sparse, "sparse-checkout", "add", "memory")

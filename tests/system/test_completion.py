@@ -43,7 +43,16 @@ def words(folder: Path, line: str) -> list[str]:
 
 def saved(folder: Path, topic: str, decision: str = "Use an LRU cache") -> str:
     """Save a decision; its short id."""
-    told = ("save", "decision", "--topic", topic, "--decision", decision, "--reasoning", "One process")
+    told = (
+        "save",
+        "decision",
+        "--topic",
+        topic,
+        "--decision",
+        decision,
+        "--reasoning",
+        "One process",
+    )
     return str(ok(folder, *told)["id"])[-8:]
 
 
@@ -79,10 +88,24 @@ def test_records_of_others_are_completed_by_the_names_of_their_files(repo: Path)
 
 
 def test_names_that_a_shell_would_run_are_not_offered(repo: Path) -> None:
-    for name in ("zz$(touch pwned)x", "zz;x", "zz`x`", "zz\nx", "zz\x1bx", "zz\u2028x", "-zz", "zz-ü-नी_1@x"):
+    for name in (
+        "zz$(touch pwned)x",
+        "zz;x",
+        "zz`x`",
+        "zz\nx",
+        "zz\x1bx",
+        "zz\u2028x",
+        "-zz",
+        "zz-ü-नी_1@x",
+    ):
         write(repo / f"memory/decisions/{name}.md", "# Plain\n")
-    write(repo / "memory/decisions/zz;x--20250101-back-k3f9w2ma.md", "---\ntopic: zz;x\n---\n# Back\n")
-    write(repo / "memory/decisions/zy--20250101-back\nplain\nx;-zzf9w2ma.md", "---\ntopic: zy\n---\n# Back\n")
+    write(
+        repo / "memory/decisions/zz;x--20250101-back-k3f9w2ma.md", "---\ntopic: zz;x\n---\n# Back\n"
+    )
+    write(
+        repo / "memory/decisions/zy--20250101-back\nplain\nx;-zzf9w2ma.md",
+        "---\ntopic: zy\n---\n# Back\n",
+    )
     assert words(repo, "get zz") == ["plain,zz-ü-नी_1@x.md"]
     assert words(repo, "get -- -z") == []
     assert words(repo, "history z") == []
@@ -98,15 +121,28 @@ def test_a_real_shell_offers_them(repo: Path, shell: str) -> None:
     if not shutil.which(shell):
         pytest.skip(f"{shell} is not installed")
     short = saved(repo, "Order storage")
-    environment = {**os.environ, **IDENTITY, "PATH": f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        **IDENTITY,
+        "PATH": f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     name = ["fish", "--no-config"] if shell == "fish" else [shell]
     for line, expected in (
         ("search --li", "--live"),
         ("history o", "order-storage"),
         ("get ", short),
     ):
-        command = [*name, "-c", SCRIPTS[shell], *([shell] if shell != "fish" else []), "filemem", *line.split(" ")]
-        done = subprocess.run(command, cwd=repo, env=environment, capture_output=True, text=True, check=False)
+        command = [
+            *name,
+            "-c",
+            SCRIPTS[shell],
+            *([shell] if shell != "fish" else []),
+            "filemem",
+            *line.split(" "),
+        ]
+        done = subprocess.run(
+            command, cwd=repo, env=environment, capture_output=True, text=True, check=False
+        )
         assert expected in done.stdout.split(), done
 
 

@@ -24,7 +24,9 @@ def effects(repo: Path, text: str = "") -> list[tuple[str, str, list[str], list[
     """Kind, title, details but the reason, and titles of others, of each effect."""
     with opened(repo) as store:
         found = compare(store, text).effects
-    details = [[detail for detail in one.details if not detail.startswith("why: ")] for one in found]
+    details = [
+        [detail for detail in one.details if not detail.startswith("why: ")] for one in found
+    ]
     return [
         (one.kind, one.title, said, [other.title for other in one.others])
         for one, said in zip(found, details, strict=True)
@@ -60,8 +62,13 @@ def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
     nats = feature / "memory/decisions/nats.md"
     reword(nats, "Line 3", "Another line")
     reword(nats, "topic: queues", "topic: queues\noutcome: failed\ntags: [a]")
-    nats.write_text(nats.read_text() + "\n## Outcomes\n- 2025-02-01T00:00:00Z failed: loses messages\n")
-    write(feature / "memory/observations/one.md", "---\ntype: observation\n---\n# NATS loses messages\n")
+    nats.write_text(
+        nats.read_text() + "\n## Outcomes\n- 2025-02-01T00:00:00Z failed: loses messages\n"
+    )
+    write(
+        feature / "memory/observations/one.md",
+        "---\ntype: observation\n---\n# NATS loses messages\n",
+    )
     commit(feature)
     wanted = [
         ("new", "Use lru", [], ["Use redis"]),
@@ -78,7 +85,9 @@ def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
     assert effects(feature) == wanted, "only commits are compared"
     git(feature, "stash", "-qu")
     switch(feature, "main")
-    assert effects(feature, "main...feature") == effects(feature, "...feature") == wanted, "whatever is checked out"
+    assert effects(feature, "main...feature") == effects(feature, "...feature") == wanted, (
+        "whatever is checked out"
+    )
     assert [one[:2] for one in effects(feature, "feature..main")] == [
         ("outcome", "Use nats"),
         ("revised", "Use nats"),
@@ -110,7 +119,9 @@ def test_what_a_removal_leaves_behind(feature: Path) -> None:
     commit(feature)
     switch(feature, "feature", "main")
     (feature / "memory/decisions/redis.md").unlink()
-    reword(feature / "memory/decisions/nats.md", "type: decision", "type: decision\nstatus: deprecated")
+    reword(
+        feature / "memory/decisions/nats.md", "type: decision", "type: decision\nstatus: deprecated"
+    )
     commit(feature)
     assert effects(feature) == [
         ("revised", "Use nats", ["status accepted -> deprecated"], []),
@@ -150,10 +161,16 @@ def test_a_fork_that_only_the_merge_will_show(feature: Path) -> None:
     switch(feature, "feature")
     both = ["Use lru", "Use memcached"]
     when = "when merged: the other side has decided it too"
-    assert [one for one in effects(feature) if one[0] == "forked"] == [("forked", "caching", [when], both)]
-    assert not [one for one in effects(feature, "main..feature") if one[0] == "forked"], "two states as they are"
+    assert [one for one in effects(feature) if one[0] == "forked"] == [
+        ("forked", "caching", [when], both)
+    ]
+    assert not [one for one in effects(feature, "main..feature") if one[0] == "forked"], (
+        "two states as they are"
+    )
     git(feature, "merge", "-q", "--no-edit", "main")
-    assert [one for one in effects(feature) if one[0] == "forked"] == [("forked", "caching", [], both)]
+    assert [one for one in effects(feature) if one[0] == "forked"] == [
+        ("forked", "caching", [], both)
+    ]
     decision(feature, "levels", "caching", "lru", "memcached", created=5)
     commit(feature)
     found = effects(feature)
@@ -194,7 +211,10 @@ def test_ranges_that_cannot_be_compared(feature: Path) -> None:
         with pytest.raises(NotFound, match="range: no commit, tag, branch or date"):
             compare(store, "@{u}...HEAD")
     switch(feature, "main")
-    with opened(feature) as store, pytest.raises(BadInput, match="main is the default branch: nothing"):
+    with (
+        opened(feature) as store,
+        pytest.raises(BadInput, match="main is the default branch: nothing"),
+    ):
         compare(store, "")
     git(feature, "switch", "-q", "--orphan", "apart")
     write(feature / "memory/decisions/apart.md", "# Another beginning\n")
@@ -203,10 +223,16 @@ def test_ranges_that_cannot_be_compared(feature: Path) -> None:
         compare(store, "")
     assert "main and apart have no history in common" in apart.value.message
     assert "filemem diff main..apart" in apart.value.hint
-    assert sorted(one[0] for one in effects(feature, "main..apart")) == ["new", *["orphaned"] * 2, *["removed"] * 2]
+    assert sorted(one[0] for one in effects(feature, "main..apart")) == [
+        "new",
+        *["orphaned"] * 2,
+        *["removed"] * 2,
+    ]
 
 
-def test_on_the_default_branch_it_is_compared_with_the_remotes(feature: Path, tmp_path: Path) -> None:
+def test_on_the_default_branch_it_is_compared_with_the_remotes(
+    feature: Path, tmp_path: Path
+) -> None:
     switch(feature, "main")
     git(tmp_path, "clone", "-q", str(feature), "clone")
     decision(tmp_path / "clone", "lru", "caching", "redis", created=2)
@@ -218,11 +244,16 @@ def test_on_the_default_branch_it_is_compared_with_the_remotes(feature: Path, tm
 
 
 def test_a_comment_is_one_block_of_code_that_no_title_can_end(feature: Path) -> None:
-    write(feature / "memory/decisions/bad.md", "---\ntopic: '```'\n---\n# ```<b> @everyone [a](b)\n\nText.\n")
+    write(
+        feature / "memory/decisions/bad.md",
+        "---\ntopic: '```'\n---\n# ```<b> @everyone [a](b)\n\nText.\n",
+    )
     commit(feature)
     rows = cli(feature, "diff", "--format", "markdown").out.splitlines()
     assert (rows[0], rows[-1]) == ("```diff", "```")
-    assert not [row for row in rows[1:-1] if row.lstrip().startswith("```") and not row.startswith("    ")]
+    assert not [
+        row for row in rows[1:-1] if row.lstrip().startswith("```") and not row.startswith("    ")
+    ]
     assert any(row.startswith("+ ```<b> @everyone [a](b)") for row in rows)
     switch(feature, "main")
     assert "main against main: no record is touched" in cli(feature, "diff", "main...main").out

@@ -37,16 +37,30 @@ def examined(repo: Path, home: Path) -> tuple[Done, dict[str, str]]:
 
 
 def test_each_agent_is_unwired_then_untrusted_then_fine(repo: Path, home: Path) -> None:
-    ok(repo, "save", "decision", "--topic", "cache", "--decision", "Use an LRU cache", "--reasoning", "One process")
+    ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "cache",
+        "--decision",
+        "Use an LRU cache",
+        "--reasoning",
+        "One process",
+    )
     done, found = examined(repo, home)
     assert done.code == 1
     assert {name for name, state in found.items() if state == "installed, not connected"} == AGENTS
     assert "Claude Code: `filemem init --client claude` connects it" in done.json["todo"]
-    assert not any(one.startswith("Codex") for one in done.json["todo"]), "this project does not use it"
+    assert not any(one.startswith("Codex") for one in done.json["todo"]), (
+        "this project does not use it"
+    )
     ok(repo, "init", "--client", "claude,codex,gemini")
     done, found = examined(repo, home)
     assert done.code == 1
-    connected = {name: state for name, state in found.items() if state.startswith("installed, connected by ")}
+    connected = {
+        name: state for name, state in found.items() if state.startswith("installed, connected by ")
+    }
     assert connected.keys() == AGENTS
     assert all(state.endswith(", not trusted yet") for state in connected.values())
     assert "Claude Code: start claude here and approve the server" in done.json["todo"]
@@ -62,7 +76,10 @@ def test_each_agent_is_unwired_then_untrusted_then_fine(repo: Path, home: Path) 
 def test_a_command_that_init_would_not_write_is_shown_and_not_run(repo: Path, home: Path) -> None:
     command = str(home.parent / "programs/claude")
     for args in (["serve"], ["serve", "--profile", "native"]):
-        write(repo / ".mcp.json", json.dumps({"mcpServers": {"filemem": {"command": command, "args": args}}}))
+        write(
+            repo / ".mcp.json",
+            json.dumps({"mcpServers": {"filemem": {"command": command, "args": args}}}),
+        )
         _, found = examined(repo, home)
         assert "another entry in .mcp.json, which is not run: " in found["Claude Code"]
         assert command in cli(repo, "doctor").out

@@ -54,7 +54,9 @@ def test_the_commit_table_learns_of_a_save_from_the_save(
     repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert memory.search("redis").hits  # the table is in step
-    first = memory.save(topic="caching", decision="Use an LRU", reasoning="one process", agent="claude", tags=["a"])
+    first = memory.save(
+        topic="caching", decision="Use an LRU", reasoning="one process", agent="claude", tags=["a"]
+    )
     memory.update(first.id, outcome="success", reason="quick")
     started: list[object] = []
     with monkeypatch.context() as patch:
@@ -101,8 +103,12 @@ print(started, *sorted((heavy | {f"filemem.{name}" for name in ours}) & sys.modu
 STATED = "---\nid: decision_cache_1700000000000_abcd1234\ntype: decision\n---\n# Use Redis\n\nIt is there.\n"
 
 
-@pytest.mark.parametrize(("more", "loaded"), [(("--mode", "keyword"), ""), ((), "numpy")], ids=["words", "both"])
-def test_a_search_of_an_index_in_step_starts_no_process(tmp_path: Path, more: tuple[str, ...], loaded: str) -> None:
+@pytest.mark.parametrize(
+    ("more", "loaded"), [(("--mode", "keyword"), ""), ((), "numpy")], ids=["words", "both"]
+)
+def test_a_search_of_an_index_in_step_starts_no_process(
+    tmp_path: Path, more: tuple[str, ...], loaded: str
+) -> None:
     repo = make_repo(tmp_path / "repo")  # what filemem saves itself is looked after for a while
     write(repo / "memory/decisions/redis.md", STATED)
     git(repo, "add", "-A")
@@ -114,7 +120,9 @@ def test_a_search_of_an_index_in_step_starts_no_process(tmp_path: Path, more: tu
         assert "Use Redis" in done.stdout
         return done.stderr.splitlines()[-1].strip()
 
-    until(lambda: told() == f"[] {loaded}".strip())  # while folders are young they are looked at again
+    until(
+        lambda: told() == f"[] {loaded}".strip()
+    )  # while folders are young they are looked at again
 
 
 def test_a_server_answers_from_the_newest_files_until_the_first_index_is_built(
@@ -123,11 +131,16 @@ def test_a_server_answers_from_the_newest_files_until_the_first_index_is_built(
     monkeypatch.setattr("filemem.memory.catch_up.FIRST", 2)
     repo = make_repo(tmp_path / "repo")
     for day in (10, 12, 11):
-        write(repo / f"memory/decisions/cache/202511{day}-day-{day}.md", f"# Cache since day {day}\n")
+        write(
+            repo / f"memory/decisions/cache/202511{day}-day-{day}.md", f"# Cache since day {day}\n"
+        )
     with Memory.open(repo, serving=True) as memory:
         assert titles(memory, "cache") == {"Cache since day 12", "Cache since day 11"}
         told = memory.search("cache").degraded
-        assert "not built yet; until then only the newest 2 records are searched, 1 are not; only words" in told
+        assert (
+            "not built yet; until then only the newest 2 records are searched, 1 are not; only words"
+            in told
+        )
         memory.save(topic="queue", decision="Cache the queue", reasoning="It is slow")
         assert "Cache the queue" in titles(memory, "cache")
         memory.refresh(full=True)

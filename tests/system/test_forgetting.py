@@ -88,10 +88,15 @@ def test_an_edited_record_is_not_forgotten(repo: Path, memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("policy", ["commit", "leave"])
-def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(repo: Path, policy: str) -> None:
+def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(
+    repo: Path, policy: str
+) -> None:
     write(repo / ".filemem.toml", f'[commit]\ndecision = "{policy}"\n')
     path = write(repo / "memory/decisions/hours.md", "# Hours of work\n\nOf a person.\n")
-    with Memory.open(repo) as memory, pytest.raises(Conflict, match="was never committed, so it could not be restored"):
+    with (
+        Memory.open(repo) as memory,
+        pytest.raises(Conflict, match="was never committed, so it could not be restored"),
+    ):
         memory.delete("hours.md")
     assert path.exists()
     git(repo, "add", ".")
@@ -113,7 +118,9 @@ def test_a_private_record_is_forgotten_without_a_trace(repo: Path, memory: Memor
     assert not tombstone(repo, saved.id).exists()
 
 
-def test_on_a_detached_head_the_file_goes_and_the_commit_is_the_users(repo: Path, memory: Memory) -> None:
+def test_on_a_detached_head_the_file_goes_and_the_commit_is_the_users(
+    repo: Path, memory: Memory
+) -> None:
     saved = decide(memory, "Use Redis")
     git(repo, "checkout", "-q", "--detach")
     done = memory.delete(saved.id)
@@ -124,7 +131,9 @@ def test_on_a_detached_head_the_file_goes_and_the_commit_is_the_users(repo: Path
     assert (repo / saved.path).exists()
 
 
-def test_a_merge_that_brings_the_file_back_does_not_bring_the_record_back(repo: Path, memory: Memory) -> None:
+def test_a_merge_that_brings_the_file_back_does_not_bring_the_record_back(
+    repo: Path, memory: Memory
+) -> None:
     saved = decide(memory, "Use Redis")
     git(repo, "switch", "-q", "-c", "side")
     memory.update(saved.id, outcome="failed", reason="slow")
@@ -141,7 +150,9 @@ def test_a_merge_that_brings_the_file_back_does_not_bring_the_record_back(repo: 
     assert git(repo, "status", "--porcelain") == ""
 
 
-def test_a_tombstone_that_comes_alone_hides_and_shows_again_when_it_goes(repo: Path, memory: Memory) -> None:
+def test_a_tombstone_that_comes_alone_hides_and_shows_again_when_it_goes(
+    repo: Path, memory: Memory
+) -> None:
     saved = decide(memory, "Use Redis")
     mark = write(tombstone(repo, saved.id), "")
     memory.refresh(full=True)
@@ -173,7 +184,9 @@ def test_nothing_is_restored_over_another_record(repo: Path, memory: Memory) -> 
     assert (repo / saved.path).read_text() == "# Something else\n"
 
 
-def test_a_secret_is_taken_out_of_history_by_one_command_of_the_users(repo: Path, memory: Memory) -> None:
+def test_a_secret_is_taken_out_of_history_by_one_command_of_the_users(
+    repo: Path, memory: Memory
+) -> None:
     saved = memory.save(title="Where it is", text="In the drawer.")
     git(repo, "mv", saved.path, "memory/observations/moved.md")
     git(repo, "commit", "-q", "-m", "Move")
@@ -183,7 +196,9 @@ def test_a_secret_is_taken_out_of_history_by_one_command_of_the_users(repo: Path
     command, _, told = memory.purge_command(saved.id).partition("\n")
     assert command.startswith("git filter-repo --invert-paths ")
     assert {"memory/observations/moved.md", saved.path} <= set(command.split())
-    assert all(word in told for word in ("clones", "forks", "host", "messages", "change the secret"))
+    assert all(
+        word in told for word in ("clones", "forks", "host", "messages", "change the secret")
+    )
     assert git(repo, "rev-parse", "HEAD") == head, "nothing was run"
     with pytest.raises(NotFound):
         memory.purge_command("never was")

@@ -47,7 +47,10 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
     other = write(repo / "memory/decisions/agents.md", "---\nid: decision_q_1\n---\n# Use A\n")
     git(repo, "add", "-f", str(other))
     for how in (["--lint", "memory/decisions/agents.md"], []):
-        assert "memory/decisions/agents.md:1: hidden-record states the id" in cli(repo, "check", *how).out
+        assert (
+            "memory/decisions/agents.md:1: hidden-record states the id"
+            in cli(repo, "check", *how).out
+        )
     shutil.rmtree(repo / ".git/filemem")
     for arguments, code, words in (
         (("docs/page.md",), 2, "below memory/"),
@@ -68,17 +71,28 @@ def test_lint_imports_no_more_than_the_record_format(repo: Path) -> None:
         "print(sorted({'filemem.memory', 'filemem.index', 'filemem.query', 'tantivy'} & sys.modules.keys()))"
     )
     line = [sys.executable, "-c", probe, "check", "--lint", "memory/decisions/good.md"]
-    assert subprocess.run(line, cwd=repo, capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "[]"
+    assert (
+        subprocess.run(
+            line, cwd=repo, capture_output=True, text=True, check=True
+        ).stdout.splitlines()[-1]
+        == "[]"
+    )
 
 
 def test_the_worst_comes_first_in_every_form(repo: Path) -> None:
-    for name, text in (("a", GOOD), ("b", GOOD.replace("caching", "caching\nconfidence: much")), ("c", SECRET)):
+    for name, text in (
+        ("a", GOOD),
+        ("b", GOOD.replace("caching", "caching\nconfidence: much")),
+        ("c", SECRET),
+    ):
         write(repo / f"memory/decisions/{name}.md", text)
     ranks = ["error", "warning", "note", "notice", "hint"]
     for words in ([], ["--lint", *(f"memory/decisions/{name}.md" for name in "abc")]):
         asked = ["check", *words]
         told = cli(repo, *asked, "--json").json["problems"]
-        assert [ranks.index(one["level"]) for one in told] == sorted(ranks.index(one["level"]) for one in told)
+        assert [ranks.index(one["level"]) for one in told] == sorted(
+            ranks.index(one["level"]) for one in told
+        )
         assert len({one["level"] for one in told}) == 3
         assert [one["path"][-4:] for one in told][:2] == ["c.md", "b.md"]
         levels = [one["level"].replace("hint", "note") for one in told]
@@ -106,7 +120,9 @@ def hooked(tmp_path: Path) -> Path:
     repo = make_repo(tmp_path / "hooked")
     hook = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())[0]
     entry = hook["entry"].replace("filemem", FILEMEM, 1)
-    configuration = {"repos": [{"repo": "local", "hooks": [{**hook, "entry": entry, "language": "system"}]}]}
+    configuration = {
+        "repos": [{"repo": "local", "hooks": [{**hook, "entry": entry, "language": "system"}]}]
+    }
     write(repo / ".pre-commit-config.yaml", yaml.safe_dump(configuration))
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "Configure")
@@ -128,12 +144,20 @@ def test_a_commit_is_stopped_from_inside_a_hook(hooked: Path) -> None:
 
 def test_the_whole_check_works_in_a_hook_of_git(repo: Path) -> None:
     """Git exports GIT_DIR, GIT_INDEX_FILE and more to its hooks; none of it may lead us astray."""
-    write(repo / "memory/decisions/one.md", "---\nid: decision_a_1763650000123_k3f9w2ma\ntopic: a\n---\n# One\n")
+    write(
+        repo / "memory/decisions/one.md",
+        "---\nid: decision_a_1763650000123_k3f9w2ma\ntopic: a\n---\n# One\n",
+    )
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "One")
-    hook = write(repo / ".git/hooks/pre-commit", f'#!/bin/sh\nexec "{FILEMEM}" check >"$PWD/told" 2>&1\n')
+    hook = write(
+        repo / ".git/hooks/pre-commit", f'#!/bin/sh\nexec "{FILEMEM}" check >"$PWD/told" 2>&1\n'
+    )
     hook.chmod(0o755)
-    write(repo / "memory/decisions/two.md", "---\nid: decision_a_1763650000123_k3f9w2ma\ntopic: b\n---\n# Two\n")
+    write(
+        repo / "memory/decisions/two.md",
+        "---\nid: decision_a_1763650000123_k3f9w2ma\ntopic: b\n---\n# Two\n",
+    )
     git(repo, "add", "memory")
     git(repo, "commit", "-q", "-m", "Two", ok=False, GIT_INDEX_FILE=str(repo / ".git/index"))
     assert "duplicate-id" in (repo / "told").read_text()
@@ -145,14 +169,25 @@ def test_the_action_says_what_the_command_line_takes() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     scripts = [step["run"] for step in action["runs"]["steps"]]
     for script in scripts:
-        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["bash", "-n"], input=script, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
     told = "\n".join(scripts) + (ROOT / "docs/ci.md").read_text()
-    for command, option in (("diff", "--format"), ("check", "--format"), ("check", "--base"), ("check", "--lint")):
+    for command, option in (
+        ("diff", "--format"),
+        ("check", "--format"),
+        ("check", "--base"),
+        ("check", "--lint"),
+    ):
         assert option in cli(ROOT, command, "--help").out
         assert f"{command} " in told
         assert option in told
-    used = {name for step in action["runs"]["steps"] for name in re.findall(r"inputs\.([\w-]+)", str(step))}
+    used = {
+        name
+        for step in action["runs"]["steps"]
+        for name in re.findall(r"inputs\.([\w-]+)", str(step))
+    }
     assert used == set(action["inputs"])
 
 
@@ -168,19 +203,32 @@ def test_the_action_installs_what_its_pin_names(tmp_path: Path, stated: str) -> 
     version = install["env"]["VERSION"].replace(
         "${{ inputs.version }}", stated or action["inputs"]["version"]["default"]
     )
-    here = {"RUNNER_TEMP": str(tmp_path / "a temp"), "GITHUB_ACTION_PATH": str(ROOT), "VERSION": version}
+    here = {
+        "RUNNER_TEMP": str(tmp_path / "a temp"),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "VERSION": version,
+    }
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(["bash", "-c", install["run"]], env={**os.environ, **here, "PATH": path}, check=True)
+    subprocess.run(
+        ["bash", "-c", install["run"]], env={**os.environ, **here, "PATH": path}, check=True
+    )
     assert (tmp_path / "a temp/told").read_text().splitlines()[-1] == (stated or str(ROOT))
 
 
 def act(repo: Path, tmp_path: Path, name: str, **environment: str) -> tuple[str, dict[str, str]]:
     """Run a step of the action in a checkout; what it printed, and what it told the steps after it."""
-    (step,) = (one for one in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if one["name"] == name)
+    (step,) = (
+        one
+        for one in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+        if one["name"] == name
+    )
     told = write(tmp_path / "told", "")
     if not (tmp_path / "filemem").exists():
         (tmp_path / "filemem").symlink_to(sys.prefix)
-    given = dict.fromkeys(step["env"], "") | {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(told)}
+    given = dict.fromkeys(step["env"], "") | {
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(told),
+    }
     path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-c", step["run"]],
@@ -194,7 +242,9 @@ def act(repo: Path, tmp_path: Path, name: str, **environment: str) -> tuple[str,
     return done.stdout, dict(row.split("=", 1) for row in told.read_text().splitlines())
 
 
-def test_the_action_leaves_a_memory_of_its_own_branch_to_another_job(repo: Path, tmp_path: Path) -> None:
+def test_the_action_leaves_a_memory_of_its_own_branch_to_another_job(
+    repo: Path, tmp_path: Path
+) -> None:
     ok(repo, "init", "--own-branch")
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "init")
@@ -214,7 +264,9 @@ def test_the_action_leaves_a_memory_of_its_own_branch_to_another_job(repo: Path,
     git(checkout, "fetch", "-q")
     act(checkout, tmp_path, "Check", BRANCH="filemem")
     assert (checkout / "memory/README.md").exists(), "attached and clean"
-    assert act(repo / "memory", tmp_path, "Look where the memory is")[1] == {"branch": ""}, "a checkout of that branch"
+    assert act(repo / "memory", tmp_path, "Look where the memory is")[1] == {"branch": ""}, (
+        "a checkout of that branch"
+    )
 
 
 def test_the_action_comments_where_there_is_something_to_say(repo: Path, tmp_path: Path) -> None:
@@ -248,7 +300,11 @@ def test_a_store_that_is_not_here_is_not_clean(repo: Path) -> None:
     commit(repo)
     shutil.rmtree(repo / "memory")
     done = cli(repo, "check")
-    assert (done.code, " store-missing " in done.out, "git restore memory" in done.out) == (1, True, True), done
+    assert (done.code, " store-missing " in done.out, "git restore memory" in done.out) == (
+        1,
+        True,
+        True,
+    ), done
     git(repo, "restore", "memory")
     assert cli(repo, "check").code == 0
     decision(repo, "two", "b")
@@ -261,4 +317,8 @@ def test_a_rule_that_keeps_what_is_saved_out_of_commits_is_a_hint(repo: Path) ->
     decision(repo, "one", "a")
     write(repo / ".gitignore", "memory/observations/\n")
     done = cli(repo, "check")
-    assert (done.code, "memory/:1: ignored " in done.out, ".gitignore:1: memory/observations/" in done.out) == (0, 1, 1)
+    assert (
+        done.code,
+        "memory/:1: ignored " in done.out,
+        ".gitignore:1: memory/observations/" in done.out,
+    ) == (0, 1, 1)

@@ -27,7 +27,11 @@ def told(repo: Path, base: str = "main", *paths: str) -> tuple[Problem, ...]:
 
 def found(repo: Path, base: str = "main") -> list[tuple[str, str]]:
     """Path and code of each problem that counts or is advice."""
-    return [(one.path.removeprefix("memory/"), one.code) for one in told(repo, base) if one.level != "hint"]
+    return [
+        (one.path.removeprefix("memory/"), one.code)
+        for one in told(repo, base)
+        if one.level != "hint"
+    ]
 
 
 def switch(repo: Path, branch: str, *start: str) -> None:
@@ -53,7 +57,9 @@ def test_a_fork_that_only_the_merge_makes_stops_it(feature: Path) -> None:
     decision(feature, "rabbit", "queues", "nats", created=4)
     commit(feature)
     switch(feature, "feature")
-    assert found(feature) == [("decisions/kafka.md", "forked-topic")], "at the file that the branch brings"
+    assert found(feature) == [("decisions/kafka.md", "forked-topic")], (
+        "at the file that the branch brings"
+    )
     (fork,) = told(feature)
     assert "memory/decisions/kafka.md, memory/decisions/rabbit.md hold at once" in fork.message
     assert "filemem resolve queues" in fork.message
@@ -76,7 +82,9 @@ def _retype(_: Path, path: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", [_remove, _reject, _retype])
-def test_what_a_branch_breaks_in_files_that_it_leaves_alone(feature: Path, edit: Callable[[Path, Path], None]) -> None:
+def test_what_a_branch_breaks_in_files_that_it_leaves_alone(
+    feature: Path, edit: Callable[[Path, Path], None]
+) -> None:
     """The record that ends a fork goes, and so does a decision that others build on: told at those that stay."""
     switch(feature, "main")
     decision(feature, "sessions", "sessions", builds_on="[decision_nats]")
@@ -97,7 +105,9 @@ def test_what_was_wrong_before_is_not_the_branchs_fault(feature: Path) -> None:
     """Also in a file that it edits or moves, and what main brought meanwhile."""
     switch(feature, "main")
     path = decision(feature, "old", "logs", confidence="high", builds_on="[decision_gone]")
-    broken = write(feature / "memory/decisions/broken.md", "---\ntopic: [a\ntags: b\n---\n# Broken\n\nText.\n")
+    broken = write(
+        feature / "memory/decisions/broken.md", "---\ntopic: [a\ntags: b\n---\n# Broken\n\nText.\n"
+    )
     write(feature / "memory/README.md", f"token: {SECRET}\n")
     commit(feature)
     switch(feature, "feature", "main")
@@ -110,7 +120,9 @@ def test_what_was_wrong_before_is_not_the_branchs_fault(feature: Path) -> None:
     commit(feature)
     switch(feature, "feature")
     assert found(feature) == []
-    assert {"bad-confidence", "dangling-edge", "yaml-syntax", "secret"} <= {one.code for one in told(feature, "")}
+    assert {"bad-confidence", "dangling-edge", "yaml-syntax", "secret"} <= {
+        one.code for one in told(feature, "")
+    }
     reword(path.with_name("moved.md"), "confidence: high", "confidence: low")
     commit(feature)
     assert found(feature) == [("decisions/moved.md", "bad-confidence")]
@@ -213,8 +225,13 @@ def test_only_what_is_committed_is_merged_and_paths_narrow_it(feature: Path) -> 
     decision(feature, "worse", "worse", confidence="low")
     assert found(feature) == []
     commit(feature)
-    assert found(feature) == [("decisions/bad.md", "bad-confidence"), ("decisions/worse.md", "bad-confidence")]
-    assert [one.path for one in told(feature, "main", "memory/decisions/bad.md")] == ["memory/decisions/bad.md"]
+    assert found(feature) == [
+        ("decisions/bad.md", "bad-confidence"),
+        ("decisions/worse.md", "bad-confidence"),
+    ]
+    assert [one.path for one in told(feature, "main", "memory/decisions/bad.md")] == [
+        "memory/decisions/bad.md"
+    ]
 
 
 def test_a_branch_that_has_nothing_in_common_with_the_base_cannot_be_checked_so(repo: Path) -> None:

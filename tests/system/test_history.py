@@ -26,7 +26,9 @@ def chain(memory: Memory, topic: str = "caching") -> list[str]:
 
 
 def by_hand(repo: Path, name: str, title: str, header: str = "topic: caching") -> Path:
-    return write(repo / f"memory/decisions/{name}.md", f"---\n{header}\n---\n# {title}\n\nWritten by hand.\n")
+    return write(
+        repo / f"memory/decisions/{name}.md", f"---\n{header}\n---\n# {title}\n\nWritten by hand.\n"
+    )
 
 
 def commit(repo: Path, text: str, author: str = "Ada", date: str = TIME) -> str:
@@ -54,7 +56,10 @@ def test_two_branches_decide_one_topic(repo: Path, memory: Memory) -> None:
     base, theirs, ours = fork(repo, memory)
     assert theirs.superseded == ours.superseded == (base.id,)
     assert heads(memory) == {theirs.id, ours.id}
-    assert sorted(chain(memory)[1:]) == ["Use Memcached as cache", "Use an LRU cache in the process"]
+    assert sorted(chain(memory)[1:]) == [
+        "Use Memcached as cache",
+        "Use an LRU cache in the process",
+    ]
     hits = memory.search("Redis cache", topic="caching").hits
     assert {hit.record.id for hit in hits[:2]} == {theirs.id, ours.id}
     assert (hits[2].record.id, set(hits[2].superseded_by)) == (base.id, {theirs.id, ours.id})
@@ -65,7 +70,9 @@ def test_two_branches_decide_one_topic(repo: Path, memory: Memory) -> None:
     with pytest.raises(Conflict) as refused:
         decide(memory, "Use both")
     assert set(refused.value.heads) == {theirs.id, ours.id}
-    end = decide(memory, "Use an LRU cache, Memcached where shared", supersedes=[theirs.id, ours.id])
+    end = decide(
+        memory, "Use an LRU cache, Memcached where shared", supersedes=[theirs.id, ours.id]
+    )
     assert heads(memory) == {end.id}
     assert [hit.record.id for hit in memory.search("cache", live=True).hits] == [end.id]
     assert memory.check()[1] == ()
@@ -93,7 +100,9 @@ def test_hand_written_files_follow_each_other_by_time(repo: Path, memory: Memory
         ("Last Kafka", True),
     ]
     assert told.heads == (told.chain[2].hit.id,)
-    assert [hit.record.title for hit in memory.search("", topic="caching", live=True).hits] == ["Last Kafka"]
+    assert [hit.record.title for hit in memory.search("", topic="caching", live=True).hits] == [
+        "Last Kafka"
+    ]
 
 
 def test_without_a_date_the_first_commit_counts(repo: Path, memory: Memory) -> None:
@@ -112,7 +121,9 @@ def test_a_removed_link_is_bridged(repo: Path, memory: Memory) -> None:
     assert chain(memory) == ["Decision 0", "Decision 2"]
     assert heads(memory) == {saved[2].id}
     assert [hit.record.id for hit in memory.search("Decision 0", live=True).hits] == [saved[2].id]
-    assert {problem.level for problem in memory.check()[1]} <= {"hint"}, "removed on purpose, as a tombstone shows"
+    assert {problem.level for problem in memory.check()[1]} <= {"hint"}, (
+        "removed on purpose, as a tombstone shows"
+    )
 
 
 @pytest.mark.parametrize("status", ["proposed", "rejected"])
@@ -120,7 +131,9 @@ def test_what_is_not_accepted_never_demotes(memory: Memory, status: str) -> None
     first = decide(memory, "Use Redis")
     second = decide(memory, "Use NATS", status=status)
     assert heads(memory) == {first.id}
-    assert {hit.record.id for hit in memory.search("use", topic="caching", live=True).hits} == {first.id}
+    assert {hit.record.id for hit in memory.search("use", topic="caching", live=True).hits} == {
+        first.id
+    }
     memory.update(second.id, status="accepted")
     assert heads(memory) == {second.id}
 
@@ -141,7 +154,9 @@ def test_an_edge_across_topics_is_followed(memory: Memory) -> None:
     assert [(step.hit.id, step.foreign) for step in told.chain] == [(old.id, False), (new.id, True)]
 
 
-def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(repo: Path, memory: Memory) -> None:
+def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(
+    repo: Path, memory: Memory
+) -> None:
     saved = decide(memory, "Use Redis")
     path = repo / saved.path
     path.write_text(path.read_text().replace("Because", "Because, as Grace says,"))
@@ -162,7 +177,10 @@ def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(repo: Pat
     path.write_text(path.read_text().replace("topic: caching", "topic: caching\nconfidence: 0.5"))
     memory.refresh()
     (step,) = memory.history("caching").chain
-    assert (step.revisions[-1].commit, step.revisions[-1].changes) == ("", ("confidence none -> 0.5",))
+    assert (step.revisions[-1].commit, step.revisions[-1].changes) == (
+        "",
+        ("confidence none -> 0.5",),
+    )
 
 
 def test_a_clean_merge_is_no_edit(repo: Path, memory: Memory) -> None:
@@ -243,13 +261,21 @@ def test_topics_come_in_pages_whether_they_are_folded_in_or_wait(memory: Memory)
     decide(memory, "Use OAuth", topic="auth")
     decide(memory, "Use blue", topic="colours")
     pages = [memory.topics(limit=3), memory.topics(limit=3, offset=3)]
-    assert [[one.topic for one in page.topics] for page in pages] == [["api", "auth", "caching"], ["colours", "logs"]]
+    assert [[one.topic for one in page.topics] for page in pages] == [
+        ["api", "auth", "caching"],
+        ["colours", "logs"],
+    ]
     assert [page.total for page in pages] == [5, 5]
     found = memory.topics("oauth")
-    assert ([(one.title, one.decisions) for one in found.topics], found.total) == ([("Use OAuth", 2)], 1)
+    assert ([(one.title, one.decisions) for one in found.topics], found.total) == (
+        [("Use OAuth", 2)],
+        1,
+    )
 
 
-def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Path, memory: Memory) -> None:
+def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(
+    repo: Path, memory: Memory
+) -> None:
     assert memory.latest_checkpoint() is None
     mine = memory.save(summary="Half done", branch="main")
     text = (repo / mine.path).read_text().replace(mine.id, "checkpoint_9999999999999_aaaaaaaa")
@@ -266,15 +292,23 @@ def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Pat
 
 
 def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memory) -> None:
-    by_hand(repo, "auth/strategy/20240101-use-sessions-aaaaaaaa", "Use sessions", "topic: auth strategy")
+    by_hand(
+        repo, "auth/strategy/20240101-use-sessions-aaaaaaaa", "Use sessions", "topic: auth strategy"
+    )
     commit(repo, "decision(auth strategy): Use sessions")
     saved = decide(memory, "Switch to JWT", "auth strategy")
     decide(memory, "Log in by mail", "oauth strategy")
     memory.update(saved.id, outcome="failed", reason="they cannot be revoked")
     name = saved.path.removeprefix("memory/decisions/")
-    assert (name[4], name[7:], name.count("/")) == ("/", f"/auth-strategy--{saved.path.rpartition('--')[2]}", 2)
+    assert (name[4], name[7:], name.count("/")) == (
+        "/",
+        f"/auth-strategy--{saved.path.rpartition('--')[2]}",
+        2,
+    )
     assert chain(memory, "auth/strategy") == ["Use sessions", "Switch to JWT"]
-    assert (repo / "memory/decisions/auth/strategy/20240101-use-sessions-aaaaaaaa.md").exists(), "it stays"
+    assert (repo / "memory/decisions/auth/strategy/20240101-use-sessions-aaaaaaaa.md").exists(), (
+        "it stays"
+    )
     subjects = git(repo, "log", "--format=%s", "--grep", "decision(auth strategy)").splitlines()
     assert [subject.partition(": ")[2] for subject in subjects] == [
         "failed: they cannot be revoked",

@@ -11,16 +11,68 @@ from tests.support import git, make_repo, write
 from tests.system.tools import cli, process, snapshot
 
 HOOKS = (
-    *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"),
-    *("pre-auto-gc", "post-checkout", "post-merge", "post-rewrite", "fsmonitor-watchman", "proc-receive", "update"),
+    *(
+        "pre-commit",
+        "prepare-commit-msg",
+        "commit-msg",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+    ),
+    *(
+        "pre-auto-gc",
+        "post-checkout",
+        "post-merge",
+        "post-rewrite",
+        "fsmonitor-watchman",
+        "proc-receive",
+        "update",
+    ),
 )
 PROGRAMS = (
-    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.gitProxy"),
-    *("core.alternateRefsCommand", "diff.external", "gpg.program", "gpg.ssh.program", "gpg.x509.program"),
-    *("gpg.ssh.defaultKeyCommand", "credential.helper", "pager.log", "pager.show", "pager.config", "sequence.editor"),
-    *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv", "diff.evil.command"),
-    *("merge.evil.driver", "alias.log", "alias.config", "alias.commit", "uploadpack.packObjectsHook"),
-    *("trailer.agent.command", "trailer.agent.cmd", "interactive.diffFilter", "remote.origin.uploadpack"),
+    *(
+        "core.fsmonitor",
+        "core.pager",
+        "core.editor",
+        "core.sshCommand",
+        "core.askPass",
+        "core.gitProxy",
+    ),
+    *(
+        "core.alternateRefsCommand",
+        "diff.external",
+        "gpg.program",
+        "gpg.ssh.program",
+        "gpg.x509.program",
+    ),
+    *(
+        "gpg.ssh.defaultKeyCommand",
+        "credential.helper",
+        "pager.log",
+        "pager.show",
+        "pager.config",
+        "sequence.editor",
+    ),
+    *(
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "diff.evil.command",
+    ),
+    *(
+        "merge.evil.driver",
+        "alias.log",
+        "alias.config",
+        "alias.commit",
+        "uploadpack.packObjectsHook",
+    ),
+    *(
+        "trailer.agent.command",
+        "trailer.agent.cmd",
+        "interactive.diffFilter",
+        "remote.origin.uploadpack",
+    ),
 )
 
 
@@ -30,7 +82,9 @@ def trap(tmp_path: Path) -> Path:
     repo = make_repo(tmp_path / "repo")
     fired = tmp_path / "fired"
     fired.mkdir()
-    bite = write(tmp_path / "bite", f'#!/bin/sh\ntouch "{fired}/$(basename "$0")-$1-$$"\ncat\nexit 0\n')
+    bite = write(
+        tmp_path / "bite", f'#!/bin/sh\ntouch "{fired}/$(basename "$0")-$1-$$"\ncat\nexit 0\n'
+    )
     bite.chmod(0o755)
     write(repo / "memory/decisions/one.md", "# Seen from outside\n\nBecause.\n")
     git(repo, "add", ".")
@@ -38,10 +92,16 @@ def trap(tmp_path: Path) -> Path:
     for hook in HOOKS:
         for folder in (repo / ".git/hooks", repo / "hooks"):
             write(folder / hook, bite.read_text()).chmod(0o755)
-    write(repo / ".gitattributes", "*.md filter=evil diff=evil merge=evil\n* filter=evil diff=evil\n")
+    write(
+        repo / ".gitattributes", "*.md filter=evil diff=evil merge=evil\n* filter=evil diff=evil\n"
+    )
     write(repo / ".git/info/attributes", "*.md diff=evil merge=evil\n")
     settings = {key: f"{bite} {key}" for key in PROGRAMS} | {"core.hooksPath": str(repo / "hooks")}
-    settings |= {"commit.gpgSign": "true", "log.showSignature": "true", "core.untrackedCache": "true"}
+    settings |= {
+        "commit.gpgSign": "true",
+        "log.showSignature": "true",
+        "core.untrackedCache": "true",
+    }
     for key, value in settings.items():
         git(repo, "config", key, value)
     write(repo / "git", bite.read_text()).chmod(0o755)
@@ -96,7 +156,9 @@ def test_the_trap_works(trap: Path) -> None:
 
 
 def test_what_a_filter_would_change_is_saved_and_left_to_the_user(trap: Path) -> None:
-    done = cli(trap, "save", "decision", "--topic", "t", "--decision", "One", "--reasoning", "r", "--json").json
+    done = cli(
+        trap, "save", "decision", "--topic", "t", "--decision", "One", "--reasoning", "r", "--json"
+    ).json
     assert "filter" in done["note"]
     assert (trap / done["path"]).is_file()
     assert cli(trap, "search", "One", "--json").json["count"] >= 1

@@ -29,24 +29,48 @@ TOKEN = "ghp_" + "aZ3kQ9xW7vB1nM5cR8tY2uJ4hG6fD0sLpE7i"
 
 def records(repo: Path) -> dict[str, Record]:
     """The records of a memory by title."""
-    found = (parse(path.read_bytes(), str(path.relative_to(repo / "memory"))) for path in repo.glob("memory/**/*.md"))
+    found = (
+        parse(path.read_bytes(), str(path.relative_to(repo / "memory")))
+        for path in repo.glob("memory/**/*.md")
+    )
     return {one.record.title: one.record for one in found if one.record}
 
 
 def mama(folder: Path) -> Path:
-    new = [decided(1), decided(2, outcome="FAILED", failure_reason="too slow"), ("checkpoints", CHECKPOINT)]
+    new = [
+        decided(1),
+        decided(2, outcome="FAILED", failure_reason="too slow"),
+        ("checkpoints", CHECKPOINT),
+    ]
     return database(folder / "mama.db", sources.MAMA, new)
 
 
-CHECKPOINT = {"timestamp": START, "summary": "Half done", "open_files": '["a.py"]', "next_steps": "The rest"}
+CHECKPOINT = {
+    "timestamp": START,
+    "summary": "Half done",
+    "open_files": '["a.py"]',
+    "next_steps": "The rest",
+}
 
 
 def claude_mem(folder: Path) -> Path:
-    summary = {"memory_session_id": "s1", "project": "repo", "request": "Cache", "next_steps": "Measure"}
+    summary = {
+        "memory_session_id": "s1",
+        "project": "repo",
+        "request": "Cache",
+        "next_steps": "Measure",
+    }
     times = {"created_at": "", "created_at_epoch": START}
-    rows = [observed(1), observed(2, type="decision", title="Use LRU", files_modified='["src/lru.py"]')]
+    rows = [
+        observed(1),
+        observed(2, type="decision", title="Use LRU", files_modified='["src/lru.py"]'),
+    ]
     prompt = ("user_prompts", {"prompt_text": "my secret wish", "created_at_epoch": START})
-    return database(folder / "c.db", sources.CLAUDE_MEM, [*rows, ("session_summaries", {**summary, **times}), prompt])
+    return database(
+        folder / "c.db",
+        sources.CLAUDE_MEM,
+        [*rows, ("session_summaries", {**summary, **times}), prompt],
+    )
 
 
 def mem_claude(folder: Path) -> Path:
@@ -55,7 +79,10 @@ def mem_claude(folder: Path) -> Path:
 
 
 def powermem(folder: Path) -> Path:
-    rows = [remembered(1), remembered(2, user_id="ada", metadata={"team": "core", "intelligence": {"x": 1}})]
+    rows = [
+        remembered(1),
+        remembered(2, user_id="ada", metadata={"team": "core", "intelligence": {"x": 1}}),
+    ]
     return database(folder / "p.db", sources.POWERMEM, rows)
 
 
@@ -77,7 +104,12 @@ def basic_memory(folder: Path) -> Path:
 
 def server_memory(folder: Path) -> Path:
     rows: list[Mapping[str, Any]] = [
-        {"type": "entity", "name": "Parser", "entityType": "module", "observations": ["Reads YAML", "Never raises"]},
+        {
+            "type": "entity",
+            "name": "Parser",
+            "entityType": "module",
+            "observations": ["Reads YAML", "Never raises"],
+        },
         {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["Likes tabs"]},
         {"type": "relation", "from": "Ada", "to": "Parser", "relationType": "wrote"},
     ]
@@ -110,16 +142,24 @@ MAKERS: Mapping[
 
 
 @pytest.mark.parametrize("form", MAKERS)
-def test_each_format_comes_in_once_and_its_source_stays_as_it_was(repo: Path, tmp_path: Path, form: str) -> None:
+def test_each_format_comes_in_once_and_its_source_stays_as_it_was(
+    repo: Path, tmp_path: Path, form: str
+) -> None:
     make, expected, private = MAKERS[form]
     source = make(tmp_path / "source")
     before, tip = snapshot(tmp_path / "source", skip=(".git",)), git(repo, "rev-parse", "HEAD")
     shown = ok(repo, "import", form, str(source), "--all-projects", "--dry-run")
-    assert (shown["written"], shown["records"], len(shown["samples"])) == (False, expected, sum(expected.values()))
+    assert (shown["written"], shown["records"], len(shown["samples"])) == (
+        False,
+        expected,
+        sum(expected.values()),
+    )
     assert not (repo / "memory").exists()
     done = ok(repo, "import", form, str(source), "--all-projects", "--yes")
     assert (done["records"], done.get("private", 0)) == (expected, private)
-    assert git(repo, "rev-list", "--count", f"{tip}..HEAD") == ("1" if private < sum(expected.values()) else "0")
+    assert git(repo, "rev-list", "--count", f"{tip}..HEAD") == (
+        "1" if private < sum(expected.values()) else "0"
+    )
     assert git(repo, "status", "--porcelain") == ""
     assert len(list((repo / "memory").glob("private/**/*.md"))) == private
     again = ok(repo, "import", form, str(source), "--all-projects", "--yes")
@@ -133,11 +173,25 @@ def test_each_format_comes_in_once_and_its_source_stays_as_it_was(repo: Path, tm
         assert len(memory.search().hits) == sum(expected.values())
 
 
-def test_a_database_of_mama_with_its_chains_outcomes_and_oddities(repo: Path, tmp_path: Path) -> None:
-    first, second = decided(1, topic="caching"), decided(2, topic="caching", user_involvement="requested")
+def test_a_database_of_mama_with_its_chains_outcomes_and_oddities(
+    repo: Path, tmp_path: Path
+) -> None:
+    first, second = (
+        decided(1, topic="caching"),
+        decided(2, topic="caching", user_involvement="requested"),
+    )
     old, new = first[1]["id"], second[1]["id"]
-    more = {"evidence": '["benchmark"]', "risks": "Memory", "alternatives": '["Keep Redis"]', "supersedes": old}
-    failed = {"outcome": "FAILED", "failure_reason": "evicts\ntoo early", "updated_at": START + 86_400_000}
+    more = {
+        "evidence": '["benchmark"]',
+        "risks": "Memory",
+        "alternatives": '["Keep Redis"]',
+        "supersedes": old,
+    }
+    failed = {
+        "outcome": "FAILED",
+        "failure_reason": "evicts\ntoo early",
+        "updated_at": START + 86_400_000,
+    }
     rows = [
         first,
         (second[0], {**second[1], **more, **failed}),
@@ -151,36 +205,65 @@ def test_a_database_of_mama_with_its_chains_outcomes_and_oddities(repo: Path, tm
     ]
     edges = [("refines", "a", 1), ("contradicts", "b", 0)]
     for kind, reason, approved in edges:
-        edge = {"from_id": new, "to_id": decided(3)[1]["id"], "relationship": kind, "reason": reason}
+        edge = {
+            "from_id": new,
+            "to_id": decided(3)[1]["id"],
+            "relationship": kind,
+            "reason": reason,
+        }
         rows.append(("decision_edges", {**edge, "approved_by_user": approved}))
     source = database(tmp_path / "m.db", sources.MAMA + sources.MAMA_NEW, rows)
-    changed(source, "UPDATE decisions SET decision = CAST(x'c328207573c3a9' AS TEXT) WHERE topic = 'topic_4'")
+    changed(
+        source,
+        "UPDATE decisions SET decision = CAST(x'c328207573c3a9' AS TEXT) WHERE topic = 'topic_4'",
+    )
     done = cli(repo, "import", "mama", str(source), "--all-projects", "--yes", "--json")
     assert done.code == 1
     assert done.json["refused"] == [{"id": decided(9)[1]["id"], "reason": "it has no text"}]
     found = {one.id: one for one in records(repo).values()}
     two, three = found[new], found[decided(3)[1]["id"]]
-    assert (two.supersedes, two.builds_on, two.debates, two.rejected) == ((old,), (three.id,), (), ("Keep Redis",))
-    assert two.text == "It is simple, measured 2 times\n\n## Evidence\n- benchmark\n\n## Risks\nMemory"
-    assert (two.outcome, two.outcomes[0][1:], two.decided_by) == ("failed", ("failed", "evicts too early"), "user")
+    assert (two.supersedes, two.builds_on, two.debates, two.rejected) == (
+        (old,),
+        (three.id,),
+        (),
+        ("Keep Redis",),
+    )
+    assert (
+        two.text == "It is simple, measured 2 times\n\n## Evidence\n- benchmark\n\n## Risks\nMemory"
+    )
+    assert (two.outcome, two.outcomes[0][1:], two.decided_by) == (
+        "failed",
+        ("failed", "evicts too early"),
+        "user",
+    )
     assert (three.created, three.text, three.confidence) == (START, "", None)
     assert (found[old].created, found[old].supersedes) == (START + 1000, ())
     kinds = {number: found[decided(number)[1]["id"]] for number in (4, 5, 6, 7, 8)}
-    assert [one.type for one in kinds.values()] == ["decision", "observation", "observation", "decision", "decision"]
+    assert [one.type for one in kinds.values()] == [
+        "decision",
+        "observation",
+        "observation",
+        "decision",
+        "decision",
+    ]
     assert kinds[4].title == "\ufffd( usé"
-    assert (kinds[6].visibility, kinds[7].decision, kinds[8].status) == ("private", "Bell and tab", "rejected")
+    assert (kinds[6].visibility, kinds[7].decision, kinds[8].status) == (
+        "private",
+        "Bell and tab",
+        "rejected",
+    )
     with Memory.open(repo) as memory:
         assert [one for one in memory.check()[1] if one.level != "hint"] == []
         assert [hit.id for hit in memory.search("", topic="caching", live=True).hits] == [new]
 
 
 def test_columns_that_a_version_lacks_are_empty(repo: Path, tmp_path: Path) -> None:
-    schema = (
-        "CREATE TABLE decisions(id TEXT PRIMARY KEY, topic TEXT, decision TEXT, reasoning TEXT, created_at INTEGER);"
-    )
+    schema = "CREATE TABLE decisions(id TEXT PRIMARY KEY, topic TEXT, decision TEXT, reasoning TEXT, created_at INTEGER);"
     source = database(tmp_path / "m.db", schema, [decided(1), decided(2)])
     changed(source, f"DELETE FROM decisions WHERE id = '{decided(2)[1]['id']}'")
-    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["records"] == {"decision": 1}
+    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["records"] == {
+        "decision": 1
+    }
     told = cli(repo, "import", "claude-mem", str(source), "--yes")
     assert (told.code, "has no table observations or session_summaries" in told.err) == (2, True)
     told = cli(repo, "import", "mama", str(write(tmp_path / "x.db", "no database at all")), "--yes")
@@ -204,27 +287,60 @@ def test_only_what_belongs_to_this_repository_is_taken(repo: Path, tmp_path: Pat
     shown = ok(repo, "import", "mem-claude", str(source), "--dry-run")
     assert (shown["new"], shown["other_projects"]) == (4, {"github.com/x/y": 1, "(none)": 1})
     assert "2 of other projects" in cli(repo, "import", "mem-claude", str(source), "--dry-run").out
-    assert ok(repo, "import", "mem-claude", str(source), "--dry-run", "--project", "github.com/x/y")["new"] == 1
+    assert (
+        ok(repo, "import", "mem-claude", str(source), "--dry-run", "--project", "github.com/x/y")[
+            "new"
+        ]
+        == 1
+    )
     assert ok(repo, "import", "mem-claude", str(source), "--dry-run", "--all-projects")["new"] == 6
-    assert ok(repo, "import", "mem-claude", str(source), "--dry-run", "--since", "2025-11-20T14:46:43Z")["new"] == 2
+    assert (
+        ok(
+            repo,
+            "import",
+            "mem-claude",
+            str(source),
+            "--dry-run",
+            "--since",
+            "2025-11-20T14:46:43Z",
+        )["new"]
+        == 2
+    )
     assert ok(repo, "import", "mem-claude", str(source), "--yes", "--limit", "1")["new"] == 1
     assert list(records(repo)) == ["Finding 4"]
-    shutil.copy(mama(tmp_path / "m"), inside := repo / "mama.db")  # what lies in the work tree belongs to it
+    shutil.copy(
+        mama(tmp_path / "m"), inside := repo / "mama.db"
+    )  # what lies in the work tree belongs to it
     assert ok(repo, "import", "mama", str(inside), "--dry-run")["new"] == 3
 
 
-def test_auto_memory_is_private_and_of_this_project_alone(repo: Path, tmp_path: Path, guarded_home: Path) -> None:
+def test_auto_memory_is_private_and_of_this_project_alone(
+    repo: Path, tmp_path: Path, guarded_home: Path
+) -> None:
     top = guarded_home / ".claude/projects"
     claude_code(top.parent)
     own = re.sub(r"[^A-Za-z0-9]", "-", str(repo))
     try:
-        sources.note(top / own / "memory/tabs.md", "---\nname: Tabs\ndescription: How I indent\n---\nI use tabs.\n")
+        sources.note(
+            top / own / "memory/tabs.md",
+            "---\nname: Tabs\ndescription: How I indent\n---\nI use tabs.\n",
+        )
         done = ok(repo, "import", "claude-code", "--yes")
-        assert (done["new"], done["private"], done["other_projects"]) == (1, 1, {"other": 1, "mine": 1})
+        assert (done["new"], done["private"], done["other_projects"]) == (
+            1,
+            1,
+            {"other": 1, "mine": 1},
+        )
         note = records(repo)["Tabs"]
-        assert (note.text, note.created, note.visibility) == ("How I indent\n\nI use tabs.", START, "private")
+        assert (note.text, note.created, note.visibility) == (
+            "How I indent\n\nI use tabs.",
+            START,
+            "private",
+        )
         assert git(repo, "log", "--all", "--oneline", "--", "memory") == ""
-        sources.note(top / own / "memory/tabs.md", "---\nname: Tabs\n---\nNow spaces.\n", START + 1000)
+        sources.note(
+            top / own / "memory/tabs.md", "---\nname: Tabs\n---\nNow spaces.\n", START + 1000
+        )
         assert ok(repo, "import", "claude-code", "--yes")["updated"] == 1
         assert cli(repo, "forget", note.id).code == 0
         assert ok(repo, "import", "claude-code", "--yes")["forgotten"] == 1
@@ -233,7 +349,9 @@ def test_auto_memory_is_private_and_of_this_project_alone(repo: Path, tmp_path: 
         shutil.rmtree(top.parent)
 
 
-def test_users_of_powermem_and_people_are_private_and_metadata_is_kept(repo: Path, tmp_path: Path) -> None:
+def test_users_of_powermem_and_people_are_private_and_metadata_is_kept(
+    repo: Path, tmp_path: Path
+) -> None:
     ok(repo, "import", "powermem", str(powermem(tmp_path)), "--all-projects", "--yes")
     found = records(repo)
     mine = found["The build takes 2 minutes"]
@@ -260,7 +378,9 @@ def test_decision_records_keep_their_dates_and_chains(repo: Path, tmp_path: Path
         assert (told.code, "holds a memory of filemem" in told.err) == (2, True)
 
 
-def test_an_edit_here_wins_a_change_there_comes_and_what_is_forgotten_stays_away(repo: Path, tmp_path: Path) -> None:
+def test_an_edit_here_wins_a_change_there_comes_and_what_is_forgotten_stays_away(
+    repo: Path, tmp_path: Path
+) -> None:
     source = database(tmp_path / "m.db", sources.MAMA, [decided(number) for number in range(5)])
     again = ("import", "mama", str(source), "--all-projects", "--yes")
     ok(repo, *again)
@@ -290,10 +410,19 @@ def test_an_edit_here_wins_a_change_there_comes_and_what_is_forgotten_stays_away
 def test_what_cannot_be_brought_is_named_and_the_rest_comes(repo: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     for name in "ab":
-        sources.note(notes / f"{name}.md", f"---\ntitle: {name}\npermalink: one\n---\nText of {name}.\n")
+        sources.note(
+            notes / f"{name}.md", f"---\ntitle: {name}\npermalink: one\n---\nText of {name}.\n"
+        )
     done = cli(repo, "import", "basic-memory", str(notes), "--all-projects", "--yes", "--json")
-    assert (done.code, done.json["new"], len(done.json["refused"]), [*records(repo)]) == (1, 1, 1, ["a"])
-    source = database(tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1), observed(2)])
+    assert (done.code, done.json["new"], len(done.json["refused"]), [*records(repo)]) == (
+        1,
+        1,
+        1,
+        ["a"],
+    )
+    source = database(
+        tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1), observed(2)]
+    )
     ok(repo, "import", "mem-claude", str(source), "--yes")
     changed(source, "UPDATE observations SET visibility = 'private', narrative = 'My wish'")
     done = cli(repo, "import", "mem-claude", str(source), "--yes")
@@ -302,17 +431,32 @@ def test_what_cannot_be_brought_is_named_and_the_rest_comes(repo: Path, tmp_path
 
 
 @pytest.mark.parametrize("stated", ["private", '"Private "', "[private]"])
-def test_what_becomes_private_at_its_source_is_not_committed(repo: Path, tmp_path: Path, stated: str) -> None:
+def test_what_becomes_private_at_its_source_is_not_committed(
+    repo: Path, tmp_path: Path, stated: str
+) -> None:
     text = "---\ntitle: {0}\npermalink: {0}\nvisibility: {1}\n---\n{2}\n"
-    for name, seen, told in (("a", "public", "Open"), ("a", stated, "My wish"), ("b", stated, "My wish")):
+    for name, seen, told in (
+        ("a", "public", "Open"),
+        ("a", stated, "My wish"),
+        ("b", stated, "My wish"),
+    ):
         sources.note(tmp_path / f"notes/{name}.md", text.format(name, seen, told))
-        done = cli(repo, "import", "basic-memory", str(tmp_path / "notes"), "--all-projects", "--yes")
+        done = cli(
+            repo, "import", "basic-memory", str(tmp_path / "notes"), "--all-projects", "--yes"
+        )
     assert (done.code, "it is private there now, and committed here" in done.out) == (1, True)
     assert (records(repo)["a"].text, records(repo)["b"].visibility) == ("Open", "private")
-    rows = [{"id": f"{kind}_1_aaaaaaaa", "type": kind, "title": kind} for kind in ("decision", "observation")]
+    rows = [
+        {"id": f"{kind}_1_aaaaaaaa", "type": kind, "title": kind}
+        for kind in ("decision", "observation")
+    ]
     lines = [json.dumps({**row, "text": "My wish", "visibility": "Private "}) for row in rows]
     ok(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", "\n".join(lines))), "--yes")
-    source = database(tmp_path / "c.db", sources.CLAUDE_MEM + sources.MEM_CLAUDE, [observed(1, visibility="PRIVATE")])
+    source = database(
+        tmp_path / "c.db",
+        sources.CLAUDE_MEM + sources.MEM_CLAUDE,
+        [observed(1, visibility="PRIVATE")],
+    )
     assert ok(repo, "import", "mem-claude", str(source), "--yes")["private"] == 1
     assert "My wish" not in git(repo, "log", "-p", "--all")
 
@@ -344,8 +488,15 @@ def test_the_same_source_is_left_to_the_user_where_commits_are(repo: Path, tmp_p
     assert git(repo, "rev-list", "--count", f"{tip}..HEAD") == "1"
     assert len(git(repo, "ls-files", "--others", "memory").splitlines()) == 2
     git(repo, "switch", "-q", "--detach")
-    other = database(tmp_path / "n.db", sources.MAMA, [("checkpoints", {"timestamp": START, "summary": "Detached"})])
-    assert "HEAD is detached" in ok(repo, "import", "mama", str(other), "--all-projects", "--yes")["note"]
+    other = database(
+        tmp_path / "n.db",
+        sources.MAMA,
+        [("checkpoints", {"timestamp": START, "summary": "Detached"})],
+    )
+    assert (
+        "HEAD is detached"
+        in ok(repo, "import", "mama", str(other), "--all-projects", "--yes")["note"]
+    )
     assert "Detached" in records(repo)
 
 
@@ -368,7 +519,9 @@ def test_two_clones_that_import_one_source_agree(tmp_path: Path) -> None:
 
 def test_two_databases_that_both_have_row_1_give_two_records(repo: Path, tmp_path: Path) -> None:
     for name, number in (("a", 1), ("b", 2)):
-        source = database(tmp_path / f"{name}.db", sources.CLAUDE_MEM, [observed(number, title="Same title")])
+        source = database(
+            tmp_path / f"{name}.db", sources.CLAUDE_MEM, [observed(number, title="Same title")]
+        )
         assert ok(repo, "import", "claude-mem", str(source), "--yes")["new"] == 1
     assert len(list(repo.glob("memory/observations/**/*.md"))) == 2
 
@@ -379,29 +532,55 @@ def test_secrets_are_listed_and_not_written(repo: Path, tmp_path: Path) -> None:
     done = cli(repo, "import", "mama", str(source), "--all-projects", "--yes")
     assert (done.code, "1 new" in done.out, decided(2)[1]["id"] in done.out) == (1, True, True)
     assert "looks like a secret (github-token" in done.out
-    line = {"id": "decision_1_aaaaaaaa", "type": "decision", "title": TOKEN, "secrets_allowed": True}
-    assert cli(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", json.dumps(line))), "--yes").code == 1
+    line = {
+        "id": "decision_1_aaaaaaaa",
+        "type": "decision",
+        "title": TOKEN,
+        "secrets_allowed": True,
+    }
+    assert (
+        cli(
+            repo, "import", "filemem", str(write(tmp_path / "x.jsonl", json.dumps(line))), "--yes"
+        ).code
+        == 1
+    )
     assert TOKEN not in done.out + git(repo, "log", "-p", "--all")
     assert [*records(repo)] == ["Use approach 1"]
 
 
-def test_a_log_that_is_not_checkpointed_is_read_while_its_program_runs(repo: Path, tmp_path: Path) -> None:
+def test_a_log_that_is_not_checkpointed_is_read_while_its_program_runs(
+    repo: Path, tmp_path: Path
+) -> None:
     source = mama(tmp_path)
     with closing(sqlite3.connect(source)) as running:
         running.execute("PRAGMA wal_autocheckpoint = 0")
         sources.insert(running, [decided(3)])
         assert (tmp_path / "mama.db-wal").stat().st_size > 0
-        assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["records"]["decision"] == 3
+        assert (
+            ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["records"][
+                "decision"
+            ]
+            == 3
+        )
 
 
 def test_nothing_is_written_without_a_word(repo: Path, tmp_path: Path) -> None:
     call = ("import", "mama", str(mama(tmp_path)), "--all-projects")
     silent = cli(repo, *call)
-    assert (silent.code, "--yes writes it" in silent.err, (repo / "memory").exists()) == (2, True, False)
+    assert (silent.code, "--yes writes it" in silent.err, (repo / "memory").exists()) == (
+        2,
+        True,
+        False,
+    )
     for word, new in (("n", 0), ("y", 3)):
         ours, theirs = pty.openpty()
         child = subprocess.Popen(
-            [FILEMEM, *call], cwd=repo, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()
+            [FILEMEM, *call],
+            cwd=repo,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(),
         )
         os.close(theirs)
         os.write(ours, f"{word}\n".encode())
@@ -425,7 +604,11 @@ def test_a_busy_repository_and_a_folder_of_adrs_are_refused(repo: Path, tmp_path
     assert [one.name for one in (repo / "docs/adr").iterdir()] == ["0001-use-x.md"]
     git(repo, "bisect", "start")
     told = cli(repo, "--store", "memory", *call)
-    assert (told.code, "nothing was imported" in told.err, (repo / "memory").exists()) == (5, True, False)
+    assert (told.code, "nothing was imported" in told.err, (repo / "memory").exists()) == (
+        5,
+        True,
+        False,
+    )
 
 
 KILL = """
@@ -446,7 +629,17 @@ main()
 def test_stopped_in_the_middle_all_or_nothing_is_there(repo: Path, tmp_path: Path) -> None:
     source = database(tmp_path / "m.db", sources.MAMA, [decided(number) for number in range(40)])
     tip = git(repo, "rev-parse", "HEAD")
-    call = [sys.executable, "-c", KILL, "17", "import", "mama", str(source), "--all-projects", "--yes"]
+    call = [
+        sys.executable,
+        "-c",
+        KILL,
+        "17",
+        "import",
+        "mama",
+        str(source),
+        "--all-projects",
+        "--yes",
+    ]
     done = subprocess.run(call, cwd=repo, capture_output=True, env=environment(), check=False)
     assert done.returncode == 9, done.stderr
     process(repo, "status")
@@ -458,7 +651,9 @@ def test_stopped_in_the_middle_all_or_nothing_is_there(repo: Path, tmp_path: Pat
     assert len(records(repo)) == 40
 
 
-def test_many_items_with_rules_of_git_in_their_way_are_one_commit(repo: Path, tmp_path: Path) -> None:
+def test_many_items_with_rules_of_git_in_their_way_are_one_commit(
+    repo: Path, tmp_path: Path
+) -> None:
     write(repo / ".gitignore", "*.py[cod]\n")
     write(repo / ".gitattributes", "*.psd filter=lfs\n")
     source = database(tmp_path / "m.db", sources.MAMA, [decided(number) for number in range(300)])
@@ -471,7 +666,9 @@ def test_many_items_with_rules_of_git_in_their_way_are_one_commit(repo: Path, tm
 
 @pytest.mark.long
 def test_ten_thousand_items(repo: Path, tmp_path: Path) -> None:
-    source = database(tmp_path / "c.db", sources.CLAUDE_MEM, [observed(number) for number in range(10_000)])
+    source = database(
+        tmp_path / "c.db", sources.CLAUDE_MEM, [observed(number) for number in range(10_000)]
+    )
     assert ok(repo, "import", "claude-mem", str(source), "--yes")["new"] == 10_000
     assert ok(repo, "import", "claude-mem", str(source), "--yes")["same"] == 10_000
 
@@ -480,8 +677,16 @@ def test_ten_thousand_items(repo: Path, tmp_path: Path) -> None:
 
 
 def test_an_export_comes_back_as_it_was(repo: Path, tmp_path: Path, memory: Memory) -> None:
-    one = memory.save(topic="caching", decision="Use Redis", reasoning="## Decision\nShared", rejected=["Files"])
-    two = memory.save(topic="caching", decision="Use LRU\nIn the process", reasoning="Fast", confidence=0.5, tags=["a"])
+    one = memory.save(
+        topic="caching", decision="Use Redis", reasoning="## Decision\nShared", rejected=["Files"]
+    )
+    two = memory.save(
+        topic="caching",
+        decision="Use LRU\nIn the process",
+        reasoning="Fast",
+        confidence=0.5,
+        tags=["a"],
+    )
     memory.update(one.id, outcome="failed", reason="slow")
     memory.save(summary="Half done", next_steps="Rest", open_files=["a.py"])
     memory.save(title="Limit", text="100 a minute", metadata={"n": 3, "s": "3"}, facts=["x"])
@@ -511,7 +716,9 @@ def test_an_export_comes_back_as_it_was(repo: Path, tmp_path: Path, memory: Memo
 
 def without(line: str) -> str:
     """A line of an export without what an import adds."""
-    return json.dumps({name: value for name, value in json.loads(line).items() if name not in ("source", "path")})
+    return json.dumps(
+        {name: value for name, value in json.loads(line).items() if name not in ("source", "path")}
+    )
 
 
 def test_an_export_as_text_and_as_a_table(repo: Path, memory: Memory) -> None:
@@ -525,7 +732,12 @@ def test_an_export_as_text_and_as_a_table(repo: Path, memory: Memory) -> None:
 
 def test_a_line_that_no_export_has_is_refused_by_its_number(repo: Path, tmp_path: Path) -> None:
     good = '{"id": "observation_1_aaaaaaaa", "type": "observation", "title": "T"}\n'
-    for bad in ("[1]", '{"id": 5, "type": "decision"}', '{"id": "a", "type": "observation", "title": ["x"]}', "{"):
+    for bad in (
+        "[1]",
+        '{"id": 5, "type": "decision"}',
+        '{"id": "a", "type": "observation", "title": ["x"]}',
+        "{",
+    ):
         told = cli(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", good + bad)), "--yes")
         assert told.code == 2
         assert re.search("record 2 is not|:2: this line is no JSON object", told.err), told.err
@@ -536,7 +748,10 @@ def test_a_line_that_no_export_has_is_refused_by_its_number(repo: Path, tmp_path
 
 
 def test_rules_that_read_like_decisions_are_listed(repo: Path) -> None:
-    write(repo / "CLAUDE.md", "# Rules\n\n- Use pnpm, not npm.\n- The tests are in tests/.\n```\nuse x, not y\n```\n")
+    write(
+        repo / "CLAUDE.md",
+        "# Rules\n\n- Use pnpm, not npm.\n- The tests are in tests/.\n```\nuse x, not y\n```\n",
+    )
     write(
         repo / "AGENTS.md",
         "<!-- filemem:begin -->\n- Always use filemem\n<!-- filemem:end -->\n* Never commit secrets.\n",

@@ -20,7 +20,10 @@ SERVER = {"command": "filemem", "args": ["serve"]}
 @pytest.mark.parametrize("name", [".mcp.json", "AGENTS.md"])
 def test_a_disk_that_takes_no_more_leaves_the_file_what_it_was(repo: Path, name: str) -> None:
     long = {"mcpServers": {}, "more": "x" * 10_000}
-    old = write(repo / name, json.dumps(long, indent=2) if name == ".mcp.json" else f"# Rules\n\n{'x' * 10_000}\n")
+    old = write(
+        repo / name,
+        json.dumps(long, indent=2) if name == ".mcp.json" else f"# Rules\n\n{'x' * 10_000}\n",
+    )
     old.chmod(0o640)
     before = old.read_bytes()
     # Bytecode that Python writes under the limit would be cut too, and break whatever imports it later.
@@ -29,7 +32,9 @@ def test_a_disk_that_takes_no_more_leaves_the_file_what_it_was(repo: Path, name:
     assert done.returncode == EXIT_CODES[BrokenStore], done
     assert f"{name}: File too large" in done.stderr
     assert old.read_bytes() == before
-    assert not [path for path in snapshot(repo, skip=()) if ".filemem-" in path], "nothing is left beside"
+    assert not [path for path in snapshot(repo, skip=()) if ".filemem-" in path], (
+        "nothing is left beside"
+    )
     assert cli(repo, "init").code == 0
     assert "filemem" in old.read_text()
     assert old.stat().st_mode & 0o777 == 0o640, "who may read a file is not ours to change"
@@ -43,8 +48,14 @@ def test_init_changes_only_the_lines_that_it_must(repo: Path) -> None:
     new = (repo / ".mcp.json").read_text()
     assert json.loads(new)["mcpServers"]["filemem"] == SERVER
     rows = iter(new.splitlines())
-    assert all(row in rows for row in old.splitlines()), "every line of the old one stands there still, in order"
-    assert (repo / "AGENTS.md").read_bytes().startswith(b"# Rules\n\nBe kind.  \n\n<!-- filemem:begin -->\n")
+    assert all(row in rows for row in old.splitlines()), (
+        "every line of the old one stands there still, in order"
+    )
+    assert (
+        (repo / "AGENTS.md")
+        .read_bytes()
+        .startswith(b"# Rules\n\nBe kind.  \n\n<!-- filemem:begin -->\n")
+    )
     before = snapshot(repo)
     assert cli(repo, "init").code == 0
     assert snapshot(repo) == before
@@ -60,7 +71,9 @@ def test_a_dry_run_shows_each_line_of_what_it_would_write(repo: Path, there: byt
             assert f"+{row}" in shown or f" {row}" in shown, row
 
 
-def test_a_link_to_a_file_of_the_project_is_followed_and_no_other(repo: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_file_of_the_project_is_followed_and_no_other(
+    repo: Path, tmp_path: Path
+) -> None:
     write(repo / "CLAUDE.md", "# Rules\n")
     (repo / "AGENTS.md").symlink_to("CLAUDE.md")
     done = cli(repo, "init")
@@ -95,7 +108,11 @@ def test_beside_decision_records_init_asks_which_of_the_two_is_wanted(repo: Path
     for options in ((), ("--dry-run",)):
         refused = cli(repo, "init", *options)
         assert (refused.code, snapshot(repo)) == (2, before)
-        for way in ("docs/adr/ holds decision records (1):", "`filemem --store docs/adr init`", "--store memory init`"):
+        for way in (
+            "docs/adr/ holds decision records (1):",
+            "`filemem --store docs/adr init`",
+            "--store memory init`",
+        ):
             assert way in refused.err
     assert ok(repo, "--store", "memory", "init", "--dry-run")["success"]
     ok(repo, "--store", "docs/adr", "init")
@@ -108,7 +125,9 @@ def test_beside_decision_records_init_asks_which_of_the_two_is_wanted(repo: Path
     assert snapshot(repo) == before
 
 
-def test_init_begins_no_second_memory_where_a_remote_branch_holds_one(repo: Path, tmp_path: Path) -> None:
+def test_init_begins_no_second_memory_where_a_remote_branch_holds_one(
+    repo: Path, tmp_path: Path
+) -> None:
     ok(repo, "save", "observation", "--title", "t", "--text", "x")
     git(repo, "branch", "-m", "trunk")
     git(tmp_path, "init", "-q", "--bare", "-b", "main", "bare.git")

@@ -46,20 +46,33 @@ def editor(folder: Path, script: str) -> str:
 def test_a_file_gives_the_decision_and_why(repo: Path) -> None:
     write(repo / "note.md", "# Use Redis\n\nShared between workers.\n\nOne more reason.\n")
     found = record(repo, ok(repo, *DECISION, "-F", "note.md"))
-    assert (found["title"], found["text"]) == ("Use Redis", "Shared between workers.\n\nOne more reason.")
+    assert (found["title"], found["text"]) == (
+        "Use Redis",
+        "Shared between workers.\n\nOne more reason.",
+    )
     found = record(repo, ok(repo, *DECISION, "--decision", "Use NATS", "-F", "note.md"))
     assert (found["title"], found["text"].split("\n")[0]) == ("Use NATS", "Use Redis")
     found = record(repo, ok(repo, "save", "observation", "-F", "note.md"))
-    assert (found["title"], found["text"]) == ("Use Redis", "Shared between workers.\n\nOne more reason.")
+    assert (found["title"], found["text"]) == (
+        "Use Redis",
+        "Shared between workers.\n\nOne more reason.",
+    )
     found = record(repo, ok(repo, "save", "checkpoint", "-F", "note.md"))
     assert found["title"] == "Use Redis"
     assert cli(repo, *DECISION, "-F", "none.md").code == 2
-    assert "both give the reasoning" in cli(repo, *DECISION, "-F", "note.md", "--reasoning", "r").err
+    assert (
+        "both give the reasoning" in cli(repo, *DECISION, "-F", "note.md", "--reasoning", "r").err
+    )
 
 
 def test_standard_input_gives_a_text(repo: Path) -> None:
-    for words in ((*DECISION, "--decision", "Use Redis", "--reasoning", "-"), ("save", "observation", "-F", "-")):
-        subprocess.run([FILEMEM, *words], cwd=repo, input="Two services need it.\n", text=True, check=True)
+    for words in (
+        (*DECISION, "--decision", "Use Redis", "--reasoning", "-"),
+        ("save", "observation", "-F", "-"),
+    ):
+        subprocess.run(
+            [FILEMEM, *words], cwd=repo, input="Two services need it.\n", text=True, check=True
+        )
     assert record(repo, {"id": "Use Redis"})["text"] == "Two services need it."
     assert record(repo, {"id": "Two services need it."})["type"] == "observation"
 
@@ -130,7 +143,17 @@ def test_undo_leaves_what_was_changed_since_and_what_others_saved(repo: Path) ->
 
 def test_link_adds_an_edge_in_place(repo: Path) -> None:
     one = ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")
-    two = ok(repo, "save", "decision", "--topic", "queues", "--decision", "Use its lists", "--reasoning", "There")
+    two = ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "queues",
+        "--decision",
+        "Use its lists",
+        "--reasoning",
+        "There",
+    )
     for _ in range(2):
         ok(repo, "link", two["id"], one["id"], "--as", "builds_on")
     assert record(repo, two)["related"][0]["title"] == "Use Redis"
@@ -138,7 +161,9 @@ def test_link_adds_an_edge_in_place(repo: Path) -> None:
     assert cli(repo, "link", two["id"], one["id"], "--as", "supersedes").code == 2
 
 
-@pytest.mark.parametrize(("name", "same"), [("show", "get"), ("log", "history"), ("list", "topics")])
+@pytest.mark.parametrize(
+    ("name", "same"), [("show", "get"), ("log", "history"), ("list", "topics")]
+)
 def test_commands_have_their_usual_names(repo: Path, name: str, same: str) -> None:
     ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")
     words = ["Use Redis"] if name != "list" else []

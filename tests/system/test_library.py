@@ -33,13 +33,19 @@ def test_what_an_editor_did_is_found_at_once(repo: Path, memory: Memory) -> None
     moved = repo / "memory/elsewhere/moved.md"
     moved.parent.mkdir()
     path.rename(moved)
-    assert memory.update(saved.id, outcome="success", reason="fast").path == "memory/elsewhere/moved.md"
+    assert (
+        memory.update(saved.id, outcome="success", reason="fast").path
+        == "memory/elsewhere/moved.md"
+    )
     moved.unlink()
     assert titles(memory, "zebra") == []
 
 
 def test_a_write_in_place_is_found_when_a_look_is_due(repo: Path, memory: Memory) -> None:
-    path = repo / memory.save(topic="caching", decision="Use Redis", reasoning="Several processes").path
+    path = (
+        repo
+        / memory.save(topic="caching", decision="Use Redis", reasoning="Several processes").path
+    )
     memory.refresh(full=True)
     with path.open("a") as file:
         file.write("\nSharded by tenant quokka.\n")
@@ -47,9 +53,13 @@ def test_a_write_in_place_is_found_when_a_look_is_due(repo: Path, memory: Memory
     assert titles(memory, "quokka") == ["Use Redis"]
 
 
-def test_a_decision_written_by_hand_is_superseded_by_the_next_save(repo: Path, memory: Memory) -> None:
+def test_a_decision_written_by_hand_is_superseded_by_the_next_save(
+    repo: Path, memory: Memory
+) -> None:
     memory.save(topic="other", decision="Do else", reasoning="r")
-    write(repo / "memory/decisions/caching/hand.md", "---\ntopic: caching\n---\n# Use an LRU cache\n")
+    write(
+        repo / "memory/decisions/caching/hand.md", "---\ntopic: caching\n---\n# Use an LRU cache\n"
+    )
     assert memory.save(topic="caching", decision="Use Redis", reasoning="Several").superseded
 
 
@@ -97,25 +107,41 @@ def test_a_value_of_the_wrong_kind_is_bad_input(memory: Memory) -> None:
     memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
     for name, parameter in PUBLIC:
         method = getattr(memory, name)
-        others = [one for one in inspect.signature(method).parameters.values() if one.default is one.empty]
-        right = {one.name: RIGHT.get(one.name) for one in others if one.kind is one.POSITIONAL_OR_KEYWORD}
+        others = [
+            one for one in inspect.signature(method).parameters.values() if one.default is one.empty
+        ]
+        right = {
+            one.name: RIGHT.get(one.name) for one in others if one.kind is one.POSITIONAL_OR_KEYWORD
+        }
         for value in WRONG[parameter.annotation]:
             positional = (value,) if parameter.kind is parameter.VAR_POSITIONAL else ()
             named = "nobody_knows" if parameter.kind is parameter.VAR_KEYWORD else parameter.name
             with pytest.raises(filemem.BadInput) as refused:
                 method(*positional, **({} if positional else {**right, named: value}))
-            assert refused.value.field.split("[")[0] in (named, NAMES.get(named), "type"), (name, parameter)
+            assert refused.value.field.split("[")[0] in (named, NAMES.get(named), "type"), (
+                name,
+                parameter,
+            )
             assert " object at 0x" not in refused.value.message
 
 
 def test_an_unknown_name_is_told_with_the_one_that_was_meant(memory: Memory) -> None:
     saved = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
     for call, hint in (
-        (lambda: memory.update(saved.id, outcome="failed", resaon="slow"), "did you mean 'reason'?"),
-        (lambda: memory.save(topic="a", decision="b", reasoning="c", afects=["x"]), "did you mean 'affects'?"),
+        (
+            lambda: memory.update(saved.id, outcome="failed", resaon="slow"),
+            "did you mean 'reason'?",
+        ),
+        (
+            lambda: memory.save(topic="a", decision="b", reasoning="c", afects=["x"]),
+            "did you mean 'affects'?",
+        ),
         (lambda: memory.search("x", topics="caching"), "did you mean 'topic'?"),
         (lambda: memory.update(saved.id, outcome="failed", resaon=None), "did you mean 'reason'?"),
-        (lambda: memory.save(topic="a", decision="b", reasoning="c", afects=None), "did you mean 'affects'?"),
+        (
+            lambda: memory.save(topic="a", decision="b", reasoning="c", afects=None),
+            "did you mean 'affects'?",
+        ),
         (lambda: memory.search("x", topics=None), "did you mean 'topic'?"),
     ):
         with pytest.raises(filemem.BadInput) as refused:
@@ -134,11 +160,20 @@ def test_what_looks_like_a_secret_may_be_allowed_in_an_update_too(memory: Memory
     assert not [problem for problem in memory.check()[1] if problem.level == "error"]
 
 
-def test_an_update_to_what_a_record_says_already_changes_nothing(repo: Path, memory: Memory) -> None:
-    saved = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes", tags=["a"])
+def test_an_update_to_what_a_record_says_already_changes_nothing(
+    repo: Path, memory: Memory
+) -> None:
+    saved = memory.save(
+        topic="caching", decision="Use Redis", reasoning="Several processes", tags=["a"]
+    )
     head, path = git(repo, "rev-parse", "HEAD"), repo / saved.path
     before = path.read_bytes()
-    for fields in ({"status": "accepted"}, {"tags": ["a"]}, {"title": "Use Redis"}, {"text": "Several processes"}):
+    for fields in (
+        {"status": "accepted"},
+        {"tags": ["a"]},
+        {"title": "Use Redis"},
+        {"text": "Several processes"},
+    ):
         done = memory.update(saved.id, **fields)
         assert done.message.endswith("; nothing was written"), done
         assert (path.read_bytes(), git(repo, "rev-parse", "HEAD")) == (before, head)

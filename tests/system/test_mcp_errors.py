@@ -16,9 +16,13 @@ from tests.support import git, make_repo
 from tests.system.tools import snapshot, talking
 
 DECISION = {"topic": "t", "decision": "d", "reasoning": "r"}
-FOREIGN = re.compile(r"pydantic|jsonschema|validation error|Traceback|is not of type|\$\.|site-packages|\bNone\b")
+FOREIGN = re.compile(
+    r"pydantic|jsonschema|validation error|Traceback|is not of type|\$\.|site-packages|\bNone\b"
+)
 
-WRONG: list[tuple[str, dict[str, Any], str, str]] = [  # tool, arguments, field, what the message or hint must say
+WRONG: list[
+    tuple[str, dict[str, Any], str, str]
+] = [  # tool, arguments, field, what the message or hint must say
     ("save", {}, "type", "a decision has topic, decision and reasoning"),
     ("save", {**DECISION, "reasonning": "x"}, "reasonning", "did you mean 'reasoning'"),
     ("save", {"summary": "s", "next": "x"}, "next", "did you mean 'next_steps'"),
@@ -38,15 +42,30 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [  # tool, arguments, field,
         "affects",
         "larger than 64 KiB; the largest field is affects",
     ),
-    ("save", {**DECISION, "tags": [f"{n} {'x' * 480}" for n in range(190)]}, "tags", "larger than 64 KiB"),
+    (
+        "save",
+        {**DECISION, "tags": [f"{n} {'x' * 480}" for n in range(190)]},
+        "tags",
+        "larger than 64 KiB",
+    ),
     ("save", {"text": "t", "concepts": ["y" * 490] * 199}, "concepts", "larger than 64 KiB"),
-    ("save", {"text": "t", "metadata": {f"k{n}": "v" * 900 for n in range(90)}}, "metadata", "larger than 64 KiB"),
+    (
+        "save",
+        {"text": "t", "metadata": {f"k{n}": "v" * 900 for n in range(90)}},
+        "metadata",
+        "larger than 64 KiB",
+    ),
     ("save", {"text": "t", "metadata": {f"k{n}": "v" for n in range(6000)}}, "metadata", "5,000"),
     ("save", {**DECISION, "confidence": 10**30}, "confidence", "too large"),
     ("save", {**DECISION, "status": "maybe"}, "status", "proposed"),
     ("save", {**DECISION, "outcome": "great"}, "outcome", "success"),
     ("save", {**DECISION, "type": "decison"}, "type", "decision, checkpoint, observation"),
-    ("save", {**DECISION, "open_files": ["a"]}, "open_files", "a decision has no field 'open_files'"),
+    (
+        "save",
+        {**DECISION, "open_files": ["a"]},
+        "open_files",
+        "a decision has no field 'open_files'",
+    ),
     ("save", {"summary": "s", "supersedes": ["x"]}, "supersedes", "a checkpoint has no field"),
     ("save", {"text": "t", "kind": "gossip"}, "kind", "discovery"),
     ("search", {"quary": "x"}, "quary", "did you mean 'query'"),
@@ -122,7 +141,12 @@ def test_what_does_not_exist_is_said_so(memory: Memory, place: Path) -> None:
 def test_answers_to_nothing_are_empty_not_errors(tmp_path: Path) -> None:
     with talking(make_repo(tmp_path / "repo")) as client:
         note = "there is no memory here yet: run `filemem init`, or save something"
-        assert client.call("search", query="anything") == {"success": True, "count": 0, "results": [], "note": note}
+        assert client.call("search", query="anything") == {
+            "success": True,
+            "count": 0,
+            "results": [],
+            "note": note,
+        }
         assert client.call("search")["count"] == 0
         assert client.call("load_checkpoint")["checkpoint"] is None
         assert client.call("timeline")["count"] == 0

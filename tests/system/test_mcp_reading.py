@@ -20,7 +20,11 @@ from mcp.shared.exceptions import MCPError
 from tests.support import make_repo
 from tests.system.tools import serving_http
 
-LATEST, CACHING, LOGGING = "filemem://checkpoint/latest", "filemem://topic/caching", "filemem://topic/logging"
+LATEST, CACHING, LOGGING = (
+    "filemem://checkpoint/latest",
+    "filemem://topic/caching",
+    "filemem://topic/logging",
+)
 TEMPLATES = {"filemem://topic/{topic}", "filemem://decision/{id}"}
 
 
@@ -63,16 +67,33 @@ async def reads(client: Client, modern: bool) -> None:
     """What is there by address, and what is not."""
     able = client.server_capabilities
     assert able.resources == types.ResourcesCapability(subscribe=False, list_changed=False)
-    assert (able.prompts is None, able.completions is None, able.logging is None) == (False, True, True)
+    assert (able.prompts is None, able.completions is None, able.logging is None) == (
+        False,
+        True,
+        True,
+    )
     assert [str(one.uri) for one in (await client.list_resources()).resources] == [LATEST]
-    assert {one.uri_template for one in (await client.list_resource_templates()).resource_templates} == TEMPLATES
+    assert {
+        one.uri_template for one in (await client.list_resource_templates()).resource_templates
+    } == TEMPLATES
     assert (await text(client, LATEST))["checkpoint"] is None
-    decided = await save(client, topic="caching", decision="Use Redis", reasoning="Shared between workers")
-    await save(client, summary="Cache half built", next_steps="Expire entries", open_files=["src/cache.py"])
+    decided = await save(
+        client, topic="caching", decision="Use Redis", reasoning="Shared between workers"
+    )
+    await save(
+        client, summary="Cache half built", next_steps="Expire entries", open_files=["src/cache.py"]
+    )
     assert (await text(client, LATEST))["checkpoint"]["next_steps"] == "Expire entries"
     assert (await text(client, CACHING))["heads"] == [decided]
-    assert (await text(client, f"filemem://decision/{decided}"))["results"][0]["text"] == "Shared between workers"
-    for uri in ("filemem://decision/nothing", "filemem://topic/none", "filemem://nowhere/1", "file:///etc/passwd"):
+    assert (await text(client, f"filemem://decision/{decided}"))["results"][0][
+        "text"
+    ] == "Shared between workers"
+    for uri in (
+        "filemem://decision/nothing",
+        "filemem://topic/none",
+        "filemem://nowhere/1",
+        "file:///etc/passwd",
+    ):
         error = (await refusal(client.read_resource(uri))).error
         assert error.code == (-32602 if modern else -32002)
         assert error.data == {"uri": uri}
@@ -87,7 +108,9 @@ async def prompts(client: Client) -> None:
     [message] = (await client.get_prompt("resume")).messages
     assert isinstance(message.content, types.TextContent)
     assert "Load the latest checkpoint of the branch that is checked out" in message.content.text
-    [message] = (await client.get_prompt("record-decision", {"topic": "caching", "decision": "Drop Redis"})).messages
+    [message] = (
+        await client.get_prompt("record-decision", {"topic": "caching", "decision": "Drop Redis"})
+    ).messages
     assert isinstance(message.content, types.TextContent)
     assert "on the topic caching" in message.content.text
     assert "The decision: Drop Redis" in message.content.text

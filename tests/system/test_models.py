@@ -11,14 +11,36 @@ import filemem
 from tests.system.tools import cli, ok, process
 
 QUESTION = "which database do we use"
-MISSING = "the embedding model in {} cannot be read; put a model2vec model there, or remove the setting"
+MISSING = (
+    "the embedding model in {} cannot be read; put a model2vec model there, or remove the setting"
+)
 
 
 @pytest.fixture
 def told(repo: Path) -> Path:
     """A repository with two decisions, indexed with the bundled model."""
-    ok(repo, "save", "decision", "--topic", "storage", "--decision", "Use Postgres", "--reasoning", "Many writers")
-    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "It is fast")
+    ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "storage",
+        "--decision",
+        "Use Postgres",
+        "--reasoning",
+        "Many writers",
+    )
+    ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "caching",
+        "--decision",
+        "Use an LRU cache",
+        "--reasoning",
+        "It is fast",
+    )
     ok(repo, "index")
     return repo
 
@@ -61,7 +83,9 @@ def test_without_the_setting_all_is_as_it_was(
     assert "degraded" not in before
 
 
-def test_a_model_takes_over_at_the_next_command(told: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_takes_over_at_the_next_command(
+    told: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(mine.parent)
     monkeypatch.setenv("FILEMEM_MODEL", "./mymodel")
     assert "degraded" not in cli(told, "search", QUESTION).out

@@ -22,7 +22,9 @@ AT = 1_763_650_000_000
 FILES = {".filemem.toml": b'store = "."\n', "README.md": b"# Memory\n"}
 
 
-def attach(path: Path, name: str = "memory", branch: str = "filemem", *, begin: bool = False) -> str:
+def attach(
+    path: Path, name: str = "memory", branch: str = "filemem", *, begin: bool = False
+) -> str:
     """What `filemem init --own-branch` does of it, or `filemem init` in a clone."""
     with closing(Repo.discover(path)) as code:
         return own_branch.attach(code, name, branch, FILES if begin else None, AT)
@@ -91,10 +93,14 @@ def test_every_work_tree_of_the_code_uses_the_one_memory(ada: Path, tmp_path: Pa
     assert titles(ada) == {"Use Redis", "Use containers"}, "where no settings name the branch, too"
 
 
-def test_a_clone_of_a_branch_older_than_the_memory_does_not_look_as_if_nothing_was_saved(hub: Path, ada: Path) -> None:
+def test_a_clone_of_a_branch_older_than_the_memory_does_not_look_as_if_nothing_was_saved(
+    hub: Path, ada: Path
+) -> None:
     git(hub, "branch", "old", "main~1")
     git(hub.parent, "clone", "-q", "-b", "old", str(hub), "bob")
-    with pytest.raises(BrokenStore, match="the branch filemem, and its work tree memory/ is not attached"):
+    with pytest.raises(
+        BrokenStore, match="the branch filemem, and its work tree memory/ is not attached"
+    ):
         Memory.open(hub.parent / "bob")
 
 
@@ -111,7 +117,10 @@ def test_two_that_begin_it_apart_come_together(hub: Path, ada: Path) -> None:
     ("begin", "told"),
     [
         (lambda path: git(path, "switch", "-q", "-c", "filemem"), "checked out already"),
-        (lambda path: git(path, "branch", "filemem"), "is no memory: its .filemem.toml does not say"),
+        (
+            lambda path: git(path, "branch", "filemem"),
+            "is no memory: its .filemem.toml does not say",
+        ),
         (lambda path: write(path / "memory/x.md", "x"), "already exists and is not empty"),
     ],
 )
@@ -144,7 +153,9 @@ def test_all_of_the_branch_is_the_memory_whatever_its_own_settings_say(ada: Path
         assert titles(ada) == {"Use Redis"}, text
 
 
-def test_its_git_index_is_split_and_a_large_one_of_the_users_is_only_spoken_of(ada: Path, repo: Path) -> None:
+def test_its_git_index_is_split_and_a_large_one_of_the_users_is_only_spoken_of(
+    ada: Path, repo: Path
+) -> None:
     with Memory.open(ada) as memory:
         memory.save(topic="index", decision="Split it", reasoning="It is ours")
     shared = git(ada / "memory", "rev-parse", "--shared-index-path")

@@ -16,7 +16,9 @@ from tests.system.tools import cli
 from tools import site
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path for path in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"] if path.name != "start.md")
+PAGES = sorted(
+    path for path in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"] if path.name != "start.md"
+)
 ELSEWHERE = {  # what is not run here: how it begins, where it is, and by which words
     "make demo": ("tests/system/test_cli.py", '"demo.py"'),
     "make bench": ("bench/__main__.py", "click.command"),
@@ -98,7 +100,9 @@ def test_every_command_of_a_page_runs(project: Path, page: Path) -> None:
         assert done.code == 0 or (done.code == 1 and words[0] in REVIEW), (command, done)
 
 
-def test_records_move_to_a_branch_of_their_own_as_the_page_has_it(project: Path, tmp_path: Path) -> None:
+def test_records_move_to_a_branch_of_their_own_as_the_page_has_it(
+    project: Path, tmp_path: Path
+) -> None:
     git(tmp_path, "clone", "-q", str(project.parent / "origin.git"), "clone")
     clone, text = tmp_path / "clone", (ROOT / "docs/sharing.md").read_text(encoding="utf-8")
     write(clone / "memory/private/.gitignore", "*\n")
@@ -106,7 +110,10 @@ def test_records_move_to_a_branch_of_their_own_as_the_page_has_it(project: Path,
     block = re.sub(r"&&\n +", "&& ", re.sub(r" +# .*", "", block))
     told = said(clone, [command for command, _ in commands(block)])
     assert git(clone, "log", "-1", "--format=%s") == "Records have a branch of their own", told
-    assert [one["topic"] for one in cli(clone, "topics", "--json").json["topics"]] == ["caching", "queues"], told
+    assert [one["topic"] for one in cli(clone, "topics", "--json").json["topics"]] == [
+        "caching",
+        "queues",
+    ], told
     assert "filemem" in git(clone, "ls-remote", "--heads", "origin"), told
 
 
@@ -115,12 +122,21 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_links_and_requests_of_a_site_are_checked(tmp_path: Path) -> None:
-    write(tmp_path / "a/index.html", '<h1 id="here"></h1><a href="../b.html">b</a><a href="#here">h</a>')
-    write(tmp_path / "b.html", '<a href="a/#here">a</a><a href="https://example.org/">out</a><img src="data:,x">')
+    write(
+        tmp_path / "a/index.html",
+        '<h1 id="here"></h1><a href="../b.html">b</a><a href="#here">h</a>',
+    )
+    write(
+        tmp_path / "b.html",
+        '<a href="a/#here">a</a><a href="https://example.org/">out</a><img src="data:,x">',
+    )
     assert list(site.problems(tmp_path)) == []
     write(tmp_path / "404.html", '<a href="/x/a/">a</a><a href="/x/gone/">g</a>')
     assert [one.split(":")[0] for one in site.problems(tmp_path, "/x/")] == ["404.html"]
-    write(tmp_path / "404.html", '<a href="a/#gone">a</a><script src="//cdn.example.org/x.js"></script>')
+    write(
+        tmp_path / "404.html",
+        '<a href="a/#gone">a</a><script src="//cdn.example.org/x.js"></script>',
+    )
     write(tmp_path / "c.css", '@import url("https://fonts.example.org/x.css");')
     told = "\n".join(site.problems(tmp_path))
     assert "no such place: a/#gone" in told
@@ -133,4 +149,6 @@ def test_the_site_is_whole(tmp_path: Path) -> None:
         pytest.skip("Zensical is not installed: `make docs` installs it")
     assert site.build(tmp_path / "docs") == []
     told = (tmp_path / "docs/site/llms.txt").read_text(encoding="utf-8")
-    assert all(f"/{path.name})" in told for path in (ROOT / "docs").glob("*.md") if path.name != "index.md")
+    assert all(
+        f"/{path.name})" in told for path in (ROOT / "docs").glob("*.md") if path.name != "index.md"
+    )

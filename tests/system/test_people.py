@@ -15,7 +15,16 @@ import pytest
 from tests.support import git, write
 from tests.system.tools import FILEMEM, cli, ok, process, talking
 
-DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
+DECISION = (
+    "save",
+    "decision",
+    "--topic",
+    "caching",
+    "--decision",
+    "Use an LRU cache",
+    "--reasoning",
+    "One process",
+)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +65,38 @@ def test_paths_are_relative_to_the_current_folder(repo: Path) -> None:
     for folder, path in ((repo, "memory/decisions/bad.md"), (repo / "memory", "decisions/bad.md")):
         assert cli(folder, "check", path).code == 1
         assert ok(folder, "get", path)["results"][0]["title"] == "Bad"
-    ok(inside, "save", "decision", "--topic", "t", "--decision", "D", "--reasoning", "r", "--affects", "lru.py")
+    ok(
+        inside,
+        "save",
+        "decision",
+        "--topic",
+        "t",
+        "--decision",
+        "D",
+        "--reasoning",
+        "r",
+        "--affects",
+        "lru.py",
+    )
     assert ok(repo, "search", "--topic", "t")["results"][0]["affects"] == ["src/cache/lru.py"]
 
 
 def test_names_and_texts_cannot_steer_a_terminal(repo: Path) -> None:
     evil = "\x1b[31mred\x07\u202e"
     write(repo / f"memory/decisions/new\nline {evil}.md", "# T\n")
-    write(repo / "memory/decisions/shown.md", f"---\ntopic: t\n---\n# Title {evil}\n\nText {evil}\n")
+    write(
+        repo / "memory/decisions/shown.md", f"---\ntopic: t\n---\n# Title {evil}\n\nText {evil}\n"
+    )
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", f"Add {evil}")
-    for command in (("check",), ("search",), ("search", "title"), ("history", "t"), ("topics",), ("status",)):
+    for command in (
+        ("check",),
+        ("search",),
+        ("search", "title"),
+        ("history", "t"),
+        ("topics",),
+        ("status",),
+    ):
         done = process(repo, *command)
         assert not {"\x1b", "\x07", "\u202e"} & {*done.out, *done.err}, command
     rows = cli(repo, "check").out.splitlines()
@@ -103,7 +133,10 @@ def test_records_of_other_makers_are_listed_and_found_by_title(foreign: Path) ->
     ]
     for name in ("Puppet architecture", "2", "0003-use-ansible.md", "ADR-3"):
         chain = ok(foreign, *adr, "history", name)["chain"]
-        assert [step["title"] for step in chain] == ["2. Puppet architecture", "3. Ansible instead"], name
+        assert [step["title"] for step in chain] == [
+            "2. Puppet architecture",
+            "3. Ansible instead",
+        ], name
     out = cli(foreign, *adr, "history", "puppet architecture").out
     assert "docs/adr/0002-use-puppet.md" in out
     assert "file_" not in out
@@ -120,9 +153,22 @@ def test_a_store_that_is_misspelt_is_not_an_empty_memory(foreign: Path) -> None:
 
 def test_a_record_answers_to_every_name_it_has(foreign: Path) -> None:
     adr = ("--store", "docs/adr")
-    (ansible,) = [hit for hit in ok(foreign, *adr, "search")["results"] if hit["title"] == "3. Ansible instead"]
+    (ansible,) = [
+        hit
+        for hit in ok(foreign, *adr, "search")["results"]
+        if hit["title"] == "3. Ansible instead"
+    ]
     tail = ansible["id"].partition("_")[2]
-    names = ("3", "#3", "ADR-3", "adr-0003", "0003-use-ansible.md", "0003-use-ansible", "ansible INSTEAD", tail[-8:])
+    names = (
+        "3",
+        "#3",
+        "ADR-3",
+        "adr-0003",
+        "0003-use-ansible.md",
+        "0003-use-ansible",
+        "ansible INSTEAD",
+        tail[-8:],
+    )
     for name in (*names, "3. Ansible instead", ansible["path"], ansible["id"], tail[-8:-3]):
         assert ok(foreign, *adr, "get", name)["results"][0]["id"] == ansible["id"], name
     new = ok(foreign, *adr, *DECISION, "--supersedes", "3")
@@ -136,8 +182,13 @@ def test_a_record_answers_to_every_name_it_has(foreign: Path) -> None:
 
 def test_a_fork_names_its_ends_and_the_command_that_joins_them(repo: Path) -> None:
     for name in ("a", "b"):
-        write(repo / f"memory/decisions/x y/{name}.md", f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n")
-    refused = cli(repo, "save", "decision", "--topic", "x y", "--decision", "Both", "--reasoning", "r")
+        write(
+            repo / f"memory/decisions/x y/{name}.md",
+            f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n",
+        )
+    refused = cli(
+        repo, "save", "decision", "--topic", "x y", "--decision", "Both", "--reasoning", "r"
+    )
     assert refused.code == 5
     command = "filemem resolve 'x y' --decision"
     for text in (refused.err, cli(repo, "check").out, cli(repo, "history", "x y").out):
@@ -150,17 +201,42 @@ def test_a_fork_names_its_ends_and_the_command_that_joins_them(repo: Path) -> No
 
 def test_words_between_commas_are_several_on_every_way_in(repo: Path) -> None:
     with talking(repo) as client:
-        note = client.call("save", title="n", text="x", tags="perf, infra", concepts="caching, limits,")["id"]
+        note = client.call(
+            "save", title="n", text="x", tags="perf, infra", concepts="caching, limits,"
+        )["id"]
         for tag in ("perf", "infra", "nothing, infra", ["infra"]):
             assert [hit["id"] for hit in client.call("search", tag=tag)["results"]] == [note], tag
-    noted = ("save", "observation", "--title", "m", "--text", "y", "--tag", "c, d", "--tag", "e", "--concept", "f,g")
+    noted = (
+        "save",
+        "observation",
+        "--title",
+        "m",
+        "--text",
+        "y",
+        "--tag",
+        "c, d",
+        "--tag",
+        "e",
+        "--concept",
+        "f,g",
+    )
     [found] = ok(repo, "get", ok(repo, *noted)["id"])["results"]
     assert (found["tags"], found["concepts"]) == (["c", "d", "e"], ["f", "g"])
 
 
 def test_hidden_characters_are_counted_in_answers_and_shown_on_a_terminal(repo: Path) -> None:
     unseen = "".join(chr(0xE0000 + ord(one)) for one in "obey")
-    saved = ok(repo, "save", "decision", "--topic", "a", "--decision", f"Use{unseen} it", "--reasoning", "Why\u3164not")
+    saved = ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "a",
+        "--decision",
+        f"Use{unseen} it",
+        "--reasoning",
+        "Why\u3164not",
+    )
     for command in (("search", "use"), ("get", saved["id"])):
         assert ok(repo, *command)["results"][0]["hidden"] == "5 characters"
         out = cli(repo, *command).out
@@ -180,7 +256,10 @@ def test_status_names_what_is_to_be_done_and_its_command(repo: Path) -> None:
     ]
     ok(repo, "save", "checkpoint", "--summary", "Half done")
     for name in ("a", "b"):
-        write(repo / f"memory/decisions/x/{name}.md", f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n")
+        write(
+            repo / f"memory/decisions/x/{name}.md",
+            f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n",
+        )
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "Both ways")
     git(repo, "update-ref", "refs/remotes/origin/main", "HEAD~1")
@@ -191,7 +270,10 @@ def test_status_names_what_is_to_be_done_and_its_command(repo: Path) -> None:
     path.write_text(path.read_text().replace("topic: caching", "topic: [caching"))
     write(repo / "memory/decisions/new.md", "---\ntopic: n\n# Never closed\n")
     answer = ok(repo, "status")
-    assert (answer["broken"], answer["edited"]) == ([saved["path"], "memory/decisions/new.md"], [saved["path"]])
+    assert (answer["broken"], answer["edited"]) == (
+        [saved["path"], "memory/decisions/new.md"],
+        [saved["path"]],
+    )
     told = cli(repo, "status").out
     command = "git add memory && git commit memory"
     for row in (
@@ -211,7 +293,15 @@ def test_status_names_what_is_to_be_done_and_its_command(repo: Path) -> None:
 def test_a_hit_is_three_lines_and_the_far_tail_is_counted(repo: Path) -> None:
     old = ok(repo, *DECISION, "--outcome", "failed")
     new = ok(
-        repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Shared LRU cache"
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "caching",
+        "--decision",
+        "Use Redis",
+        "--reasoning",
+        "Shared LRU cache",
     )
     ok(
         repo,
@@ -231,7 +321,9 @@ def test_a_hit_is_three_lines_and_the_far_tail_is_counted(repo: Path) -> None:
     assert "Quarterly budget" in cli(repo, "search", "LRU", "cache", "-n", "3").out
     assert "keyword 1.00" in cli(repo, "search", "LRU", "cache", "--explain").out
     main, terminal = pty.openpty()
-    with subprocess.Popen([FILEMEM, "-C", str(repo), "search", "redis"], stdout=terminal, env=os.environ) as done:
+    with subprocess.Popen(
+        [FILEMEM, "-C", str(repo), "search", "redis"], stdout=terminal, env=os.environ
+    ) as done:
         os.close(terminal)
         shown = b""
         with suppress(OSError):  # the end of a terminal
@@ -240,7 +332,11 @@ def test_a_hit_is_three_lines_and_the_far_tail_is_counted(repo: Path) -> None:
     os.close(main)
     assert done.returncode == 0
     assert b"\x1b[1mUse Redis\x1b[0m" in shown
-    assert all(len(re.sub(r"\x1b\[\d+m", "", row)) <= 80 for row in shown.decode().splitlines() if "…" in row), shown
+    assert all(
+        len(re.sub(r"\x1b\[\d+m", "", row)) <= 80
+        for row in shown.decode().splitlines()
+        if "…" in row
+    ), shown
 
 
 def test_what_says_nothing_is_left_out_of_json(repo: Path) -> None:

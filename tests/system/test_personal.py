@@ -13,7 +13,16 @@ from filemem.memory import Memory
 from tests.support import git
 from tests.system.tools import cli, ok, snapshot, talking
 
-DECISION = ("save", "decision", "--topic", "editor", "--decision", "Indent by tabs", "--reasoning", "Taste")
+DECISION = (
+    "save",
+    "decision",
+    "--topic",
+    "editor",
+    "--decision",
+    "Indent by tabs",
+    "--reasoning",
+    "Taste",
+)
 HELD = {"topic": "editor", "decision": "Indent by tabs", "reasoning": "Taste"}
 
 
@@ -29,7 +38,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.requirement("mama-desktop", "pm-desktop")
-def test_a_server_outside_a_repository_serves_it_and_makes_it_at_the_first_save(tmp_path: Path, home: Path) -> None:
+def test_a_server_outside_a_repository_serves_it_and_makes_it_at_the_first_save(
+    tmp_path: Path, home: Path
+) -> None:
     (plain := tmp_path / "plain").mkdir()
     with talking(plain, named=False) as talk:
         first = talk.call("search", query="tabs")
@@ -41,24 +52,37 @@ def test_a_server_outside_a_repository_serves_it_and_makes_it_at_the_first_save(
         assert "notice" not in later, "it is told once"
         assert not home.parent.exists(), "reading makes nothing"
         talk.call("save", **HELD)
-        assert [one["title"] for one in talk.call("search", query="tabs")["results"]] == ["Indent by tabs"]
+        assert [one["title"] for one in talk.call("search", query="tabs")["results"]] == [
+            "Indent by tabs"
+        ]
     assert git(home, "log", "--format=%s") == "decision(editor): Indent by tabs"
     assert (home / "memory/README.md").is_file()
     assert not snapshot(plain), "nothing is written where the server was started"
     with talking(plain) as talk:
-        assert "no Git repository" in talk.refused("search", query="tabs")["message"], "-C names a project"
+        assert "no Git repository" in talk.refused("search", query="tabs")["message"], (
+            "-C names a project"
+        )
 
 
 @pytest.mark.requirement("mama-user-wide")
-def test_a_project_reads_it_where_that_is_asked_for_and_never_writes_there(repo: Path, home: Path) -> None:
+def test_a_project_reads_it_where_that_is_asked_for_and_never_writes_there(
+    repo: Path, home: Path
+) -> None:
     assert ok(repo, "--personal", *DECISION)["success"]
     before = git(home, "rev-parse", "HEAD")
     with talking(repo, named=False) as talk:
         talk.call("save", topic="cache", decision="Use an LRU cache", reasoning="One process")
         assert [one["topic"] for one in talk.call("search")["results"]] == ["cache"]
-        assert [one["topic"] for one in talk.call("search", scope="personal")["results"]] == ["editor"]
-        assert talk.call("get", id="editor", scope="personal")["results"][0]["title"] == "Indent by tabs"
-    assert [one["topic"] for one in ok(repo, "--personal", "search", "tabs")["results"]] == ["editor"]
+        assert [one["topic"] for one in talk.call("search", scope="personal")["results"]] == [
+            "editor"
+        ]
+        assert (
+            talk.call("get", id="editor", scope="personal")["results"][0]["title"]
+            == "Indent by tabs"
+        )
+    assert [one["topic"] for one in ok(repo, "--personal", "search", "tabs")["results"]] == [
+        "editor"
+    ]
     assert [one["topic"] for one in ok(repo, "--personal", "topics")["topics"]] == ["editor"]
     assert git(home, "rev-parse", "HEAD") == before
 

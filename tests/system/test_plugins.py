@@ -31,31 +31,58 @@ def test_no_file_of_the_plugins_is_stale() -> None:
     for path, text in made().items():
         assert (ROOT / path).read_text() == text, f"{path}: run make plugins"
         assert "mcpServers" not in text, "hosts start the server of a plugin outside of the project"
-    there = {one.relative_to(ROOT).as_posix() for one in (ROOT / FOLDER).rglob("*") if one.is_file()}
+    there = {
+        one.relative_to(ROOT).as_posix() for one in (ROOT / FOLDER).rglob("*") if one.is_file()
+    }
     assert there == {path for path in made() if path.startswith(FOLDER)}
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.requirement("mama-auto-recall", "mama-openclaw-plugin")
 def test_openclaw_tells_an_agent_at_its_start_what_was_decided(repo: Path, tmp_path: Path) -> None:
-    words = ("--topic", "cache", "--decision", "Use an LRU cache", "--reasoning", "One process", "--affects", "code.py")
+    words = (
+        "--topic",
+        "cache",
+        "--decision",
+        "Use an LRU cache",
+        "--reasoning",
+        "One process",
+        "--affects",
+        "code.py",
+    )
     ok(repo, "save", "decision", *words)
     write(repo / "code.py", "changed = True\n")
     (programs := tmp_path / "programs").mkdir()
     path = f"{Path(shutil.which('node') or '').parent}:/usr/bin:/bin"
 
     def said(search_path: str) -> list[dict[str, str] | None]:
-        command = ["node", "--input-type=module", "-e", HOST, "--", str(ROOT / FOLDER / "openclaw.js"), str(repo)]
+        command = [
+            "node",
+            "--input-type=module",
+            "-e",
+            HOST,
+            "--",
+            str(ROOT / FOLDER / "openclaw.js"),
+            str(repo),
+        ]
         environment = {**os.environ, "PATH": search_path}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=60, check=True
+        )
         answer: list[dict[str, str] | None] = json.loads(done.stdout)
         return answer
 
-    assert said(path) == [None, None], "nothing is said, and nothing fails, where filemem is not installed"
+    assert said(path) == [None, None], (
+        "nothing is said, and nothing fails, where filemem is not installed"
+    )
     ours = programs / "filemem"
-    write(ours, """#!/bin/sh\nprintf '{"hookSpecificOutput": {"additionalContext": "%s"}}' "$2"\n""").chmod(0o755)
+    write(
+        ours, """#!/bin/sh\nprintf '{"hookSpecificOutput": {"additionalContext": "%s"}}' "$2"\n"""
+    ).chmod(0o755)
     both = [{"prependContext": told} for told in ("start\n\nprompt-first", "prompt-first")]
-    assert said(f"{programs}:{path}") == both, "the prompt is searched for, and the brief is told once"
+    assert said(f"{programs}:{path}") == both, (
+        "the prompt is searched for, and the brief is told once"
+    )
     ours.unlink()
     ours.symlink_to(FILEMEM)
     first, second = said(f"{programs}:{path}")

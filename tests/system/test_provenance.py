@@ -66,7 +66,9 @@ def test_a_file_cannot_say_who_wrote_it(memory: Memory) -> None:
     assert (told.author, told.reviewers, told.co_authors) == ("Ada", (), ())
 
 
-def test_the_trailer_names_who_acts_and_not_who_saved(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trailer_names_who_acts_and_not_who_saved(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saved = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One",
                "--agent", "claude")["id"]  # fmt: skip
 
@@ -74,7 +76,9 @@ def test_the_trailer_names_who_acts_and_not_who_saved(repo: Path, monkeypatch: p
         ok(repo, *command)
         return git(repo, "log", "-1", "--format=%(trailers:key=Agent,valueonly)").strip()
 
-    assert acted("update", saved, "--outcome", "failed", "--reason", "Evicts early") == "", "a person did"
+    assert acted("update", saved, "--outcome", "failed", "--reason", "Evicts early") == "", (
+        "a person did"
+    )
     assert acted("forget", saved) == ""
     monkeypatch.setenv("FILEMEM_AGENT", "codex")
     assert acted("restore", saved) == "codex"

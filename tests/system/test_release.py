@@ -27,13 +27,24 @@ SERVER = {  # what the schema of 2025-12-11 and the registry ask for, in our wor
     "required": ["$schema", "name", "description", "version", "packages"],
     "additionalProperties": False,
     "properties": {
-        "$schema": {"const": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"},
-        "name": {"type": "string", "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$", "minLength": 3, "maxLength": 200},
+        "$schema": {
+            "const": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+        },
+        "name": {
+            "type": "string",
+            "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$",
+            "minLength": 3,
+            "maxLength": 200,
+        },
         "title": {"type": "string", "minLength": 1, "maxLength": 100},
         "description": {"type": "string", "minLength": 1, "maxLength": 100},
         "version": EXACT,
         "websiteUrl": URI,
-        "repository": {"type": "object", "required": ["url", "source"], "properties": {"url": URI, "source": TEXT}},
+        "repository": {
+            "type": "object",
+            "required": ["url", "source"],
+            "properties": {"url": URI, "source": TEXT},
+        },
         "packages": {
             "type": "array",
             "minItems": 1,
@@ -49,7 +60,11 @@ SERVER = {  # what the schema of 2025-12-11 and the registry ask for, in our wor
                     "transport": {"const": {"type": "stdio"}},
                     "packageArguments": {
                         "type": "array",
-                        "items": {"type": "object", "required": ["type", "value"], "properties": {"value": TEXT}},
+                        "items": {
+                            "type": "object",
+                            "required": ["type", "value"],
+                            "properties": {"value": TEXT},
+                        },
                     },
                 },
             },
@@ -149,16 +164,32 @@ def test_the_readme_of_the_package_has_no_link_into_a_folder() -> None:
 
 
 @pytest.mark.parametrize("set_as", ["the folder", "${user_config.folder}"])
-def test_the_bundle_serves_the_folder_or_the_personal_memory(repo: Path, tmp_path: Path, set_as: str) -> None:
+def test_the_bundle_serves_the_folder_or_the_personal_memory(
+    repo: Path, tmp_path: Path, set_as: str
+) -> None:
     files = release.bundle()
     manifest = json.loads(files["manifest.json"])
     assert problems(MANIFEST, manifest) == []
     assert manifest["server"]["entry_point"] in files
     assert f'dependencies = ["filemem=={VERSION}"]' in files["pyproject.toml"]
-    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "Quick")
+    ok(
+        repo,
+        "save",
+        "decision",
+        "--topic",
+        "caching",
+        "--decision",
+        "Use an LRU cache",
+        "--reasoning",
+        "Quick",
+    )
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
     asked = {"name": "search", "arguments": {"query": "caching"}}
     lines = [
         {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello},
@@ -182,7 +213,9 @@ def test_the_bundle_serves_the_folder_or_the_personal_memory(repo: Path, tmp_pat
 
 
 def test_what_is_built_is_small_and_whole(tmp_path: Path) -> None:
-    wheel, bundle, _, server = sorted(release.build(tmp_path), key=lambda path: path.suffix != ".whl")
+    wheel, bundle, _, server = sorted(
+        release.build(tmp_path), key=lambda path: path.suffix != ".whl"
+    )
     assert wheel.stat().st_size < release.LARGEST
     assert json.loads(server.read_text()) == release.server_json()
     with zipfile.ZipFile(bundle) as archive:
@@ -193,12 +226,18 @@ def test_what_is_built_is_small_and_whole(tmp_path: Path) -> None:
     assert "filemem/model/model.safetensors" in names
 
 
-def test_placeholders_are_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placeholders_are_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["release"])
-    monkeypatch.setattr(release, "project", lambda: {"urls": {"Source": "https://github.com/OWNER/filemem"}})
+    monkeypatch.setattr(
+        release, "project", lambda: {"urls": {"Source": "https://github.com/OWNER/filemem"}}
+    )
     assert release.main() == 1
     assert "[project.urls] Source names OWNER" in capsys.readouterr().err
-    monkeypatch.setattr(release, "project", lambda: {"urls": {"Source": "https://github.com/ada/filemem"}})
+    monkeypatch.setattr(
+        release, "project", lambda: {"urls": {"Source": "https://github.com/ada/filemem"}}
+    )
     assert release.placeholders() == []
 
 

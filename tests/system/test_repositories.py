@@ -17,7 +17,11 @@ def test_a_bare_repository_has_no_files(hub: Path) -> None:
     for command in (("search", "x"), ("status",), DECISION):
         extra = ("x",) if command is DECISION else ()
         refused = cli(hub, *command, *extra)
-        assert (refused.code, "without a work tree" in refused.err, "git clone it" in refused.err) == (7, True, True)
+        assert (
+            refused.code,
+            "without a work tree" in refused.err,
+            "git clone it" in refused.err,
+        ) == (7, True, True)
 
 
 def test_sha256(tmp_path: Path) -> None:
@@ -67,7 +71,9 @@ def test_a_project_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
     saved = ok(part, *DECISION, "Use Redis")
     assert saved["path"].startswith("memory/")
     assert ok(part, "sync")["sent"] == 1
-    assert git(outer, "status", "--porcelain") == " M part", "the outer repository sees a new commit, as of any other"
+    assert git(outer, "status", "--porcelain") == " M part", (
+        "the outer repository sees a new commit, as of any other"
+    )
     assert ok(outer, "search", "redis")["count"] == 0
 
 
@@ -80,4 +86,6 @@ def test_a_repository_in_place_of_the_memory_has_one_of_its_own(tmp_path: Path) 
     for command in (("topics",), (*DECISION, "x"), *INIT):
         assert cli(outer, *command).code == 2
     assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/20")
-    assert ok(outer, "--store", "notes", *DECISION, "Use Redis")["path"].startswith("notes/decisions/20")
+    assert ok(outer, "--store", "notes", *DECISION, "Use Redis")["path"].startswith(
+        "notes/decisions/20"
+    )

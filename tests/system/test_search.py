@@ -16,11 +16,26 @@ from tests.system.tools import cli, ok
 DECIDE = ("save", "decision", "--topic")
 
 TOPICS = {
-    "users": ("Look users up by number", "Call getUserById, never the raw table; it raises KeyError for 0."),
-    "tokens": ("Sign tokens with RS256", "The code is in src/auth/jwt.ts. See issue #123 and v2.13.0 of the library."),
-    "network": ("Retry when the peer hangs up", 'The log says "connection reset by peer" every night.'),
-    "cache": ("Keep answers in memory", "A cache of one process. Redis was one more service to run."),
-    "release": ("Release from the main branch", "Tags are made by the pipeline. ECONNREFUSED means that it is down."),
+    "users": (
+        "Look users up by number",
+        "Call getUserById, never the raw table; it raises KeyError for 0.",
+    ),
+    "tokens": (
+        "Sign tokens with RS256",
+        "The code is in src/auth/jwt.ts. See issue #123 and v2.13.0 of the library.",
+    ),
+    "network": (
+        "Retry when the peer hangs up",
+        'The log says "connection reset by peer" every night.',
+    ),
+    "cache": (
+        "Keep answers in memory",
+        "A cache of one process. Redis was one more service to run.",
+    ),
+    "release": (
+        "Release from the main branch",
+        "Tags are made by the pipeline. ECONNREFUSED means that it is down.",
+    ),
 }
 
 
@@ -30,7 +45,10 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     for topic, (title, text) in TOPICS.items():
         header = f"id: decision_{topic}\ntopic: {topic}\ntags: [tag-{topic}]\ncreated: 2025-11-20"
         write(repo / f"memory/decisions/{topic}.md", f"---\n{header}\n---\n# {title}\n\n{text}\n")
-    write(repo / "memory/checkpoints/c.md", "---\nid: checkpoint_1\nsession: S-1\n---\n# Users and tokens are done\n")
+    write(
+        repo / "memory/checkpoints/c.md",
+        "---\nid: checkpoint_1\nsession: S-1\n---\n# Users and tokens are done\n",
+    )
     text = "---\nid: observation_1\nproject: shop\ncreated: 2025-11-20\n---\n# Two users share one address\n"
     write(repo / "memory/observations/o.md", text)
     with Memory.open(repo) as opened:
@@ -64,7 +82,9 @@ def first(memory: Memory, query: str, **more: Any) -> str:
         ("KeyError", "users"),
     ],
 )
-def test_names_are_found_as_people_type_them(memory: Memory, query: str, topic: str, mode: str) -> None:
+def test_names_are_found_as_people_type_them(
+    memory: Memory, query: str, topic: str, mode: str
+) -> None:
     assert first(memory, query, mode=mode) == topic
 
 
@@ -79,7 +99,9 @@ def test_filters_in_the_query_are_those_of_the_parameters(memory: Memory) -> Non
     )
     for query, given in pairs:
         word = query.split()[0]
-        assert [h.id for h in memory.search(query).hits] == [h.id for h in memory.search(word, **given).hits], query
+        assert [h.id for h in memory.search(query).hits] == [
+            h.id for h in memory.search(word, **given).hits
+        ], query
     for query, one in (
         ("type:checkpoint", "checkpoint_1"),
         ("session:s-1", "checkpoint_1"),
@@ -91,13 +113,18 @@ def test_filters_in_the_query_are_those_of_the_parameters(memory: Memory) -> Non
 def test_a_leading_minus_excludes(memory: Memory) -> None:
     assert "decision_cache" in {hit.id for hit in memory.search("memory answers").hits}
     assert "decision_cache" not in {hit.id for hit in memory.search("memory answers -redis").hits}
-    every, rest = ({hit.id for hit in memory.search(asked).hits} for asked in ("type:decision", "type:decision -redis"))
+    every, rest = (
+        {hit.id for hit in memory.search(asked).hits}
+        for asked in ("type:decision", "type:decision -redis")
+    )
     assert "decision_cache" in every
     assert rest
     assert rest < every, "also where nothing is asked for besides"
 
 
-def test_a_phrase_that_nothing_holds_gives_the_nearest_to_its_words_and_says_so(memory: Memory) -> None:
+def test_a_phrase_that_nothing_holds_gives_the_nearest_to_its_words_and_says_so(
+    memory: Memory,
+) -> None:
     exact = memory.search('"reset by peer"')
     assert ([hit.id for hit in exact.hits], exact.note) == (["decision_network"], "")
     loose = memory.search('"peer reset connection"')
@@ -112,12 +139,17 @@ def chains(repo: Path) -> Path:
     for at, word in enumerate(words):
         before = f"supersedes: [decision_{at - 1}]" if at else "supersedes: []"
         header = f"id: decision_{at}\ntopic: storage\ncreated: 2025-11-{10 + at}\n{before}"
-        write(repo / f"memory/decisions/storage/{at}.md", f"---\n{header}\n---\n# Store answers in {word}\n\nFast.\n")
+        write(
+            repo / f"memory/decisions/storage/{at}.md",
+            f"---\n{header}\n---\n# Store answers in {word}\n\nFast.\n",
+        )
     for name, status in (("draft", "proposed"), ("no", "rejected"), ("gone", "deprecated")):
         text = f"---\nid: decision_{name}\ntopic: {name}\nstatus: {status}\n---\n# Store answers in a {name} cloud\n"
         write(repo / f"memory/decisions/{name}.md", text)
     failed = "---\nid: decision_failed\ntopic: shards\n---\n# Shard the answers\n\n## Outcomes\n"
-    write(repo / "memory/decisions/failed.md", f"{failed}- 2025-11-25T09:14:03Z failed: hot spots\n")
+    write(
+        repo / "memory/decisions/failed.md", f"{failed}- 2025-11-25T09:14:03Z failed: hot spots\n"
+    )
     return repo
 
 
@@ -131,7 +163,9 @@ def test_what_holds_stands_above_what_it_replaced_for_any_query(chains: Path) ->
                 assert chain[0].id == "decision_4", (query, mode)
                 assert len(chain) <= 3
                 places = [hit.id for hit in hits]
-                assert places.index("decision_4") + len(chain) - 1 == places.index(chain[-1].id)  # they stand together
+                assert places.index("decision_4") + len(chain) - 1 == places.index(
+                    chain[-1].id
+                )  # they stand together
                 assert all(hit.superseded_by for hit in chain[1:])
                 assert chain[0].superseded_by == ()
         broad = memory.search("store answers").hits
@@ -140,9 +174,30 @@ def test_what_holds_stands_above_what_it_replaced_for_any_query(chains: Path) ->
 
 def test_what_holds_is_found_by_the_words_of_what_it_replaced(repo: Path) -> None:
     ok(repo, *DECIDE, "caching", "--decision", "Use Redis", "--reasoning", "Shared between workers")
-    ok(repo, *DECIDE, "caching", "--decision", "Keep values in the process", "--reasoning", "One process now")
-    ok(repo, *DECIDE, "deploy", "--decision", "Deploy by blue green switch", "--reasoning", "Asked for")
-    for words in (("redis",), ("redis", "is:live"), ("redis", "--live"), ("redis", "--live", "--mode", "keyword")):
+    ok(
+        repo,
+        *DECIDE,
+        "caching",
+        "--decision",
+        "Keep values in the process",
+        "--reasoning",
+        "One process now",
+    )
+    ok(
+        repo,
+        *DECIDE,
+        "deploy",
+        "--decision",
+        "Deploy by blue green switch",
+        "--reasoning",
+        "Asked for",
+    )
+    for words in (
+        ("redis",),
+        ("redis", "is:live"),
+        ("redis", "--live"),
+        ("redis", "--live", "--mode", "keyword"),
+    ):
         hits = ok(repo, "search", *words)["results"]
         assert hits[0]["title"] == "Keep values in the process", words
         assert ("Use Redis" in [hit["title"] for hit in hits]) is (words == ("redis",))
@@ -150,7 +205,9 @@ def test_what_holds_is_found_by_the_words_of_what_it_replaced(repo: Path) -> Non
 
 def test_what_does_not_hold_says_so(chains: Path) -> None:
     with Memory.open(chains) as memory:
-        found = {hit.id: hit for hit in memory.search("store answers in a cloud, or shard them").hits}
+        found = {
+            hit.id: hit for hit in memory.search("store answers in a cloud, or shard them").hits
+        }
         assert [found[f"decision_{name}"].record.status for name in ("draft", "no", "gone")] == [
             "proposed",
             "rejected",
@@ -162,14 +219,20 @@ def test_what_does_not_hold_says_so(chains: Path) -> None:
 
 def test_scores_and_doubts_do_not_hang_on_how_many_are_asked_for(repo: Path) -> None:
     with Memory.open(repo) as memory:
-        for decision in ("Use Redis for answers", "Use Redis with a replica", "Keep them in the process"):
+        for decision in (
+            "Use Redis for answers",
+            "Use Redis with a replica",
+            "Keep them in the process",
+        ):
             memory.save(topic="where", decision=decision, reasoning="It is enough.")
         all_of_them = memory.search("Redis replica")
         assert all_of_them.hits[0].record.title == "Keep them in the process"
         for limit in (1, 2):
             found = memory.search("Redis replica", limit=limit)
             assert found.note == all_of_them.note == ""
-            assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in all_of_them.hits[:limit]])
+            assert [hit.score for hit in found.hits] == pytest.approx(
+                [hit.score for hit in all_of_them.hits[:limit]]
+            )
         assert memory.search("Redis replica", limit=2, offset=2).note == ""
         assert "nothing is close" in memory.search("waiting room").note
         assert "nothing is close" in memory.search("waiting room", offset=1).note

@@ -47,9 +47,15 @@ def short_ids(text: str) -> set[str]:
 def said(folder: Path, script: list[str]) -> list[str]:
     """What each of some commands prints, all of them run by one shell."""
     rows = (f"{command.rstrip()} 2>&1; echo {os.sep}--{os.sep}" for command in script)
-    environment = {**os.environ, **IDENTITY, "PATH": f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        **IDENTITY,
+        "PATH": f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     shell = ["bash", "-c", "\n".join(rows)]
-    done = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        shell, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
     return done.stdout.split(f"{os.sep}--{os.sep}\n")
 
 
@@ -76,9 +82,16 @@ def rewrite(folder: Path) -> None:
     page = PAGE.read_text()
     told = list(commands(page))
     printed = iter(said(folder, [command for command, _ in told]))
-    kept = (old if "..." in old.splitlines() else now for (_, old), now in zip(told, printed, strict=False))
+    kept = (
+        old if "..." in old.splitlines() else now
+        for (_, old), now in zip(told, printed, strict=False)
+    )
     shown = (f"$ {command}{rows}" for (command, _), rows in zip(told, kept, strict=False))
-    PAGE.write_text(_BLOCK.sub(lambda block: f"```console\n{_COMMAND.sub(lambda _: next(shown), block[1])}```", page))
+    PAGE.write_text(
+        _BLOCK.sub(
+            lambda block: f"```console\n{_COMMAND.sub(lambda _: next(shown), block[1])}```", page
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from filemem.errors import Conflict
 from filemem.index import Index, embedder
@@ -64,7 +70,9 @@ class Synced(RuleBasedStateMachine):
         self.step += 1
         try:
             saved = (self.second if second else self.memory).save(
-                topic=topic, decision=f"Use {word} number {self.step}", reasoning=f"{word} fits {topic}"
+                topic=topic,
+                decision=f"Use {word} number {self.step}",
+                reasoning=f"{word} fits {topic}",
             )
         except Conflict:
             assert any(len(head.heads) > 1 for head in self.memory.topics().topics)
@@ -79,11 +87,17 @@ class Synced(RuleBasedStateMachine):
 
     @rule(pick=picks, outcome=st.sampled_from(("success", "failed")))
     def update(self, pick: int, outcome: str) -> None:
-        decisions = [hit for hit in self.memory.search(type="decision", limit=50).hits if hit.record.id_stated]
+        decisions = [
+            hit
+            for hit in self.memory.search(type="decision", limit=50).hits
+            if hit.record.id_stated
+        ]
         if decisions:
             hit = decisions[pick % len(decisions)]
             try:
-                self.memory.update(hit.record.id, outcome=outcome, reason=f"seen in step {self.step}")
+                self.memory.update(
+                    hit.record.id, outcome=outcome, reason=f"seen in step {self.step}"
+                )
             except Conflict:
                 assert git(self.repo, "status", "--porcelain", hit.path) != ""
 
@@ -105,7 +119,11 @@ class Synced(RuleBasedStateMachine):
         if path is None:
             return
         text = path.read_text()
-        changed = text.replace("fits", "suit") if how == "same size" else f"{text}\nAlso {word}, edited.\n"
+        changed = (
+            text.replace("fits", "suit")
+            if how == "same size"
+            else f"{text}\nAlso {word}, edited.\n"
+        )
         if how == "rename":
             aside = path.with_name(f".{path.name}.swp")
             aside.write_text(changed)
@@ -114,15 +132,23 @@ class Synced(RuleBasedStateMachine):
             before = path.stat()
             path.write_text(changed)
             if how == "same size":
-                time.sleep(1 - time.time() % 1)  # of the time of a change Git compares whole seconds
+                time.sleep(
+                    1 - time.time() % 1
+                )  # of the time of a change Git compares whole seconds
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     @rule(pick=picks, status=st.sampled_from(("proposed", "deprecated", "rejected")))
     def edit_status(self, pick: int, status: str) -> None:
         path = self._pick(pick)
         if path is not None and "type: decision" in path.read_text():
-            kept = [line for line in path.read_text().splitlines(keepends=True) if not line.startswith("status:")]
-            path.write_text("".join(kept).replace("type: decision\n", f"type: decision\nstatus: {status}\n", 1))
+            kept = [
+                line
+                for line in path.read_text().splitlines(keepends=True)
+                if not line.startswith("status:")
+            ]
+            path.write_text(
+                "".join(kept).replace("type: decision\n", f"type: decision\nstatus: {status}\n", 1)
+            )
 
     @rule(topic=topics, word=words, link=st.booleans(), pick=picks)
     def write(self, topic: str, word: str, link: bool, pick: int) -> None:
@@ -177,9 +203,15 @@ class Synced(RuleBasedStateMachine):
     @rule(how=st.sampled_from(("--soft", "--mixed", "--hard")))
     @precondition(lambda self: self.step > 3)
     def reset(self, how: str) -> None:
-        git(self.repo, "reset", "-q", how, "HEAD~1", ok=False)  # the first commit has none before it
+        git(
+            self.repo, "reset", "-q", how, "HEAD~1", ok=False
+        )  # the first commit has none before it
         held = git(self.repo, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
-        new = (path for path in self.store.rglob("*.md") if str(path.relative_to(self.repo)) not in held)
+        new = (
+            path
+            for path in self.store.rglob("*.md")
+            if str(path.relative_to(self.repo)) not in held
+        )
         if how != "--hard" and any("created:" not in path.read_text() for path in new):
             self.commit()  # the date that a commit gave a file stays until the file changes
 
@@ -234,8 +266,12 @@ class Synced(RuleBasedStateMachine):
         assert store.history.ancestors("HEAD") == set(git(self.repo, "log", "--format=%H").split())
         paths = [store.files.named(path) for path in store.index.manifest()]
         for path, touches in store.history.touches(paths).items():
-            told = git(self.repo, "log", "--full-history", "--no-merges", "--format=%H", "--", path).split()
-            ours = {one.commit.id for one in touches if one.path == path and len(one.commit.parents) < 2}
+            told = git(
+                self.repo, "log", "--full-history", "--no-merges", "--format=%H", "--", path
+            ).split()
+            ours = {
+                one.commit.id for one in touches if one.path == path and len(one.commit.parents) < 2
+            }
             assert ours <= set(told), path
             assert bool(touches) or not told, path
         if not git(self.repo, "status", "--porcelain"):
@@ -286,7 +322,10 @@ def _content(memory: Memory) -> dict[str, Any]:
     for query in QUERIES:
         for live, mode in product((False, True), ("hybrid", "vector")):
             hits = memory.search(query, limit=100, live=live, mode=mode).hits
-            rows = [(hit.path, hit.record.id, hit.superseded_by, hit.heads, hit.provenance) for hit in hits]
+            rows = [
+                (hit.path, hit.record.id, hit.superseded_by, hit.heads, hit.provenance)
+                for hit in hits
+            ]
             # Of a chain the best match shows, and scores by words count what was removed until it is merged away.
             heads = {head for hit in hits for head in hit.heads or (hit.record.id,)}
             by_words = mode == "hybrid" and not live and query in SCORED

@@ -21,14 +21,20 @@ def edit(repo: Path, path: str, old: str, new: str, subject: str, author: str = 
 
 def test_edits_renames_and_outcomes_are_told_in_words(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis", "--agent", "claude-code")
-    reworded = edit(repo, saved["path"], "One process", "Several processes", "Say how many", "Grace")
+    reworded = edit(
+        repo, saved["path"], "One process", "Several processes", "Say how many", "Grace"
+    )
     (repo / "memory/decisions/elsewhere").mkdir()
     git(repo, "mv", saved["path"], "memory/decisions/elsewhere/redis.md")
     git(repo, "commit", "-q", "-m", "Tidy up")
     ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "evicts too early")
     ok(repo, "update", saved["id"], "--status", "deprecated")
     (step,) = ok(repo, "history", "caching")["chain"]
-    assert (step["author"], step["agent"], step["commit"]) == ("Ada", "claude-code", saved["commit"])
+    assert (step["author"], step["agent"], step["commit"]) == (
+        "Ada",
+        "claude-code",
+        saved["commit"],
+    )
     assert [one["changes"] for one in step["revisions"]] == [
         ["reasoning changed"],
         [f"renamed from {saved['path'].removeprefix('memory/')}"],

@@ -101,7 +101,11 @@ def shared(path: Path) -> Path:
 
 def state(path: Path) -> tuple[object, ...]:
     """All that must stay as it was."""
-    files = {each: each.read_bytes() for each in path.rglob("*") if each.is_file() and ".git" not in each.parts}
+    files = {
+        each: each.read_bytes()
+        for each in path.rglob("*")
+        if each.is_file() and ".git" not in each.parts
+    }
     return (
         git(path, "for-each-ref", "refs/heads", "refs/stash"),
         git(path, "diff"),
@@ -130,7 +134,11 @@ def test_two_clones_share_what_they_save(hub: Path) -> None:
     with opened(ada) as memory:
         assert {hit.title for hit in memory.search()} == {"Use Redis", "Use containers"}
         assert {entry.reason for entry in memory.get(record)[0].record.outcomes} == {"slow", "fast"}
-    assert git(ada, "rev-parse", "HEAD") == git(bob, "rev-parse", "HEAD") == git(hub, "rev-parse", "main")
+    assert (
+        git(ada, "rev-parse", "HEAD")
+        == git(bob, "rev-parse", "HEAD")
+        == git(hub, "rev-parse", "main")
+    )
     assert git(ada, "status", "--porcelain") == git(bob, "status", "--porcelain") == ""
     merge = git(hub, "rev-list", "--merges", "-1", "main")
     assert git(hub, "log", "-1", "--format=%an %s", merge) == "bob memory: merge origin/main"
@@ -143,7 +151,11 @@ def test_clones_that_save_at_the_same_time_lose_nothing(hub: Path) -> None:
         ids = []
         with opened(path) as memory:
             for number in range(3):
-                ids.append(memory.save(topic=f"{path.name} {number}", decision=f"{number}", reasoning="r").id)
+                ids.append(
+                    memory.save(
+                        topic=f"{path.name} {number}", decision=f"{number}", reasoning="r"
+                    ).id
+                )
                 memory.sync()
         return ids
 
@@ -228,7 +240,11 @@ def test_what_is_staged_edited_or_untracked_elsewhere_stays(pair: Pair) -> None:
     write(bob / "code.py", "edited\n")
     write(bob / "memory/untracked.md", "# Mine\n")
     assert (synced(bob).received, synced(bob).left) == (1, "")
-    assert git(bob, "status", "--porcelain").splitlines() == [" M code.py", "A  staged.py", "?? memory/untracked.md"]
+    assert git(bob, "status", "--porcelain").splitlines() == [
+        " M code.py",
+        "A  staged.py",
+        "?? memory/untracked.md",
+    ]
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -255,7 +271,10 @@ def test_a_commit_that_touches_code_is_named_and_left_to_the_user(pair: Pair) ->
     git(bob, "commit", "-q", "-a", "-m", "Code")
     before, there = state(bob), git(ada, "rev-parse", "origin/main")
     done = synced(bob)
-    assert f"{git(bob, 'rev-parse', 'HEAD')[:10]} touches code.py, which is not of the memory" in done.left
+    assert (
+        f"{git(bob, 'rev-parse', 'HEAD')[:10]} touches code.py, which is not of the memory"
+        in done.left
+    )
     assert "pull" in done.hint
     assert state(bob) == before
     git(bob, "pull", "-q", "--rebase")
@@ -281,7 +300,9 @@ def test_a_conflict_names_file_and_line_and_changes_nothing(pair: Pair) -> None:
         git(repo, "commit", "-q", "-a", "-m", words)
     git(ada, "push", "-q")
     before, there = state(bob), git(ada, "rev-parse", "HEAD")
-    with pytest.raises(Conflict, match=r"memory/decisions/.*/caching--.*\.md:\d+: both sides changed this") as told:
+    with pytest.raises(
+        Conflict, match=r"memory/decisions/.*/caching--.*\.md:\d+: both sides changed this"
+    ) as told:
         synced(bob)
     assert "pull" in told.value.hint
     assert (state(bob), git(ada, "ls-remote", "origin", "main").split()[0]) == (before, there)
@@ -369,7 +390,13 @@ def test_nobody_is_asked_for_a_password(hub: Path) -> None:
 
         threading.Thread(target=serve, daemon=True).start()
         ada = clone(hub, "ada")
-        git(ada, "remote", "set-url", "origin", f"http://u:secret@127.0.0.1:{server.getsockname()[1]}/x")
+        git(
+            ada,
+            "remote",
+            "set-url",
+            "origin",
+            f"http://u:secret@127.0.0.1:{server.getsockname()[1]}/x",
+        )
         with pytest.raises(BrokenStore) as told:
             synced(ada)
         assert "secret" not in str(told.value)
@@ -410,10 +437,14 @@ def test_nothing_that_the_repository_names_runs(pair: Pair, tmp_path: Path) -> N
     git(bob, "config", "protocol.ext.allow", "always")
     write(bob / ".git/info/attributes", "* merge=evil\n")
     assert (synced(bob).left, canary.exists()) == ("", False)
-    assert git(bob, "-c", "core.fsmonitor=false", "rev-parse", "HEAD") == git(Path(hub), "rev-parse", "main")
+    assert git(bob, "-c", "core.fsmonitor=false", "rev-parse", "HEAD") == git(
+        Path(hub), "rev-parse", "main"
+    )
 
 
-def test_the_users_own_ssh_command_is_used(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_own_ssh_command_is_used(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ada, canary = clone(hub, "ada"), tmp_path / "canary"
     git(ada, "remote", "set-url", "origin", "host.invalid:hub.git")
     ssh = write(tmp_path / "ssh.sh", f"#!/bin/sh\necho $* >> {canary}\nexit 1\n")
@@ -441,7 +472,11 @@ def test_a_merge_is_signed_where_the_user_signs(pair: Pair, tmp_path: Path) -> N
         "echo x\necho '-----END PGP SIGNATURE-----'\n",
     )
     program.chmod(0o755)
-    for key, value in {"commit.gpgSign": "true", "gpg.program": str(program), "user.signingKey": "x"}.items():
+    for key, value in {
+        "commit.gpgSign": "true",
+        "gpg.program": str(program),
+        "user.signingKey": "x",
+    }.items():
         git(Path.home(), "config", "--global", key, value)
     try:
         assert synced(bob).left == ""

@@ -68,14 +68,20 @@ def test_private_records_enter_no_git_object(repo: Path) -> None:
         assert [hit.title for hit in memory.search("quagga").hits] == ["Mine"]
     assert git(repo, "status", "--porcelain") == ""
     blobs = git(repo, "cat-file", "--batch-check", "--batch-all-objects")
-    assert all("own." not in git(repo, "cat-file", "-p", one.split()[0]) for one in blobs.splitlines() if "blob" in one)
+    assert all(
+        "own." not in git(repo, "cat-file", "-p", one.split()[0])
+        for one in blobs.splitlines()
+        if "blob" in one
+    )
 
 
 @pytest.fixture
 def filled(repo: Path) -> Path:
     with Memory.open(repo) as memory:
         for number in range(5):
-            memory.save(topic=f"topic {number}", decision=f"Decide number {number}", reasoning="It works")
+            memory.save(
+                topic=f"topic {number}", decision=f"Decide number {number}", reasoning="It works"
+            )
         memory.refresh(full=True)
     return repo
 
@@ -85,7 +91,11 @@ def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
         until(lambda: memory.search("decide").hits)
         (filled / ".git/filemem/index").rename(filled / ".git/filemem/gone")
         shutil.rmtree(filled / ".git/filemem/gone")
-        saved = memory.save(topic="after", decision="Saved although the index is gone", reasoning="Files are the truth")
+        saved = memory.save(
+            topic="after",
+            decision="Saved although the index is gone",
+            reasoning="Files are the truth",
+        )
         assert saved.commit
         until(lambda: len(memory.search("decide", limit=20, mode="keyword").hits) == 5, 20)
         until(lambda: memory.search("although the index is gone", mode="keyword").hits, 20)
@@ -102,7 +112,9 @@ def test_a_record_with_conflict_markers_is_reported_and_refused_for_updates(fill
     git(filled, "merge", "-q", "other", ok=False)
     assert "<<<<<<<" in path.read_text()
     with Memory.open(filled) as memory:
-        assert any(str(path).endswith(one.path) and one.level == "error" for one in memory.check()[1])
+        assert any(
+            str(path).endswith(one.path) and one.level == "error" for one in memory.check()[1]
+        )
         with pytest.raises(FilememError, match=path.name):
             memory.update(str(path.relative_to(filled)), outcome="success")
         assert memory.search("number 3").hits[0].title == "Decide number 3"

@@ -34,7 +34,12 @@ class User(threading.Thread):
         """Run a command; one that meets a lock must succeed when it is tried again."""
         for _ in range(50):
             done = subprocess.run(
-                ["git", *arguments], cwd=self.repo, capture_output=True, text=True, env=environment(), check=False
+                ["git", *arguments],
+                cwd=self.repo,
+                capture_output=True,
+                text=True,
+                env=environment(),
+                check=False,
             )
             if done.returncode == 0:
                 return True
@@ -48,8 +53,16 @@ def records(server: int) -> list[Answer]:
     made: list[Answer] = []
     for number in range(SAVES):
         name = f"server {server} number {number}"
-        decision = {"topic": f"s{server}_n{number}", "decision": f"Decide {name}", "reasoning": "Parallel work"}
-        made.append([decision, {"summary": f"Stop {name}"}, {"title": f"Note {name}", "text": "Parallel"}][number % 3])
+        decision = {
+            "topic": f"s{server}_n{number}",
+            "decision": f"Decide {name}",
+            "reasoning": "Parallel work",
+        }
+        made.append(
+            [decision, {"summary": f"Stop {name}"}, {"title": f"Note {name}", "text": "Parallel"}][
+                number % 3
+            ]
+        )
     return made
 
 
@@ -87,15 +100,23 @@ def test_two_servers_and_a_user(tmp_path: Path) -> None:
         assert user.git("add", "src/staged.py")
         paths = {answer["path"] for answer in saved}
         until(lambda: not ok(repo, "status")["pending"], 30)
-        for path in paths - at_head(repo):  # Git reads the index before it locks it: a commit may take out a record
-            assert path in ok(repo, "status")["trouble"], "but it is told, with the command that helps"
+        for path in paths - at_head(
+            repo
+        ):  # Git reads the index before it locks it: a commit may take out a record
+            assert path in ok(repo, "status")["trouble"], (
+                "but it is told, with the command that helps"
+            )
             assert user.git("add", path)
             assert user.git("commit", "-q", "-m", "Add src/ again", path)
         for server in servers.values():
             until(lambda server=server: found(server) == {answer["id"] for answer in saved}, 30)  # type: ignore[misc]
     assert ok(repo, "status")["pending"] == []
-    assert paths | set(user.files) <= at_head(repo), "every acknowledged record and every file of the user"
-    assert git(repo, "status", "--porcelain") == "A  src/staged.py", "what was staged is staged, the rest is clean"
+    assert paths | set(user.files) <= at_head(repo), (
+        "every acknowledged record and every file of the user"
+    )
+    assert git(repo, "status", "--porcelain") == "A  src/staged.py", (
+        "what was staged is staged, the rest is clean"
+    )
     check_commits(repo, paths)
     assert sound(repo)
 
@@ -105,14 +126,21 @@ def at_head(repo: Path) -> set[str]:
 
 
 def found(server: Talk) -> set[str]:
-    return {hit["id"] for hit in server.call("search", query="server number", limit=100, mode="keyword")["results"]}
+    return {
+        hit["id"]
+        for hit in server.call("search", query="server number", limit=100, mode="keyword")[
+            "results"
+        ]
+    }
 
 
 def check_commits(repo: Path, paths: set[str]) -> None:
     """Each commit of ours holds records and nothing else, one each unless it says how many it holds."""
     for commit in git(repo, "rev-list", "HEAD").splitlines():
         subject = git(repo, "log", "-1", "--format=%s", commit)
-        changed = git(repo, "diff-tree", "--root", "-r", "--name-only", "--no-commit-id", commit).splitlines()
+        changed = git(
+            repo, "diff-tree", "--root", "-r", "--name-only", "--no-commit-id", commit
+        ).splitlines()
         if subject.startswith(("Add src/", "Begin")):
             continue  # the user's, which may take along a record of ours
         assert set(changed) <= paths

@@ -20,14 +20,24 @@ OTHER = {"command": "other", "args": ["--x", "}{ // no comment"], "env": {"A": '
 HOOK = {"matcher": "Bash", "hooks": [{"type": "command", "command": "./mine.sh", "timeout": 7}]}
 STRICT: dict[str, Value] = {
     ".mcp.json": {"mcpServers": {"other": OTHER}, "more": [1, 2.5]},
-    ".claude/settings.json": {"permissions": {"allow": ["Bash(ls:*)"]}, "hooks": {"SessionStart": [HOOK]}},
+    ".claude/settings.json": {
+        "permissions": {"allow": ["Bash(ls:*)"]},
+        "hooks": {"SessionStart": [HOOK]},
+    },
     ".codex/hooks.json": {"hooks": {"PreToolUse": [HOOK], "UserPromptSubmit": []}},
 }
 COMMENTED: dict[str, Value] = {
     ".cursor/mcp.json": {"mcpServers": {"a": OTHER, "b": OTHER}},
     ".cursor/hooks.json": {"version": 1, "hooks": {"stop": [{"command": "./mine.sh"}]}},
-    ".gemini/settings.json": {"theme": "Dark", "mcpServers": {}, "hooks": {"SessionStart": [HOOK, HOOK]}},
-    "opencode.json": {"$schema": "https://opencode.ai/config.json", "mcp": {"other": {"type": "local"}}},
+    ".gemini/settings.json": {
+        "theme": "Dark",
+        "mcpServers": {},
+        "hooks": {"SessionStart": [HOOK, HOOK]},
+    },
+    "opencode.json": {
+        "$schema": "https://opencode.ai/config.json",
+        "mcp": {"other": {"type": "local"}},
+    },
     ".zed/settings.json": {"tab_size": 2, "context_servers": {"other": {"source": "custom"}}},
 }
 TOML = (
@@ -59,9 +69,15 @@ LAYOUTS: dict[str, tuple[Callable[[Value], str], bool]] = {
     "bom": (lambda value: "\ufeff" + json.dumps(value, indent=2) + "\n", False),
     "one-line": (json.dumps, False),
     "minified": (lambda value: json.dumps(value, separators=(",", ":")), False),
-    "airy": (lambda value: json.dumps(value, indent=1).replace("[]", "[\n\n  ]").replace("{}", "{\n }"), False),
+    "airy": (
+        lambda value: json.dumps(value, indent=1).replace("[]", "[\n\n  ]").replace("{}", "{\n }"),
+        False,
+    ),
     "comments": (lambda value: commented(json.dumps(value, indent=2)) + "// end\n", True),
-    "comments-crlf-bom": (lambda value: "\ufeff" + commented(json.dumps(value, indent=4)).replace("\n", "\r\n"), True),
+    "comments-crlf-bom": (
+        lambda value: "\ufeff" + commented(json.dumps(value, indent=4)).replace("\n", "\r\n"),
+        True,
+    ),
 }
 
 
@@ -93,9 +109,13 @@ def full(value: Any) -> Any:
 @pytest.mark.parametrize("number", range(len(LAYOUTS)), ids=LAYOUTS)
 def test_every_byte_survives_init_and_undo(repo: Path, number: int) -> None:
     layout, loose = list(LAYOUTS.values())[number]
-    given = {path: layout(value) for path, value in (COMMENTED if loose else STRICT | COMMENTED).items()}
+    given = {
+        path: layout(value) for path, value in (COMMENTED if loose else STRICT | COMMENTED).items()
+    }
     rules = "# Rules" + ("", "\n", "\r\n", "\n\n", " \r\n\r\nBe kind.")[number % 5]
-    for path, text in (given | {".codex/config.toml": TOML[number], "AGENTS.md": rules, "CLAUDE.md": rules}).items():
+    for path, text in (
+        given | {".codex/config.toml": TOML[number], "AGENTS.md": rules, "CLAUDE.md": rules}
+    ).items():
         (repo / path).parent.mkdir(exist_ok=True)
         (repo / path).write_bytes(text.encode())
     before = snapshot(repo)
@@ -104,7 +124,9 @@ def test_every_byte_survives_init_and_undo(repo: Path, number: int) -> None:
         new, old = read((repo / path).read_bytes().decode()), read(text)
         assert '"filemem' in json.dumps(new) or "filemem hook" in json.dumps(new), path
         assert full(without_ours(new)) == full(old), path
-    table = tomllib.loads((repo / ".codex/config.toml").read_bytes().decode().removeprefix("\ufeff"))
+    table = tomllib.loads(
+        (repo / ".codex/config.toml").read_bytes().decode().removeprefix("\ufeff")
+    )
     assert table["mcp_servers"].pop("filemem") == {"command": "filemem", "args": ["serve"]}
     old = tomllib.loads(TOML[number].removeprefix("\ufeff"))
     assert table == {"mcp_servers": {}} | old
@@ -118,15 +140,22 @@ def test_every_byte_survives_init_and_undo(repo: Path, number: int) -> None:
 def test_undo_takes_out_only_ours_where_others_wrote_meanwhile(repo: Path) -> None:
     ok(repo, "init", "--hooks", "--client", "claude,codex,opencode")
     mcp = repo / ".mcp.json"
-    mcp.write_text(mcp.read_text().replace('"]}\n', '"]},\n    "late": {\n      "command": "x"\n    }\n'))
+    mcp.write_text(
+        mcp.read_text().replace('"]}\n', '"]},\n    "late": {\n      "command": "x"\n    }\n')
+    )
     toml = repo / ".codex/config.toml"
     toml.write_text('model = "x"\n\n' + toml.read_text() + '\n[mcp_servers.late]\ncommand = "x"\n')
     rules = repo / "AGENTS.md"
     rules.write_text("# Rules\n\n" + rules.read_text() + "\nBe kind.\n")
     settings = repo / ".claude/settings.json"
-    settings.write_text(settings.read_text().replace('{\n  "hooks"', '{\n  "model": "x",\n  "hooks"'))
+    settings.write_text(
+        settings.read_text().replace('{\n  "hooks"', '{\n  "model": "x",\n  "hooks"')
+    )
     assert cli(repo, "init", "--undo").code == 0
-    assert mcp.read_text() == '{\n  "mcpServers": {\n    "late": {\n      "command": "x"\n    }\n  }\n}\n'
+    assert (
+        mcp.read_text()
+        == '{\n  "mcpServers": {\n    "late": {\n      "command": "x"\n    }\n  }\n}\n'
+    )
     assert toml.read_text() == 'model = "x"\n\n[mcp_servers.late]\ncommand = "x"\n'
     assert rules.read_text() == "# Rules\n\nBe kind.\n"
     assert json.loads(settings.read_text()) == {"model": "x"}
@@ -165,7 +194,9 @@ def test_what_differs_is_kept_and_told(repo: Path, entry: str) -> None:
         (".codex/hooks.json", '{"hooks": null}'),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_written(repo: Path, path: str, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_written(
+    repo: Path, path: str, text: str
+) -> None:
     write(repo / path, text)
     before = snapshot(repo)
     done = cli(repo, "init", "--client", "all", "--hooks")
@@ -177,7 +208,9 @@ def test_undo_keeps_a_memory_that_holds_a_record(repo: Path) -> None:
     ok(repo, "--store", "docs/mem", "init")
     ok(repo, "save", "observation", "--text", "The cache is cold at start", "--title", "Cold cache")
     done = cli(repo, "init", "--undo")
-    assert "keep docs/mem/  (holds 1 file that init did not write; .filemem.toml names it)" in done.out
+    assert (
+        "keep docs/mem/  (holds 1 file that init did not write; .filemem.toml names it)" in done.out
+    )
     assert ok(repo, "search", "cache")["count"] == 1
     assert not (repo / "AGENTS.md").exists()
     plain = cli(repo, "init", "--undo", "--dry-run")
@@ -187,7 +220,9 @@ def test_undo_keeps_a_memory_that_holds_a_record(repo: Path) -> None:
 def test_clients_are_found_by_their_files_or_named(repo: Path) -> None:
     def planned(*options: str) -> set[str]:
         steps = ok(repo, "init", "--dry-run", *options)["steps"]
-        return {step["path"] for step in steps if not step["path"].startswith(("memory/", "AGENTS"))}
+        return {
+            step["path"] for step in steps if not step["path"].startswith(("memory/", "AGENTS"))
+        }
 
     assert planned() == {".mcp.json"}
     (repo / ".cursor").mkdir()
@@ -200,22 +235,37 @@ def test_clients_are_found_by_their_files_or_named(repo: Path) -> None:
     assert cli(repo, "init", "--hooks=begin").code == 2
     told = cli(repo, "init", "--client", "goose,codex", "--command", "uvx filemem", "--dry-run").out
     assert (
-        'goose: not written; add to ~/.config/goose/config.yaml: extensions: {filemem: {type: stdio, cmd: "uvx"' in told
+        'goose: not written; add to ~/.config/goose/config.yaml: extensions: {filemem: {type: stdio, cmd: "uvx"'
+        in told
     )
     assert "Codex: .codex/config.toml; trust this folder when it asks" in told
 
 
 def test_another_command_and_profile_go_into_every_entry(repo: Path) -> None:
     before = snapshot(repo)
-    ok(repo, "init", "--client", "all", "--hooks", "--command", "uvx filemem", "--profile", "powermem")
+    ok(
+        repo,
+        "init",
+        "--client",
+        "all",
+        "--hooks",
+        "--command",
+        "uvx filemem",
+        "--profile",
+        "powermem",
+    )
     words = ["uvx", "filemem", "serve", "--profile", "powermem"]
     assert json.loads((repo / "opencode.json").read_text())["mcp"]["filemem"]["command"] == words
     entry = {"command": words[0], "args": words[1:]}
-    assert tomllib.loads((repo / ".codex/config.toml").read_text())["mcp_servers"]["filemem"] == entry
+    assert (
+        tomllib.loads((repo / ".codex/config.toml").read_text())["mcp_servers"]["filemem"] == entry
+    )
     assert json.loads((repo / ".mcp.json").read_text())["mcpServers"]["filemem"] == entry
     hooks = json.loads((repo / ".claude/settings.json").read_text())["hooks"]
     command = "command -v uvx >/dev/null 2>&1 && uvx filemem hook start || exit 0"
-    assert hooks["SessionStart"] == [{"hooks": [{"type": "command", "command": command, "timeout": 5}]}]
+    assert hooks["SessionStart"] == [
+        {"hooks": [{"type": "command", "command": command, "timeout": 5}]}
+    ]
     assert cli(repo, "init", "--undo").code == 0
     assert snapshot(repo) == before
 
@@ -229,7 +279,9 @@ def test_another_command_and_profile_go_into_every_entry(repo: Path) -> None:
         ("opencode", {"opencode.jsonc", ".opencode/plugins/filemem.js"}),
     ],
 )
-def test_one_client_is_wired_and_undone_by_its_name(repo: Path, client: str, files: set[str]) -> None:
+def test_one_client_is_wired_and_undone_by_its_name(
+    repo: Path, client: str, files: set[str]
+) -> None:
     write(repo / "opencode.jsonc", "{\n  // mine\n}")
     ok(repo, "init", "--client", "claude")
     (repo / ".mcp.json").unlink()
@@ -245,10 +297,18 @@ def test_hooks_are_spelled_as_each_client_reads_them_and_silent_without_filemem(
     ok(repo, "init", "--client", "all", "--hooks=start,prompt-first,edits")
     hooks = {
         path: json.loads((repo / path).read_text())["hooks"]
-        for path in (".claude/settings.json", ".codex/hooks.json", ".gemini/settings.json", ".cursor/hooks.json")
+        for path in (
+            ".claude/settings.json",
+            ".codex/hooks.json",
+            ".gemini/settings.json",
+            ".cursor/hooks.json",
+        )
     }
     assert [list(one) for one in hooks.values()] == [
-        ["SessionStart", "UserPromptSubmit"],  # Copilot reads it, and would deny a tool whose hook fails
+        [
+            "SessionStart",
+            "UserPromptSubmit",
+        ],  # Copilot reads it, and would deny a tool whose hook fails
         ["SessionStart", "UserPromptSubmit", "PreToolUse"],
         ["SessionStart", "BeforeAgent", "AfterTool"],
         ["sessionStart", "postToolUse"],
@@ -261,6 +321,13 @@ def test_hooks_are_spelled_as_each_client_reads_them_and_silent_without_filemem(
     plugin = (repo / ".opencode/plugins/filemem.js").read_text()
     assert json.dumps(start) in plugin
     assert len(plugin.splitlines()) < 30
-    done = subprocess.run(["/bin/sh", "-c", start], capture_output=True, env={"PATH": "/bin"}, check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", start], capture_output=True, env={"PATH": "/bin"}, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert "edits" in ok(repo, "init", "--dry-run", "--client", "claude", "--hooks=edits")["steps"][-1]["content"]
+    assert (
+        "edits"
+        in ok(repo, "init", "--dry-run", "--client", "claude", "--hooks=edits")["steps"][-1][
+            "content"
+        ]
+    )

@@ -30,7 +30,10 @@ def watched(repo: Path) -> Iterator[Memory]:
 
 
 def decision(repo: Path, name: str, title: str) -> Path:
-    return write(repo / f"memory/decisions/{name}.md", f"---\ntopic: {Path(name).name}\n---\n# {title}\n\nBecause.\n")
+    return write(
+        repo / f"memory/decisions/{name}.md",
+        f"---\ntopic: {Path(name).name}\n---\n# {title}\n\nBecause.\n",
+    )
 
 
 def titles(memory: Memory) -> set[str]:
@@ -68,7 +71,9 @@ def like_sed(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("save", [in_place, like_vim, like_vs_code, like_sed])
-def test_the_ways_of_editors(watched: Memory, repo: Path, save: Callable[[Path, str], None]) -> None:
+def test_the_ways_of_editors(
+    watched: Memory, repo: Path, save: Callable[[Path, str], None]
+) -> None:
     path = repo / "memory/decisions/first.md"
     for version in ("Version one", "Version two", "Version six"):
         save(path, f"---\ntopic: first\n---\n# {version}\n")
@@ -78,7 +83,14 @@ def test_the_ways_of_editors(watched: Memory, repo: Path, save: Callable[[Path, 
 
 def test_files_that_editors_leave_beside_are_no_records(watched: Memory, repo: Path) -> None:
     folder = repo / "memory/decisions"
-    for name in (".first.md.swp", "first.md~", "#first.md#", ".#first.md", "first.md.tmp", "README.md"):
+    for name in (
+        ".first.md.swp",
+        "first.md~",
+        "#first.md#",
+        ".#first.md",
+        "first.md.tmp",
+        "README.md",
+    ):
         (folder / name).write_text("# Not a record\n")
     decision(repo, "second", "Last of all")
     until(lambda: "Last of all" in titles(watched), SOON)
@@ -96,14 +108,18 @@ def test_a_store_that_is_not_there_yet(repo: Path) -> None:
     with Memory.open(repo, serving=True) as memory, following(memory) as watcher:
         assert watcher.looked.wait(SOON)
         with Memory.open(repo, look=False) as other:
-            assert other.keeper.in_step(0.0, looks=True), "a command waits for no server where there is nothing to see"
+            assert other.keeper.in_step(0.0, looks=True), (
+                "a command waits for no server where there is nothing to see"
+            )
         decision(repo, "first", "The folder came later")
         until(lambda: titles(memory) == {"The folder came later"}, SOON)
 
 
 def test_saves_of_this_process_are_folded_in_and_committed(watched: Memory, repo: Path) -> None:
     saved = [watched.save(title=f"Note {number}", text="batched") for number in range(5)]
-    assert {one.record.id for one in watched.search("note batched").hits} >= {one.id for one in saved}
+    assert {one.record.id for one in watched.search("note batched").hits} >= {
+        one.id for one in saved
+    }
     until(lambda: not git(repo, "status", "--porcelain", "--", *(one.path for one in saved)), SOON)
     until(lambda: watched._store.index.waiting() == (), SOON)
     assert watched.status()["pending"] == []
@@ -152,4 +168,6 @@ def test_folder_times_are_compared_no_more_often_than_that_costs(
     folder = memory.folder.stat()
     Watcher(memory)._follow(memory.folder, (folder.st_dev, folder.st_ino))
     assert looks.count(True) in range(5, 9)
-    assert looks.count(False) in range(40, 65), "one in sixteen seconds, where it was every second one"
+    assert looks.count(False) in range(40, 65), (
+        "one in sixteen seconds, where it was every second one"
+    )

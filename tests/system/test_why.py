@@ -16,7 +16,10 @@ from tests.support import git, write
 from tests.system.tools import snapshot
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
-LATER: dict[str, Any] = {"GIT_COMMITTER_DATE": "2099-01-01T00:00:00Z", "GIT_AUTHOR_DATE": "2099-01-01T00:00:00Z"}
+LATER: dict[str, Any] = {
+    "GIT_COMMITTER_DATE": "2099-01-01T00:00:00Z",
+    "GIT_AUTHOR_DATE": "2099-01-01T00:00:00Z",
+}
 
 
 def commit(memory: Memory, message: str, /, *, gone: str = "", **files: str) -> str:
@@ -32,8 +35,12 @@ def commit(memory: Memory, message: str, /, *, gone: str = "", **files: str) -> 
     return git(repo, "rev-parse", "HEAD")
 
 
-def decide(memory: Memory, topic: str, decision: str, *affects: str, reasoning: str = "For one reason.") -> str:
-    return memory.save(topic=topic, decision=decision, reasoning=reasoning, affects=list(affects)).id
+def decide(
+    memory: Memory, topic: str, decision: str, *affects: str, reasoning: str = "For one reason."
+) -> str:
+    return memory.save(
+        topic=topic, decision=decision, reasoning=reasoning, affects=list(affects)
+    ).id
 
 
 def drift(memory: Memory, one: str) -> str:
@@ -51,11 +58,20 @@ def why(memory: Memory, place: str) -> list[tuple[str, str]]:
 
 def advice(memory: Memory, **how: Any) -> list[tuple[str, str]]:
     """What check says of code and commits."""
-    return [(one.code, one.level) for one in memory.check(**how)[1] if one.code in ("drift", "evidence")]
+    return [
+        (one.code, one.level) for one in memory.check(**how)[1] if one.code in ("drift", "evidence")
+    ]
 
 
 def revert(memory: Memory, what: str = "HEAD") -> str:
-    git(memory.work_tree, "revert", "--no-edit", *(["-m", "1"] if what.endswith("^0") else []), what, **LATER)
+    git(
+        memory.work_tree,
+        "revert",
+        "--no-edit",
+        *(["-m", "1"] if what.endswith("^0") else []),
+        what,
+        **LATER,
+    )
     memory.refresh()
     return git(memory.work_tree, "rev-parse", "HEAD")
 
@@ -84,7 +100,10 @@ def test_the_surest_come_first(memory: Memory) -> None:
 
 def test_a_line_leads_to_the_decisions_of_its_commit(memory: Memory) -> None:
     commit(memory, "Code", code_py=LINES)
-    write(memory.work_tree / "memory/decisions/seven.md", "---\ntopic: seven\n---\n# Seven is special\n")
+    write(
+        memory.work_tree / "memory/decisions/seven.md",
+        "---\ntopic: seven\n---\n# Seven is special\n",
+    )
     changed = commit(memory, "Make it so", code_py=LINES.replace("line 7", "LINE 7"))
     one = decide(memory, "nine", "Nine is odd")
     text = (memory.work_tree / "code.py").read_text()
@@ -92,14 +111,19 @@ def test_a_line_leads_to_the_decisions_of_its_commit(memory: Memory) -> None:
     assert ("touched", "Seven is special") in why(memory, "code.py:7")
     assert ("touched", "Nine is odd") in why(memory, "code.py:9")
     assert "touched" not in dict(why(memory, "code.py:3"))
-    assert {title for kind, title in why(memory, "code.py") if kind == "touched"} == {"Seven is special", "Nine is odd"}
+    assert {title for kind, title in why(memory, "code.py") if kind == "touched"} == {
+        "Seven is special",
+        "Nine is odd",
+    }
     assert {title for kind, title in why(memory, "code.py#L6-L9") if kind == "touched"} == {
         "Seven is special",
         "Nine is odd",
     }
     write(memory.work_tree / "code.py", "# new\n" + (memory.work_tree / "code.py").read_text())
     answer = memory.why("code.py:8")
-    assert f"came with {changed[:10]}, which changed line 8: Make it so" in answer.reasons[0].because
+    assert (
+        f"came with {changed[:10]}, which changed line 8: Make it so" in answer.reasons[0].because
+    )
     assert memory.why("code.py:1").note == "not committed yet: line 1"
     git(memory.work_tree, "checkout", "-q", "code.py")
     git(memory.work_tree, "mv", "code.py", "renamed.py")
@@ -166,7 +190,9 @@ def test_a_decision_lands_with_its_branch_however_it_is_merged(memory: Memory, h
     one = decide(memory, "code", "Rewrite it", "code.py")
     commit(memory, "Rewrite", code_py="2\n")
     git(repo, "checkout", "-q", "main")
-    git(repo, "merge", "-q", how, *(["-m", "Merge"] if how == "--no-ff" else []), "feature", **LATER)
+    git(
+        repo, "merge", "-q", how, *(["-m", "Merge"] if how == "--no-ff" else []), "feature", **LATER
+    )
     if how == "--squash":
         git(repo, "commit", "-q", "-m", "Feature", **LATER)
     memory.refresh()
@@ -203,7 +229,9 @@ def test_a_commit_that_carries_a_decision_out_is_no_drift(memory: Memory) -> Non
     memory.refresh()
     assert drift(memory, one) == "", "nor is the merge that brought such a commit"
     commit(memory, f"Give up\n\nDecision: {one}\nOutcome: failed", code_py="4\n")
-    assert drift(memory, one).startswith("changed"), "what says that it failed does not carry it out"
+    assert drift(memory, one).startswith("changed"), (
+        "what says that it failed does not carry it out"
+    )
 
 
 def test_an_outcome_that_is_newer_silences_the_warning(memory: Memory) -> None:
@@ -247,8 +275,13 @@ def test_a_revert_that_was_reverted_counts_for_nothing(memory: Memory) -> None:
 
 def test_trailers_say_what_came_of_each_decision(memory: Memory) -> None:
     commit(memory, "Code", code_py="1\n", more_py="1\n")
-    one, other = decide(memory, "code", "Keep it", "code.py"), decide(memory, "more", "Keep that", "more.py")
-    told = f"Try\n\nDecision: Keep it\nOutcome: success\ndecision: {other}\nOUTCOME: failed: too slow"
+    one, other = (
+        decide(memory, "code", "Keep it", "code.py"),
+        decide(memory, "more", "Keep that", "more.py"),
+    )
+    told = (
+        f"Try\n\nDecision: Keep it\nOutcome: success\ndecision: {other}\nOUTCOME: failed: too slow"
+    )
     made = commit(memory, told, code_py="2\n", more_py="2\n")
     assert evidence(memory, one) == [f"possibly success: {made[:10]} says so: Try"]
     assert evidence(memory, other) == [f"possibly failed: {made[:10]} says so: too slow"]
@@ -258,5 +291,10 @@ def test_trailers_say_what_came_of_each_decision(memory: Memory) -> None:
 
 
 def test_a_file_can_neither_make_evidence_nor_hide_it(memory: Memory) -> None:
-    one = decide(memory, "code", "Keep it", reasoning="Decision: Keep it\nOutcome: failed\nThis reverts commit HEAD.")
+    one = decide(
+        memory,
+        "code",
+        "Keep it",
+        reasoning="Decision: Keep it\nOutcome: failed\nThis reverts commit HEAD.",
+    )
     assert evidence(memory, one) == []

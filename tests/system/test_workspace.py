@@ -41,7 +41,9 @@ def made(folder: Path, **decisions: str) -> Path:
 @pytest.fixture
 def both(tmp_path: Path) -> tuple[Path, Path]:
     """Two repositories that decided one topic differently."""
-    return made(tmp_path / "api", caching="Cache in Redis"), made(tmp_path / "web", caching="Cache at the edge")
+    return made(tmp_path / "api", caching="Cache in Redis"), made(
+        tmp_path / "web", caching="Cache at the edge"
+    )
 
 
 @contextmanager
@@ -57,7 +59,9 @@ def asked(memory: Memory, query: str, **how: Any) -> Answer:
     return answer
 
 
-def test_hits_say_where_they_are_from_and_one_topic_of_two_repositories_is_two_chains(both: tuple[Path, Path]) -> None:
+def test_hits_say_where_they_are_from_and_one_topic_of_two_repositories_is_two_chains(
+    both: tuple[Path, Path],
+) -> None:
     api, web = both
     ok(api, "workspace", "add", ".", str(web))
     assert ok(web, "workspace", "list")["repositories"] == [str(api), str(web)]
@@ -73,9 +77,22 @@ def test_hits_say_where_they_are_from_and_one_topic_of_two_repositories_is_two_c
     assert (other["repository"], other["commit"]) == (str(api), before[1])
     assert (api / other["path"]).is_file()
     assert f"{api}/{other['path']}" in cli(web, "search", "--workspace", "cache").out
-    ok(web, "save", "decision", "--topic", "caching", "--decision", "Cache nothing", "--reasoning", "Simple")
+    ok(
+        web,
+        "save",
+        "decision",
+        "--topic",
+        "caching",
+        "--decision",
+        "Cache nothing",
+        "--reasoning",
+        "Simple",
+    )
     assert (git(api, "rev-parse", "HEAD"), git(api, "status", "--porcelain")) == (before[1], "")
-    assert next(hit["title"] for hit in ok(web, "search", "--workspace", "redis cache")["results"]) == "Cache in Redis"
+    assert (
+        next(hit["title"] for hit in ok(web, "search", "--workspace", "redis cache")["results"])
+        == "Cache in Redis"
+    )
 
 
 def test_private_records_enter_neither_an_answer_nor_the_index_of_all(
@@ -85,7 +102,9 @@ def test_private_records_enter_neither_an_answer_nor_the_index_of_all(
     with Memory.open(api) as memory:
         memory.save(title="Cache secret", text="The cache key is odd", visibility="private")
         hidden = "decision_cache_1700000000000_abcd1234"
-        write(api / "memory/private/decisions/a.md", f"---\nid: {hidden}\n---\n# Cache secret keys\n")
+        write(
+            api / "memory/private/decisions/a.md", f"---\nid: {hidden}\n---\n# Cache secret keys\n"
+        )
         memory.refresh()
         memory.save(topic="caching", decision="Cache twice", reasoning="Safe", builds_on=[hidden])
     ok(api, "workspace", "add", str(api), str(web))
@@ -96,12 +115,18 @@ def test_private_records_enter_neither_an_answer_nor_the_index_of_all(
                 answer = asked(memory, "cache secret key odd", limit=50, detail=True)
                 assert len(answer["results"]) == 3
                 assert hidden not in str(answer), few
-    held = b"".join(path.read_bytes() for path in (config.Config().index_cache / FOLDER).rglob("*") if path.is_file())
+    held = b"".join(
+        path.read_bytes()
+        for path in (config.Config().index_cache / FOLDER).rglob("*")
+        if path.is_file()
+    )
     assert b"Cache at the edge" in held
     assert b"Cache secret" not in held
 
 
-def test_who_cannot_be_asked_is_named_and_stops_nobody(both: tuple[Path, Path], tmp_path: Path) -> None:
+def test_who_cannot_be_asked_is_named_and_stops_nobody(
+    both: tuple[Path, Path], tmp_path: Path
+) -> None:
     api, web = both
     new = made(tmp_path / "new", caching="Cache by hand")
     ok(api, "workspace", "add", ".", str(web), str(new))
@@ -120,14 +145,19 @@ def test_one_index_of_all_answers_as_each_one_does_and_follows_what_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = ("redis", "nginx", "varnish", "squid")
-    folders = [made(tmp_path / one, caching=f"Cache in {one}", logs=f"Log the {one} cache") for one in tools]
+    folders = [
+        made(tmp_path / one, caching=f"Cache in {one}", logs=f"Log the {one} cache")
+        for one in tools
+    ]
     ok(folders[0], "workspace", "add", *map(str, folders))
     with together(folders[0]) as memory:
         each = asked(memory, "cache in squid", detail=True)["results"]
         monkeypatch.setattr(workspace, "FEW", 2)
         merged = asked(memory, "cache in squid", detail=True)["results"]
         assert [hit["id"] for hit in merged][:2] == [hit["id"] for hit in each][:2]
-        assert {hit["id"]: hit["path"] for hit in merged} == {hit["id"]: hit["path"] for hit in each}
+        assert {hit["id"]: hit["path"] for hit in merged} == {
+            hit["id"]: hit["path"] for hit in each
+        }
         assert {hit["repository"] for hit in merged} == set(map(str, folders))
         ok(
             folders[3],
@@ -141,10 +171,14 @@ def test_one_index_of_all_answers_as_each_one_does_and_follows_what_changes(
             "Squid is slow",
         )
         live = asked(memory, "cache in squid", live=True)["results"]
-        assert live[0]["title"] == "Cache no more", "what holds is known by its store, and stands for what was found"
+        assert live[0]["title"] == "Cache no more", (
+            "what holds is known by its store, and stands for what was found"
+        )
         assert "Cache in squid" not in {hit["title"] for hit in live}
         ok(folders[0], "workspace", "remove", str(folders[3]))
-        assert str(folders[3]) not in {hit["repository"] for hit in asked(memory, "squid")["results"]}
+        assert str(folders[3]) not in {
+            hit["repository"] for hit in asked(memory, "squid")["results"]
+        }
 
 
 def test_only_a_registered_repository_offers_it(both: tuple[Path, Path]) -> None:
@@ -157,10 +191,14 @@ def test_only_a_registered_repository_offers_it(both: tuple[Path, Path]) -> None
     linked = api.parent / "linked"
     git(api, "worktree", "add", "-q", str(linked), "-b", "feature")
     with talking(linked) as talk:
-        shape = next(tool for tool in talk.tools() if tool.name == "search").input_schema["properties"]["scope"]
+        shape = next(tool for tool in talk.tools() if tool.name == "search").input_schema[
+            "properties"
+        ]["scope"]
         assert shape["enum"] == ["project", "workspace", "personal"]
         found = talk.call("search", query="cache", scope="workspace")["results"]
-        assert {hit["repository"] for hit in found} == {str(linked), str(web)}, "this branch is asked, not the other"
+        assert {hit["repository"] for hit in found} == {str(linked), str(web)}, (
+            "this branch is asked, not the other"
+        )
 
 
 def test_a_repository_names_no_other_and_what_is_of_one_alone_is_refused(
@@ -172,7 +210,9 @@ def test_a_repository_names_no_other_and_what_is_of_one_alone_is_refused(
     (api / ".filemem.toml").unlink()
     assert cli(api, "search", "--workspace", "cache").code == 2, "nothing is registered"
     assert cli(api, "search", "--also", str(web.parent / "nowhere"), "cache").code != 0
-    assert next(hit["repository"] for hit in ok(api, "search", "--also", str(web), "edge")["results"]) == str(web)
+    assert next(
+        hit["repository"] for hit in ok(api, "search", "--also", str(web), "edge")["results"]
+    ) == str(web)
     for more in (["--path", "src"], ["--at", "HEAD"], []):
         done = cli(api, "search", "--also", str(web), *more, *(["cache"] if more else []))
         assert done.code == 2, done

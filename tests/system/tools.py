@@ -51,7 +51,9 @@ def snapshot(folder: Path, *, skip: tuple[str, ...] = (".git",)) -> dict[str, st
         for name in names:
             path = Path(at, name)
             regular = path.is_file() and not path.is_symlink()
-            found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest() if regular else "odd"
+            found[str(path.relative_to(folder))] = (
+                hashlib.sha256(path.read_bytes()).hexdigest() if regular else "odd"
+            )
     return found
 
 
@@ -72,7 +74,11 @@ def cli(folder: Path, *arguments: str) -> Done:
     """Run a command in this process: all of the command line but the start of an interpreter."""
     out, err = io.StringIO(), io.StringIO()
     argv = ["filemem", "-C", str(folder), *arguments]
-    with patch.object(sys, "argv", argv), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        patch.object(sys, "argv", argv),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             main()
         except SystemExit as end:
@@ -136,7 +142,9 @@ class Talk:
 
 
 @contextmanager
-def talking(where: Path | str, mode: str = "auto", *, named: bool = True, token: str = "") -> Iterator[Talk]:
+def talking(
+    where: Path | str, mode: str = "auto", *, named: bool = True, token: str = ""
+) -> Iterator[Talk]:
     """Serve a folder over stdio, or reach a URL, and talk to it by the official client.
 
     Args:
@@ -151,7 +159,9 @@ def talking(where: Path | str, mode: str = "auto", *, named: bool = True, token:
         if isinstance(where, Path):
             stderr = stack.enter_context((where.parent / f"{where.name}.stderr").open("w"))
             words = ["-m", "filemem", *(["-C", str(where)] if named else []), "serve"]
-            parameters = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ), cwd=where)
+            parameters = StdioServerParameters(
+                command=sys.executable, args=words, env=dict(os.environ), cwd=where
+            )
             server = stdio_client(parameters, errlog=stderr)
         if token:
             known = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"})
@@ -175,7 +185,11 @@ def serving_http(folder: Path, *options: str) -> Iterator[str]:
 
 def raw_tools_list(folder: Path) -> bytes:
     """The bytes that a server on stdio answers to tools/list."""
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
     lines = [
         {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},

@@ -38,7 +38,9 @@ class Server(NamedTuple):
     told: str
     host: str = "127.0.0.1"
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Reply:
         """Send a request as it is."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -63,7 +65,10 @@ class Server(NamedTuple):
 
 @contextmanager
 def serving(
-    folder: Path, env: Mapping[str, str] | None = None, command: Sequence[str] = ("web", "--port", "0"), lines: int = 2
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    command: Sequence[str] = ("web", "--port", "0"),
+    lines: int = 2,
 ) -> Iterator[Server]:
     """Serve a folder's memory over HTTP.
 
@@ -74,7 +79,9 @@ def serving(
         lines: how many the server says at its start.
     """
     line = [sys.executable, "-m", "filemem", "-C", str(folder), *command]
-    process = subprocess.Popen(line, stderr=subprocess.PIPE, env={**os.environ, **(env or {})}, text=True)
+    process = subprocess.Popen(
+        line, stderr=subprocess.PIPE, env={**os.environ, **(env or {})}, text=True
+    )
     assert process.stderr is not None
     try:
         told = "".join(process.stderr.readline() for _ in range(lines))
@@ -83,7 +90,13 @@ def serving(
         token = re.search(r"token=(\S+)", told)
         host = re.search(r"http://([0-9.]+):", told)
         assert host
-        server = Server(int(port[1]), token[1] if token else "", folder, told, host[1].replace("0.0.0.0", "127.0.0.1"))
+        server = Server(
+            int(port[1]),
+            token[1] if token else "",
+            folder,
+            told,
+            host[1].replace("0.0.0.0", "127.0.0.1"),
+        )
         _wait(server)
         yield server
     finally:

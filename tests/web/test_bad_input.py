@@ -28,12 +28,19 @@ def refused(entry: Entry, reply: Reply, name: str) -> None:
     assert reply.status == 400, (entry.path, name, reply)
     assert name in reply.text
     assert "Traceback" not in reply.text
-    assert isinstance(reply.body["error"], str) if entry.style is plain else reply.body["error"] is True
+    assert (
+        isinstance(reply.body["error"], str)
+        if entry.style is plain
+        else reply.body["error"] is True
+    )
 
 
 def whole(entry: Entry) -> dict[str, Any]:
     """A request that could be answered, if it were not for what a test does to it."""
-    return {key: "decision_none_1_aaaaaaaa" if value == "KNOWN" else value for key, value in BODIES[entry.path].items()}
+    return {
+        key: "decision_none_1_aaaaaaaa" if value == "KNOWN" else value
+        for key, value in BODIES[entry.path].items()
+    }
 
 
 def test_wrong_members_of_a_body(server: Server) -> None:
@@ -41,9 +48,16 @@ def test_wrong_members_of_a_body(server: Server) -> None:
     for entry, name, said in members("POST"):
         body = whole(entry)
         if name in entry.schema.get("required", ()):
-            refused(entry, server.post(entry.path, {key: value for key, value in body.items() if key != name}), name)
+            refused(
+                entry,
+                server.post(entry.path, {key: value for key, value in body.items() if key != name}),
+                name,
+            )
             refused(entry, server.post(entry.path, {**body, name: None}), name)
-        for value in (*WRONG[: -1 if said.get("type") == "boolean" else None], *_out_of_range(said)):
+        for value in (
+            *WRONG[: -1 if said.get("type") == "boolean" else None],
+            *_out_of_range(said),
+        ):
             refused(entry, server.post(entry.path, {**body, name: value}), name)
     assert state(server) == before
 
@@ -54,7 +68,11 @@ def test_wrong_parameters(server: Server) -> None:
         needed = {one: "a" for one in entry.schema.get("required", ()) if f"{{{one}}}" not in path}
         address = path.replace("{id}", "7").replace("{name}", "viewer.css")
         if name in needed:
-            refused(entry, server.get(address, **{key: value for key, value in needed.items() if key != name}), name)
+            refused(
+                entry,
+                server.get(address, **{key: value for key, value in needed.items() if key != name}),
+                name,
+            )
         plain_type = said.get("type") in ("integer", "boolean", "number") or "enum" in said
         for value in (*_out_of_range(said), *(("perhaps", "1.5x") if plain_type else ())):
             refused(entry, server.get(address, **{**needed, name: value}), name)
@@ -75,6 +93,11 @@ def _out_of_range(said: dict[str, Any]) -> Iterator[Any]:
 
 def test_other_methods_are_refused(server: Server) -> None:
     for entry, method in product(ROUTES, ("PUT", "PATCH", "DELETE", "TRACE", "PROPFIND")):
-        reply = server.ask(method, entry.path.replace("{id}", "7"), None, {"Authorization": f"Bearer {server.token}"})
+        reply = server.ask(
+            method,
+            entry.path.replace("{id}", "7"),
+            None,
+            {"Authorization": f"Bearer {server.token}"},
+        )
         assert reply.status == 405
         assert entry.method in reply.headers["allow"]

@@ -29,7 +29,9 @@ def run(server: Server, code: str, **more: Any) -> dict[str, Any]:
 def decided(server: Server) -> str:
     """The id of a decision that code can find."""
     server.post("/api/mama/save", topic="caching", decision="Use Redis", reasoning="Fast")
-    reply = server.post("/api/mama/save", topic="caching", decision="Use an LRU cache", reasoning="No server to run")
+    reply = server.post(
+        "/api/mama/save", topic="caching", decision="Use an LRU cache", reasoning="No server to run"
+    )
     server.post("/api/checkpoint/save", summary="Half done")
     return str(reply.body["id"])
 
@@ -53,7 +55,10 @@ def test_the_memory_can_be_read(server: Server, decided: str) -> None:
     chain = run(server, "return history('caching').chain.map(step => step.title)")["result"]
     assert chain == ["Use Redis", "Use an LRU cache"]
     assert run(server, f"return timeline({{anchor: '{decided}'}}).count")["result"] >= 2
-    assert run(server, "const c = await load_checkpoint(); return c.checkpoint.title")["result"] == "Half done"
+    assert (
+        run(server, "const c = await load_checkpoint(); return c.checkpoint.title")["result"]
+        == "Half done"
+    )
     path = run(server, f"return get('{decided}').results[0].path")["result"]
     assert "No server to run" in run(server, f"return Read('{path}').content")["result"]
     assert run(server, "console.log('one', {two: 2})")["logs"] == ['one {"two":2}']
@@ -82,10 +87,35 @@ def test_what_goes_wrong_is_told(server: Server) -> None:
 
 
 def test_no_path_of_the_machine_is_told(server: Server) -> None:
-    caught = ("null.x", "x.y.z", "Read('/etc/passwd')", "Read('../../x')", "Read('nothing.txt')", "search({limit: 0})")
-    codes = ["(", "}", "import('fs')", "throw new Error().stack", "await 1; return (", "return 'x'.repeat(2000000)"]
-    codes += [*caught, *(f"try {{ {code} }} catch (one) {{ return `${{one}} ${{one.stack}}` }}" for code in caught)]
-    machine = (str(server.folder.parent), sys.prefix, sys.base_prefix, str(Path(web.__file__).parent))
+    caught = (
+        "null.x",
+        "x.y.z",
+        "Read('/etc/passwd')",
+        "Read('../../x')",
+        "Read('nothing.txt')",
+        "search({limit: 0})",
+    )
+    codes = [
+        "(",
+        "}",
+        "import('fs')",
+        "throw new Error().stack",
+        "await 1; return (",
+        "return 'x'.repeat(2000000)",
+    ]
+    codes += [
+        *caught,
+        *(
+            f"try {{ {code} }} catch (one) {{ return `${{one}} ${{one.stack}}` }}"
+            for code in caught
+        ),
+    ]
+    machine = (
+        str(server.folder.parent),
+        sys.prefix,
+        sys.base_prefix,
+        str(Path(web.__file__).parent),
+    )
     for code in codes:
         told = server.post("/api/code-act", code=code).text
         assert not [path for path in machine if path in told], told
@@ -94,13 +124,21 @@ def test_no_path_of_the_machine_is_told(server: Server) -> None:
 @pytest.mark.requirement("mama-http-code-tools")
 def test_there_is_no_way_out(server: Server) -> None:
     names = "require process module fetch XMLHttpRequest std os WebAssembly __host setTimeout"
-    found = run(server, f"return [{', '.join(f'typeof {name}' for name in names.split())}]")["result"]
+    found = run(server, f"return [{', '.join(f'typeof {name}' for name in names.split())}]")[
+        "result"
+    ]
     assert set(found) == {"undefined"}
 
 
 @pytest.mark.requirement("mama-http-code-tools")
 def test_nothing_is_loaded_or_written(server: Server) -> None:
-    for code in ("return await import('fs')", "import fs from 'fs'", "save({})", "update({})", "delete_({})"):
+    for code in (
+        "return await import('fs')",
+        "import fs from 'fs'",
+        "save({})",
+        "update({})",
+        "delete_({})",
+    ):
         assert not run(server, code)["success"], code
 
 
@@ -112,11 +150,29 @@ def test_read_stays_inside(server: Server) -> None:
     (server.folder / "link").symlink_to(outside)
     write(server.folder / "deep" / "server.pem", "pem")
     git(server.folder, "add", "-f", ".env", "link", "deep")
-    paths = ["../outside.txt", str(outside), "/etc/passwd", ".git/config", ".GIT/config", "memory/../.git/HEAD", ".env"]
-    paths += ["untracked.txt", "link", "deep/server.pem", "", ".", "deep", "nothing.txt", "memory/../../outside.txt"]
+    paths = [
+        "../outside.txt",
+        str(outside),
+        "/etc/passwd",
+        ".git/config",
+        ".GIT/config",
+        "memory/../.git/HEAD",
+        ".env",
+    ]
+    paths += [
+        "untracked.txt",
+        "link",
+        "deep/server.pem",
+        "",
+        ".",
+        "deep",
+        "nothing.txt",
+        "memory/../../outside.txt",
+    ]
     for path in (*paths, "memory/private/.gitignore", "code.py\\0", "*.py", ":(top)code.py"):
         body = run(
-            server, f"try {{ return Read('{path}').content }} catch (one) {{ return 'refused: ' + one.message }}"
+            server,
+            f"try {{ return Read('{path}').content }} catch (one) {{ return 'refused: ' + one.message }}",
         )
         assert str(body["result"]).startswith("refused: "), path
     assert run(server, "try { Read(7) } catch (error) { return 'refused' }")["result"] == "refused"
@@ -125,7 +181,11 @@ def test_read_stays_inside(server: Server) -> None:
 @pytest.mark.requirement("mama-http-code-tools")
 def test_nothing_private_is_seen(server: Server) -> None:
     private = server.post(
-        "/api/save", title="Pangolin wages", text="Pangolins are paid late", visibility="private", agent="alice"
+        "/api/save",
+        title="Pangolin wages",
+        text="Pangolins are paid late",
+        visibility="private",
+        agent="alice",
     ).body
     found = server.get("/api/timeline", anchor=private["id"], agent="alice").body
     assert "Pangolin" in str(found)
@@ -140,10 +200,16 @@ def test_nothing_private_is_seen(server: Server) -> None:
         "timeline({query: 'pangolin wages'})",
         "timeline({})",
         "timeline(new Date().toISOString())",
-        *(f"{ask}('{name}')" for ask in ("get", "timeline", "history") for name in (title, mine, decided, "pay")),
+        *(
+            f"{ask}('{name}')"
+            for ask in ("get", "timeline", "history")
+            for name in (title, mine, decided, "pay")
+        ),
         "load_checkpoint()",
     ):
-        told = run(server, f"try {{ return JSON.stringify({code}) }} catch (one) {{ return one.message }}")["result"]
+        told = run(
+            server, f"try {{ return JSON.stringify({code}) }} catch (one) {{ return one.message }}"
+        )["result"]
         assert "paid late" not in told, code
         assert "get more" not in told, code
         assert "Pangolin" not in told.replace(f"'{title}'", ""), code
@@ -151,7 +217,10 @@ def test_nothing_private_is_seen(server: Server) -> None:
 
 @pytest.mark.requirement("mama-http-code-tools")
 def test_files_that_hold_secrets_are_not_read(server: Server) -> None:
-    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA1c7+9z5Pad7OejecsQ0bu3aumskcfcNWHPlxPM\n" * 4
+    key = (
+        "-----BEGIN RSA PRIVATE KEY-----\n"
+        + "MIIEpAIBAAKCAQEA1c7+9z5Pad7OejecsQ0bu3aumskcfcNWHPlxPM\n" * 4
+    )
     write(server.folder / "key.txt", key + "-----END RSA PRIVATE KEY-----\n")
     git(server.folder, "add", "key.txt")
     body = run(server, "Read('key.txt')")
@@ -162,7 +231,13 @@ def test_files_that_hold_secrets_are_not_read(server: Server) -> None:
 
 @pytest.mark.requirement("mama-http-code-tools")
 def test_a_name_that_promises_secrets_is_enough(server: Server) -> None:
-    secret = ("deploy/app.secrets.enc.yaml", "db-credentials.json", "Prod_Passwords.txt", "token.json", "prod.tfvars")
+    secret = (
+        "deploy/app.secrets.enc.yaml",
+        "db-credentials.json",
+        "Prod_Passwords.txt",
+        "token.json",
+        "prod.tfvars",
+    )
     plain = ("secretary.json", "design-tokens.json", "docs/secret-management.md", "secrets.py")
     for name in (*secret, *plain):
         write(server.folder / name, "user: someone\n")
@@ -180,19 +255,27 @@ BOMBS = [
     ("a chain of promises", "const f = () => Promise.resolve().then(f); await f()", ""),
     ("a memory bomb", "const a = []; while (true) a.push(new Array(100000).fill(1))", "memory"),
     ("a text bomb", "let s = 'x'; while (true) s += s", ""),
-    ("a callback flood", "while (true) { try { load_checkpoint() } catch {} }", "more than 100 calls"),
+    (
+        "a callback flood",
+        "while (true) { try { load_checkpoint() } catch {} }",
+        "more than 100 calls",
+    ),
     ("a log flood", "while (true) console.log('x'.repeat(10000))", "ended after 300 ms"),
 ]
 
 
 @pytest.mark.requirement("mama-http-code")
-@pytest.mark.parametrize(("code", "told"), [bomb[1:] for bomb in BOMBS], ids=[bomb[0] for bomb in BOMBS])
+@pytest.mark.parametrize(
+    ("code", "told"), [bomb[1:] for bomb in BOMBS], ids=[bomb[0] for bomb in BOMBS]
+)
 def test_bombs_are_ended(server: Server, code: str, told: str) -> None:
     began = time.monotonic()
     body = run(server, code, timeout=300)
     assert time.monotonic() - began < 30  # left alone they go on
     assert not body["success"]
-    assert any(one in body["error"] for one in (told, "ended after 300 ms")), "whichever comes first"
+    assert any(one in body["error"] for one in (told, "ended after 300 ms")), (
+        "whichever comes first"
+    )
     assert len(body["logs"]) <= 200
     assert run(server, "return 1")["result"] == 1
 

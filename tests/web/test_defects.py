@@ -16,7 +16,9 @@ from filemem.web.site import Site
 Crash = tuple[str, str]
 
 
-def ask_site(site: Site, method: str, path: str, error: BaseException) -> tuple[int, Any, list[Crash]]:
+def ask_site(
+    site: Site, method: str, path: str, error: BaseException
+) -> tuple[int, Any, list[Crash]]:
     """Ask a route of a site whose memory always fails; status, body, and what was reported."""
     crashes: list[Crash] = []
 
@@ -39,7 +41,13 @@ def ask_site(site: Site, method: str, path: str, error: BaseException) -> tuple[
     async def run() -> None:
         route = next(one for one in site.routes(failing, told) if one.path == path)
         asked = b"id=a" if path == "/graph/similar" else b"q=a"
-        scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": asked}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "headers": [],
+            "query_string": asked,
+        }
         await route.handle(scope, receive, send)
 
     asyncio.run(run())

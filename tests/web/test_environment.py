@@ -40,10 +40,17 @@ def test_what_is_not_needed_is_answered_without_its_value() -> None:
 @pytest.mark.requirement("mama-env-db")
 def test_a_server_says_so_at_its_start(tmp_path: Path) -> None:
     folder = make_repo(tmp_path / "repo")
-    env = {"MAMA_DB_PATH": "/nowhere/memory.db", "LLM_API_KEY": "k", "LLM_MODEL": "m", "MAMA_SERVER_PORT": "1"}
+    env = {
+        "MAMA_DB_PATH": "/nowhere/memory.db",
+        "LLM_API_KEY": "k",
+        "LLM_MODEL": "m",
+        "MAMA_SERVER_PORT": "1",
+    }
     with serving(folder, env, lines=3) as running:
         assert running.port != 1  # --port wins
-        assert "LLM_API_KEY, LLM_MODEL, MAMA_DB_PATH: not needed, there is no database" in running.told
+        assert (
+            "LLM_API_KEY, LLM_MODEL, MAMA_DB_PATH: not needed, there is no database" in running.told
+        )
         assert "/nowhere" not in running.told
         assert running.get("/health").status == 200
 

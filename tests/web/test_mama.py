@@ -72,23 +72,40 @@ def test_a_decision_is_saved_and_found(server: Server, saved: str) -> None:
 @pytest.mark.requirement("mama-http-search")
 def test_search_takes_at_most_twenty(server: Server, saved: str) -> None:
     for number in range(22):
-        server.post("/api/mama/save", topic=f"limit {number}", decision=f"Bound it to {number}", reasoning="Bounds")
+        server.post(
+            "/api/mama/save",
+            topic=f"limit {number}",
+            decision=f"Bound it to {number}",
+            reasoning="Bounds",
+        )
     assert server.get("/api/mama/search", q="bounds").body["count"] == 10
     assert server.get("/api/mama/search", q="bounds", limit=500).body["count"] == 20
     assert server.get("/api/mama/search", q="bounds", limit=3).body["count"] == 3
-    assert "no argument 'topics'" in server.get("/api/mama/search", q="bounds", topics="auth").body["message"]
+    assert (
+        "no argument 'topics'"
+        in server.get("/api/mama/search", q="bounds", topics="auth").body["message"]
+    )
     reply = server.get("/api/mama/search")
     assert (reply.status, reply.body["code"], reply.body["error"]) == (400, "MISSING_QUERY", True)
 
 
 @pytest.mark.requirement("mama-http-update")
 def test_an_outcome_is_recorded_and_answered_in_capitals(server: Server, saved: str) -> None:
-    asked = {"id": saved, "outcome": "success", "reason": "JWT auth scaled to 10k users without issues"}
+    asked = {
+        "id": saved,
+        "outcome": "success",
+        "reason": "JWT auth scaled to 10k users without issues",
+    }
     reply = server.post("/graph/update", asked)
     assert (reply.status, reply.body) == (200, {"success": True, "id": saved, "outcome": "SUCCESS"})
     found = server.get("/api/mama/search", q="JWT refresh tokens").body["results"][0]
     assert (found["outcome"], found["outcome_reason"]) == ("success", asked["reason"])
-    assert server.post("/api/update", id=saved, outcome="failure", reason="Keys leaked").body["outcome"] == "FAILED"
+    assert (
+        server.post("/api/update", id=saved, outcome="failure", reason="Keys leaked").body[
+            "outcome"
+        ]
+        == "FAILED"
+    )
     wrong = server.post("/graph/update", id=saved, outcome="splendid")
     assert (wrong.status, wrong.body["code"]) == (400, "INVALID_REQUEST")
     unknown = server.post("/graph/update", id="decision_nowhere_1_aaaaaaaa", outcome="success")
@@ -98,15 +115,22 @@ def test_an_outcome_is_recorded_and_answered_in_capitals(server: Server, saved: 
 @pytest.mark.requirement("mama-http-graph", "mama-http-graph-cluster")
 def test_the_graph_has_nodes_edges_and_what_is_alike(server: Server, saved: str) -> None:
     builds = f"builds_on: {saved}. Need social login for user growth while keeping API auth."
-    newer = server.post("/api/mama/save", topic="auth_v2", decision="Add OAuth2 beside JWT", reasoning=builds).body[
-        "id"
-    ]
-    after = server.post("/api/mama/save", topic="auth_v2", decision="Use OAuth2 alone", reasoning="One way").body["id"]
+    newer = server.post(
+        "/api/mama/save", topic="auth_v2", decision="Add OAuth2 beside JWT", reasoning=builds
+    ).body["id"]
+    after = server.post(
+        "/api/mama/save", topic="auth_v2", decision="Use OAuth2 alone", reasoning="One way"
+    ).body["id"]
     body = server.get("/graph").body
     assert body.keys() == {"nodes", "edges", "similarityEdges", "meta", "latency"}
-    assert {"from": newer, "to": saved, "relationship": "builds_on"}.items() <= _edge(body, newer, saved).items()
+    assert {"from": newer, "to": saved, "relationship": "builds_on"}.items() <= _edge(
+        body, newer, saved
+    ).items()
     assert _edge(body, after, newer)["relationship"] == "supersedes"
-    assert (body["meta"]["total_nodes"], body["meta"]["total_edges"]) == (len(body["nodes"]), len(body["edges"]))
+    assert (body["meta"]["total_nodes"], body["meta"]["total_edges"]) == (
+        len(body["nodes"]),
+        len(body["edges"]),
+    )
     assert {"auth_strategy", "auth_v2"} <= set(body["meta"]["topics"])
     assert body["similarityEdges"] == []
     assert isinstance(body["latency"], int)
@@ -125,21 +149,29 @@ def test_the_graph_has_nodes_edges_and_what_is_alike(server: Server, saved: str)
 
 
 def _edge(body: Any, start: str, end: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(edge for edge in body["edges"] if (edge["from"], edge["to"]) == (start, end))
+    found: dict[str, Any] = next(
+        edge for edge in body["edges"] if (edge["from"], edge["to"]) == (start, end)
+    )
     return found
 
 
 @pytest.mark.requirement("mama-http-similar")
 def test_similar_decisions(server: Server, saved: str) -> None:
     near = server.post(
-        "/api/mama/save", topic="auth_tokens", decision="Rotate JWT refresh tokens daily", reasoning="They leak"
+        "/api/mama/save",
+        topic="auth_tokens",
+        decision="Rotate JWT refresh tokens daily",
+        reasoning="They leak",
     ).body["id"]
     body = server.get("/graph/similar", id=saved).body
     assert (body["id"], body["count"]) == (saved, len(body["similar"]))
     assert saved not in [one["id"] for one in body["similar"]]
     assert near in [one["id"] for one in body["similar"]]
     assert all({"id", "topic", "decision", "similarity"} <= one.keys() for one in body["similar"])
-    lacking, unknown = server.get("/graph/similar"), server.get("/graph/similar", id="decision_no_1_aaaaaaaa")
+    lacking, unknown = (
+        server.get("/graph/similar"),
+        server.get("/graph/similar", id="decision_no_1_aaaaaaaa"),
+    )
     assert (lacking.status, lacking.body["code"]) == (400, "MISSING_ID")
     assert (unknown.status, unknown.body["code"]) == (404, "NOT_FOUND")
 
@@ -148,7 +180,12 @@ def test_export_in_three_forms(server: Server, saved: str) -> None:
     as_json = server.get("/api/memory/export").body
     assert saved in [one["id"] for one in as_json["decisions"]]
     assert as_json["exported_at"]
-    server.post("/api/mama/save", topic="sums", decision='=HYPERLINK("http://evil.example")', reasoning="a, b\n| c |")
+    server.post(
+        "/api/mama/save",
+        topic="sums",
+        decision='=HYPERLINK("http://evil.example")',
+        reasoning="a, b\n| c |",
+    )
     table = server.get("/api/memory/export", format="csv")
     assert table.headers["content-type"].startswith("text/csv")
     rows = list(csv.DictReader(io.StringIO(table.text)))
@@ -165,7 +202,9 @@ def test_the_log_is_paged_from_its_end(server: Server) -> None:
     path = "/api/daemon/logs"
     assert server.get("/api/logs/daemon").status == 200
     for _ in range(5):
-        server.get("/api/observation/ghp_0123456789abcdefghijklmnopqrstuvwxyz", token="a-wrong-secret")
+        server.get(
+            "/api/observation/ghp_0123456789abcdefghijklmnopqrstuvwxyz", token="a-wrong-secret"
+        )
     body = server.get(path, lines=2, offset=1).body
     assert (body["success"], body["offset"], len(body["lines"])) == (True, 1, 2)
     assert body["total"] > 5

@@ -31,7 +31,11 @@ def test_the_short_line_of_the_plan(server: Server) -> None:
     assert reply.body["memory_session_id"].startswith("mcp-")
     assert reply.body["created_at_epoch"] > 1_700_000_000_000
     found = server.get(f"/api/observation/{reply.body['id']}").body
-    assert (found["type"], found["project"], found["narrative"]) == ("discovery", "manual", "This is a test")
+    assert (found["type"], found["project"], found["narrative"]) == (
+        "discovery",
+        "manual",
+        "This is a test",
+    )
 
 
 @pytest.mark.requirement("mc-http-curl", "mc-http-search")
@@ -39,7 +43,9 @@ def test_the_long_line_of_the_plan(server: Server) -> None:
     reply = server.post("/api/save", FULL).body
     assert reply["memory_session_id"] == "research-session-001"
     found = server.get(f"/api/observation/{reply['id']}").body
-    assert {name: found[name] for name in FULL if name != "text"} == {n: v for n, v in FULL.items() if n != "text"}
+    assert {name: found[name] for name in FULL if name != "text"} == {
+        n: v for n, v in FULL.items() if n != "text"
+    }
     assert found["narrative"] == FULL["text"]
     listed = server.get("/api/search", query="rate limit").body
     assert reply["id"] in [row["id"] for row in listed["observations"]]
@@ -54,7 +60,9 @@ def test_colliding_paths_are_told_apart_by_their_arguments(server: Server) -> No
     assert decided["id"].startswith("decision_limits_")
     assert server.get("/api/search", q="back off").body["results"][0]["id"] == decided["id"]
     assert "observations" in server.get("/api/search", query="back off").body
-    assert "no argument 'q'" in server.get("/api/search", q="back off", query="back off").body["error"]
+    assert (
+        "no argument 'q'" in server.get("/api/search", q="back off", query="back off").body["error"]
+    )
     lacking = server.post("/api/save", topic="limits")
     assert (lacking.status, lacking.body["code"]) == (400, "MISSING_FIELDS")
 
@@ -68,7 +76,10 @@ def test_title_and_text_are_required(server: Server) -> None:
     )
     for body, name in wrong:
         reply = server.post("/api/save", body)
-        assert (reply.status, reply.body["error"]) == (400, f"{name} is required and must be a string")
+        assert (reply.status, reply.body["error"]) == (
+            400,
+            f"{name} is required and must be a string",
+        )
 
 
 def test_what_is_not_there_is_a_404(server: Server) -> None:
@@ -78,7 +89,12 @@ def test_what_is_not_there_is_a_404(server: Server) -> None:
 
 
 def test_private_ones_are_seen_by_their_agent_alone(server: Server) -> None:
-    asked = {"title": "A quiet word", "text": "quietly whispered", "visibility": "private", "agent": "owl"}
+    asked = {
+        "title": "A quiet word",
+        "text": "quietly whispered",
+        "visibility": "private",
+        "agent": "owl",
+    }
     saved = server.post("/api/save", asked).body["id"]
     for path in (
         f"/api/observation/{saved}",

@@ -48,22 +48,39 @@ def test_the_page_beside_mcp(tmp_path: Path) -> None:
         port = free.getsockname()[1]
         free.listen()  # so that the first server already has to go on to another one
         with ExitStack() as stack:
-            (one, first), (_, second) = (stack.enter_context(beside(folder, port)) for _ in range(2))
+            (one, first), (_, second) = (
+                stack.enter_context(beside(folder, port)) for _ in range(2)
+            )
             assert len({port, first.port, second.port}) == 3
-            pages = {f"http://127.0.0.1:{server.port}/viewer?token={server.token}" for server in (first, second)}
+            pages = {
+                f"http://127.0.0.1:{server.port}/viewer?token={server.token}"
+                for server in (first, second)
+            }
             until(lambda: {*ok(folder, "status").get("pages", ())} == pages)
             assert all(f"page: {page}" in cli(folder, "status").out for page in pages)
             assert first.get("/viewer").status == 200
-            assert first.post("/viewer/save", topic="a", decision="Both", reasoning="x").status == 200
+            assert (
+                first.post("/viewer/save", topic="a", decision="Both", reasoning="x").status == 200
+            )
             assert "Both" in second.get("/viewer/data").text
             assert one.stdin is not None
             assert one.stdout is not None
-            hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-            one.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n")
+            hello = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "c", "version": "1"},
+            }
+            one.stdin.write(
+                json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+                + "\n"
+            )
             one.stdin.flush()
             assert json.loads(one.stdout.readline())["result"]["serverInfo"]["name"] == "filemem"
             call = {"name": "search", "arguments": {"query": "both"}}
-            for line in ({"method": "notifications/initialized"}, {"id": 2, "method": "tools/call", "params": call}):
+            for line in (
+                {"method": "notifications/initialized"},
+                {"id": 2, "method": "tools/call", "params": call},
+            ):
                 one.stdin.write(json.dumps({"jsonrpc": "2.0", **line}) + "\n")
             one.stdin.flush()
             assert "Both" in one.stdout.readline()
@@ -87,12 +104,21 @@ def test_a_phone_has_an_address_and_a_token_of_its_own(tmp_path: Path) -> None:
         assert server.token not in ("", "0123456789abcdef0123")
         assert server.get("/viewer").status == server.get("/viewer/data").status == 401
         cookie = server.get("/viewer", token=server.token).headers["set-cookie"].partition(";")[0]
-        own = {"Cookie": cookie, "Content-Type": "application/json", "Origin": f"http://127.0.0.2:{server.port}"}
+        own = {
+            "Cookie": cookie,
+            "Content-Type": "application/json",
+            "Origin": f"http://127.0.0.2:{server.port}",
+        }
         assert server.ask("GET", "/viewer", headers=own).status == 200
         given = {"topic": "a", "decision": "From the sofa", "reasoning": "x"}
         assert server.ask("POST", "/viewer/save", given, own).status == 200
         for name in ("localhost", "127.0.0.1", "phone.example"):
-            assert server.ask("GET", "/viewer", headers={**own, "Host": f"{name}:{server.port}"}).status == 421
+            assert (
+                server.ask(
+                    "GET", "/viewer", headers={**own, "Host": f"{name}:{server.port}"}
+                ).status
+                == 421
+            )
     assert cli(folder, "web", "--phone", "--token", "0123456789abcdef0123").code == 2
 
 

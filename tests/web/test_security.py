@@ -16,7 +16,9 @@ from tests.web.support import Server, serving
 
 JSON = {"Content-Type": "application/json"}
 EVERY = [(entry, entry.path.replace("{name:path}", "viewer.css")) for entry in ROUTES]
-ENDING = [(entry, path) for entry, path in EVERY if path != "/viewer/events"]  # that answers as long as one listens
+ENDING = [
+    (entry, path) for entry, path in EVERY if path != "/viewer/events"
+]  # that answers as long as one listens
 BODIES: dict[str, dict[str, Any]] = {
     "/api/checkpoint/save": {"summary": "Evil"},
     "/api/mama/save": {"topic": "evil", "decision": "Evil", "reasoning": "Evil"},
@@ -83,13 +85,21 @@ def request(entry: Entry, path: str, known: str) -> tuple[str, Any]:
 def test_hostile_callers_are_refused_everywhere(server: Server, known: str) -> None:
     before = state(server)
     bearer = {"Authorization": f"Bearer {server.token}"}
-    every = [*product(EVERY, HOSTILE[::7]), *product(EVERY[::9], HOSTILE)]  # one door, before all routes
+    every = [
+        *product(EVERY, HOSTILE[::7]),
+        *product(EVERY[::9], HOSTILE),
+    ]  # one door, before all routes
     for (entry, path), (headers, status) in every:
         address, body = request(entry, path, known)
         given = {name: value.replace("{port}", str(server.port)) for name, value in headers.items()}
         others = ("OPTIONS", "HEAD", "PUT") if (headers, status) in HOSTILE[::7] else ()
         for method in (entry.method, *others):
-            reply = server.ask(method, address, body if method == entry.method else None, {**JSON, **bearer, **given})
+            reply = server.ask(
+                method,
+                address,
+                body if method == entry.method else None,
+                {**JSON, **bearer, **given},
+            )
             assert reply.status == status, (path, given, method)
             assert not [name for name in reply.headers if name.startswith("access-control")]
             assert method == "HEAD" or "error" in reply.body
@@ -121,13 +131,29 @@ def needs_token_and_json(server: Server, known: str, entry: Entry, path: str) ->
         reply = server.ask(entry.method, address, body, {**JSON, **headers})
         assert (reply.status == 401) == entry.writes, path
     if entry.writes:
-        for query in ("token=", "token=wrong", f"token={server.token}&token=wrong", f"Token={server.token}"):
+        for query in (
+            "token=",
+            "token=wrong",
+            f"token={server.token}&token=wrong",
+            f"Token={server.token}",
+        ):
             assert server.ask(entry.method, f"{address}?{query}", body, JSON).status == 401
         # A wrong header is not mended by a right address.
-        both = server.ask(entry.method, f"{address}?token={server.token}", body, {**JSON, "Authorization": "Bearer x"})
+        both = server.ask(
+            entry.method,
+            f"{address}?token={server.token}",
+            body,
+            {**JSON, "Authorization": "Bearer x"},
+        )
         assert both.status == 401
     if entry.method == "POST":
-        for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp"):
+        for kind in (
+            "",
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+            "application/jsonp",
+        ):
             assert server.ask("POST", address, body, {**bearer, "Content-Type": kind}).status == 415
         assert server.ask("GET", address, None, bearer).status == (405 if _only_post(path) else 200)
     if entry.writes or entry.method == "GET":
@@ -140,7 +166,15 @@ def _only_post(path: str) -> bool:
 
 def test_unknown_paths_are_not_served(server: Server) -> None:
     for path in (
-        *("/nothing", "/api", "/api/", "//", "/viewer/", "/api/observation/", "/api/observation/a/b"),
+        *(
+            "/nothing",
+            "/api",
+            "/api/",
+            "//",
+            "/viewer/",
+            "/api/observation/",
+            "/api/observation/a/b",
+        ),
         *("/..", "/graph/"),
     ):
         assert server.get(path).status == 404, path
@@ -150,12 +184,24 @@ def test_the_token_in_the_address_will_do(server: Server) -> None:
     reply = server.ask("POST", f"/api/save?token={server.token}", {"title": "a", "text": "b"}, JSON)
     assert reply.status == 200
     own = {**JSON, "Origin": f"http://127.0.0.1:{server.port}", "Sec-Fetch-Site": "same-origin"}
-    assert server.ask("POST", f"/api/save?token={server.token}", {"title": "c", "text": "d"}, own).status == 200
+    assert (
+        server.ask(
+            "POST", f"/api/save?token={server.token}", {"title": "c", "text": "d"}, own
+        ).status
+        == 200
+    )
 
 
 def test_mcp_on_loopback_needs_no_token(server: Server) -> None:
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {}}}
-    reply = server.ask("POST", "/mcp", call, {**JSON, "Accept": "application/json, text/event-stream"})
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "search", "arguments": {}},
+    }
+    reply = server.ask(
+        "POST", "/mcp", call, {**JSON, "Accept": "application/json, text/event-stream"}
+    )
     assert reply.status == 200
     assert "result" in reply.body
 
@@ -179,7 +225,9 @@ GIVEN = "0123456789abcdef0123"
         (("web", "--port", "0", "--host", "0.0.0.0"), {"MAMA_AUTH_TOKEN": GIVEN}, True),
     ],
 )
-def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: dict[str, str], strict: bool) -> None:
+def test_a_token_that_was_given(
+    another: Path, command: tuple[str, ...], env: dict[str, str], strict: bool
+) -> None:
     with serving(another, env, command) as running:
         assert GIVEN not in running.told  # who gave it knows it
         bearer = {"Authorization": f"Bearer {GIVEN}"}
@@ -195,7 +243,10 @@ def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: di
             303,
         )
         assert (running.get("/health").status == 401) == strict
-        assert running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status == 200
+        assert (
+            running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status
+            == 200
+        )
 
 
 def test_the_front_door_takes_the_token_too(server: Server) -> None:

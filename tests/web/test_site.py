@@ -50,12 +50,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     write(folder / "memory/private/decisions/a.md", "---\ntopic: pay\n---\n# Pay Ann twice\n")
     agent = "Claude <noreply@example.org>"
-    ok(folder, "save", "checkpoint", "--summary", "Half done", "--next-steps", "The other half", "--agent", agent)
+    ok(
+        folder,
+        "save",
+        "checkpoint",
+        "--summary",
+        "Half done",
+        "--next-steps",
+        "The other half",
+        "--agent",
+        agent,
+    )
     return folder
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_twice_the_same(folder: Path, tmp_path: Path) -> None:
@@ -65,13 +79,18 @@ def test_twice_the_same(folder: Path, tmp_path: Path) -> None:
     ok(folder, "site", str(tmp_path / "a"), "--base", "https://example.org/memory")
     assert first == files(tmp_path / "a") == files(tmp_path / "b")
     for name in ("sitemap.xml", "feed.xml"):
-        links = re.findall(r"https://example.org/memory/([^<\"]*)", (tmp_path / "a" / name).read_text(encoding="utf-8"))
+        links = re.findall(
+            r"https://example.org/memory/([^<\"]*)",
+            (tmp_path / "a" / name).read_text(encoding="utf-8"),
+        )
         ET.parse(tmp_path / "a" / name)
         assert links
         assert not [one for one in links if one and one not in first]
 
 
-def test_every_page_reads_without_script_and_every_link_resolves(folder: Path, tmp_path: Path) -> None:
+def test_every_page_reads_without_script_and_every_link_resolves(
+    folder: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     told = ok(folder, "site", str(out))
     pages = sorted(out.glob("d/*/index.html"))
@@ -85,7 +104,15 @@ def test_every_page_reads_without_script_and_every_link_resolves(folder: Path, t
             assert not urlsplit(link).scheme, link
             assert (page.parent / unquote(urlsplit(link).path)).is_file(), link
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    for said in ("Use Redis", "Why not", "failed: too slow", "Half done", "The other half", "Builds on", "Replaced by"):
+    for said in (
+        "Use Redis",
+        "Why not",
+        "failed: too slow",
+        "Half done",
+        "The other half",
+        "Builds on",
+        "Replaced by",
+    ):
         assert said in text
     for name in re.findall(r"\]\(([^)]*)\)", (out / "llms.txt").read_text(encoding="utf-8")):
         assert (out / name).is_file()
@@ -95,7 +122,8 @@ def test_the_page_has_its_data_in_it(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ok(folder, "site", str(out))
     inlined = re.search(
-        r'<script type="application/json" id="data">(.*?)</script>', (out / "index.html").read_text("utf-8")
+        r'<script type="application/json" id="data">(.*?)</script>',
+        (out / "index.html").read_text("utf-8"),
     )
     assert inlined
     data = json.loads(inlined[1])
@@ -123,14 +151,19 @@ def test_a_folder_of_others_is_left_alone(folder: Path, tmp_path: Path) -> None:
     assert files(theirs) == {"index.html": b"mine"}
     out = tmp_path / "out"
     ok(folder, "site", str(out))
-    (page,) = (one for one in out.glob("d/*/index.html") if "<title>Half done" in one.read_text("utf-8"))
+    (page,) = (
+        one for one in out.glob("d/*/index.html") if "<title>Half done" in one.read_text("utf-8")
+    )
     write(out / "d/mine/index.html", "mine")
     write(out / "CNAME", "example.org")
     half = page.parent.name
     ok(folder, "forget", half)
     ok(folder, "site", str(out))
     assert not page.exists()
-    assert ((out / "d/mine/index.html").read_bytes(), (out / "CNAME").read_bytes()) == (b"mine", b"example.org")
+    assert ((out / "d/mine/index.html").read_bytes(), (out / "CNAME").read_bytes()) == (
+        b"mine",
+        b"example.org",
+    )
     with (out / ".filemem-site").open("a", encoding="utf-8") as mark:
         mark.write("../public/index.html\nCNAME\n")  # as a mark that others wrote might say
     ok(folder, "site", str(out))

@@ -41,7 +41,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.heard.append((self.path, self.headers.get("Authorization", ""), body))
         answer: dict[str, Any] = {"ok": True}
         if self.path == "/api/files.getUploadURLExternal":
-            answer |= {"upload_url": f"http://127.0.0.1:{self.server.server_port}/upload", "file_id": "F1"}
+            answer |= {
+                "upload_url": f"http://127.0.0.1:{self.server.server_port}/upload",
+                "file_id": "F1",
+            }
         elif self.path == "/api/files.completeUploadExternal":
             answer |= {"files": [{"id": "F1", "title": "chart.png"}]}
         if b"C0NOWHERE" in body:
@@ -85,14 +88,20 @@ def connected(slack: StandIn, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.mark.requirement("mama-http-slack")
 def test_a_message_is_sent(connected: Server, slack: StandIn) -> None:
     slack.heard.clear()
-    reply = connected.post("/api/slack/send", channel_id="C01234567", message="Hello from filemem! é <b>")
+    reply = connected.post(
+        "/api/slack/send", channel_id="C01234567", message="Hello from filemem! é <b>"
+    )
     assert (reply.status, reply.body) == (
         200,
         {"success": True, "message": "Message sent to Slack channel C01234567"},
     )
     ((path, authorization, body),) = slack.heard
     assert (path, authorization) == ("/api/chat.postMessage", f"Bearer {TOKEN}")
-    sent = json.loads(body) if body.startswith(b"{") else {k: v[0] for k, v in parse_qs(body.decode()).items()}
+    sent = (
+        json.loads(body)
+        if body.startswith(b"{")
+        else {k: v[0] for k, v in parse_qs(body.decode()).items()}
+    )
     assert (sent["channel"], sent["text"]) == ("C01234567", "Hello from filemem! é <b>")
 
 
@@ -101,7 +110,9 @@ def test_a_message_is_sent(connected: Server, slack: StandIn) -> None:
 def test_a_file_is_sent(connected: Server, slack: StandIn, words: tuple[str, str]) -> None:
     slack.heard.clear()
     path = str(connected.folder / "chart.png") if words[0] == "channelId" else "chart.png"
-    reply = connected.post("/api/slack/send", {words[0]: "C01234567", "message": "See", words[1]: path})
+    reply = connected.post(
+        "/api/slack/send", {words[0]: "C01234567", "message": "See", words[1]: path}
+    )
     assert reply.status == 200, reply.text
     assert [one[0] for one in slack.heard] == [
         "/api/files.getUploadURLExternal",

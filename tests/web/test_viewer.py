@@ -48,9 +48,18 @@ def test_the_root_leads_to_the_page(server: Server) -> None:
 def test_files_of_the_page_are_sent_once(server: Server) -> None:
     reply = server.get("/viewer/assets/viewer.css")
     assert reply.headers["content-type"] == "text/css; charset=utf-8"
-    again = server.ask("GET", "/viewer/assets/viewer.css", headers={"If-None-Match": reply.headers["etag"]})
+    again = server.ask(
+        "GET", "/viewer/assets/viewer.css", headers={"If-None-Match": reply.headers["etag"]}
+    )
     assert (again.status, again.text) == (304, "")
-    for name in ("../viewer.py", "..%2fviewer.py", "prelude.js", "nothing.js", "/etc/passwd", "vendor"):
+    for name in (
+        "../viewer.py",
+        "..%2fviewer.py",
+        "prelude.js",
+        "nothing.js",
+        "/etc/passwd",
+        "vendor",
+    ):
         assert server.get(f"/viewer/assets/{name}").status == 404, name
 
 
@@ -66,21 +75,31 @@ def test_a_token_in_the_address_becomes_a_cookie(server: Server) -> None:
     given = {"topic": "cookies", "decision": "Use one", "reasoning": "It is not in the address"}
     assert server.ask("POST", "/viewer/save", given, own).status == 401  # no page of ours
     assert server.ask("POST", "/viewer/save", given, {**here, "Cookie": f"{cookie}0"}).status == 401
-    assert server.ask("POST", "/viewer/save", given, {**here, "Cookie": cookie.replace("filemem_", "x")}).status == 401
+    assert (
+        server.ask(
+            "POST", "/viewer/save", given, {**here, "Cookie": cookie.replace("filemem_", "x")}
+        ).status
+        == 401
+    )
     assert server.ask("POST", "/viewer/save", given, here).status == 200
     assert server.ask("GET", "/viewer/data", headers=own).body["can_write"] is True
     assert server.get("/viewer/data").body["can_write"] is False
 
 
 def test_the_token_stands_nowhere(server: Server) -> None:
-    told = [server.get(path).text for path in ("/viewer", "/viewer/data", "/api/memory/export", "/api/daemon/logs")]
+    told = [
+        server.get(path).text
+        for path in ("/viewer", "/viewer/data", "/api/memory/export", "/api/daemon/logs")
+    ]
     assert not [text for text in told if server.token in text]
 
 
 @pytest.mark.requirement("mama-http-viewer", "mc-http-viewer")
 def test_a_row_for_every_record(server: Server) -> None:
     old = saved(server, topic="caching", decision="Use Redis", affects=["src/cache.py"])["id"]
-    new = saved(server, topic="caching", decision="Use an LRU cache", tags=["performance"], builds_on=[old])["id"]
+    new = saved(
+        server, topic="caching", decision="Use an LRU cache", tags=["performance"], builds_on=[old]
+    )["id"]
     server.post("/api/save", title="The cache is small", text="It holds ten", type="discovery")
     server.post("/api/checkpoint/save", summary="Cache half done", next_steps="Measure it")
     reply = server.get("/viewer/data")
@@ -92,7 +111,12 @@ def test_a_row_for_every_record(server: Server) -> None:
     assert found["The cache is small"]["kind"] == "discovery"
     first, last = found["Use Redis"], found["Use an LRU cache"]
     assert (first["id"], first["superseded_by"], "live" in first) == (old, [new], False)
-    assert (last["live"], last["supersedes"], last["area"], last["who"]) == (True, [old], "performance", "Ada")
+    assert (last["live"], last["supersedes"], last["area"], last["who"]) == (
+        True,
+        [old],
+        "performance",
+        "Ada",
+    )
     assert last["builds_on"] == [[old, "front matter"]]
     assert (first["affects"], first["area"]) == (["src/cache.py"], "caching")
 
@@ -122,15 +146,24 @@ def test_rows_are_compressed_for_who_can_read_that(server: Server) -> None:
 def test_one_record_whole(server: Server) -> None:
     first = saved(server, topic="queues", decision="Use one queue")["id"]
     reason = f"Fast ones wait for slow ones.\n\nbuilds_on: {first}"
-    new = saved(server, topic="lanes", decision="Two lanes", reasoning=reason, rejected=["Three: too many"])["id"]
+    new = saved(
+        server, topic="lanes", decision="Two lanes", reasoning=reason, rejected=["Three: too many"]
+    )["id"]
     server.post("/graph/update", id=new, outcome="failed", reason="Nobody used the second")
     told = server.get("/viewer/record", id=new).body
     assert told["rejected"] == ["Three: too many"]
-    assert [(one["outcome"], one["reason"]) for one in told["outcomes"]] == [("failed", "Nobody used the second")]
+    assert [(one["outcome"], one["reason"]) for one in told["outcomes"]] == [
+        ("failed", "Nobody used the second")
+    ]
     assert told["version"] == git(server.folder, "rev-parse", f"HEAD:{told['path']}").strip()
     assert [one["who"] for one in told["commits"]] == ["Ada", "Ada"]
     (edge,) = told["related"]
-    assert (edge["kind"], edge["id"], edge["title"], edge["in"]) == ("builds_on", first, "Use one queue", False)
+    assert (edge["kind"], edge["id"], edge["title"], edge["in"]) == (
+        "builds_on",
+        first,
+        "Use one queue",
+        False,
+    )
     (back,) = server.get("/viewer/record", id=first).body["related"]
     assert (back["kind"], back["id"], back["in"]) == ("builds_on", new, True)
     assert server.get("/viewer/record", id="nothing of the kind").status == 404
@@ -148,7 +181,9 @@ def test_hostile_text_is_only_text(server: Server) -> None:
 
 @pytest.mark.requirement("mama-memory-tab")
 def test_search_marks_what_it_found(server: Server) -> None:
-    one = saved(server, topic="locks", decision="Hold the lock briefly", reasoning="A starving writer waits")["id"]
+    one = saved(
+        server, topic="locks", decision="Hold the lock briefly", reasoning="A starving writer waits"
+    )["id"]
     found = server.get("/viewer/search", q="starving").body["hits"]
     assert found[0]["id"] == one
     assert "\ue000starving\ue001" in found[0]["snippet"]
@@ -164,8 +199,12 @@ def test_the_form_shows_what_holds(server: Server) -> None:
     assert server.get("/viewer/near").body == {"near": []}
     new = saved(server, topic="retries", decision="Retry once")
     assert new["superseded"] == [one]
-    assert git(server.folder, "log", "-1", "--format=%s").startswith("decision(retries): Retry once")
-    refused = server.post("/viewer/save", topic="retries", decision="Again", reasoning="x", confidence=3)
+    assert git(server.folder, "log", "-1", "--format=%s").startswith(
+        "decision(retries): Retry once"
+    )
+    refused = server.post(
+        "/viewer/save", topic="retries", decision="Again", reasoning="x", confidence=3
+    )
     assert (refused.status, refused.body["field"]) == (400, "confidence")
 
 
@@ -178,14 +217,23 @@ def test_an_outcome_is_one_commit_and_a_stale_page_is_told(server: Server) -> No
     def update(**given: Any) -> Reply:
         return server.post("/viewer/update", id=one, version=version, **given)
 
-    bare = server.ask("POST", "/viewer/update", {"id": one, "version": version}, {"Content-Type": "application/json"})
+    bare = server.ask(
+        "POST",
+        "/viewer/update",
+        {"id": one, "version": version},
+        {"Content-Type": "application/json"},
+    )
     assert bare.status == 401
     assert update(outcome="success", reason="It holds").status == 200
     assert int(git(server.folder, "rev-list", "--count", "HEAD")) == int(before) + 1
     ours = git(server.folder, "log", "-1", "--format=%s%n%b")
     other = saved(server, topic="pauses", decision="Wait ten seconds")["id"]
     ok(server.folder, "update", other, "--outcome", "success", "--reason", "It holds")
-    theirs = git(server.folder, "log", "-1", "--format=%s%n%b").replace(other, one).replace("pauses", "timeouts")
+    theirs = (
+        git(server.folder, "log", "-1", "--format=%s%n%b")
+        .replace(other, one)
+        .replace("pauses", "timeouts")
+    )
     assert ours == theirs
     stale = update(outcome="failed")
     assert (stale.status, "changed since" in stale.body["error"]) == (409, True)
@@ -206,7 +254,18 @@ def test_what_an_agent_saves_is_told_at_once(server: Server) -> None:
     version = _version(stream)
     assert version == server.get("/viewer/data").body["version"]
     assert (
-        cli(server.folder, "save", "decision", "--topic", "news", "--decision", "Tell", "--reasoning", "Soon").code == 0
+        cli(
+            server.folder,
+            "save",
+            "decision",
+            "--topic",
+            "news",
+            "--decision",
+            "Tell",
+            "--reasoning",
+            "Soon",
+        ).code
+        == 0
     )
     while _version(stream) == version:  # the first look of the watcher may say what is known
         pass
@@ -226,7 +285,19 @@ def test_the_past_and_a_branch_are_those_of_the_commands(tmp_path: Path) -> None
     folder = make_repo(tmp_path / "repo")
 
     def save(topic: str, decision: str) -> str:
-        return str(ok(folder, "save", "decision", "--topic", topic, "--decision", decision, "--reasoning", "x")["id"])
+        return str(
+            ok(
+                folder,
+                "save",
+                "decision",
+                "--topic",
+                topic,
+                "--decision",
+                decision,
+                "--reasoning",
+                "x",
+            )["id"]
+        )
 
     old, kept = save("caching", "Use Redis"), save("queues", "Use one")
     then = git(folder, "rev-parse", "HEAD").strip()
@@ -237,11 +308,22 @@ def test_the_past_and_a_branch_are_those_of_the_commands(tmp_path: Path) -> None
     with Memory.open(folder) as memory:
         past = viewer.at(memory, {"when": then})
         topics = ok(folder, "topics", "--at", then)["topics"]
-        assert past["live"] == sorted(one for topic in topics for one in topic["ids"]) == sorted([old, kept])
+        assert (
+            past["live"]
+            == sorted(one for topic in topics for one in topic["ids"])
+            == sorted([old, kept])
+        )
         told = viewer.compare(memory, {"branch": "feature"})
         assert told["effects"] == ok(folder, "diff", "main...feature")["effects"]
-        assert ({*told["added"]}, told["replaced"], told["changed"]) == ({new, added}, [old], [kept])
-        assert {one["id"]: one["title"] for one in told["records"]} == {new: "Use an LRU cache", added: "Hold briefly"}
+        assert ({*told["added"]}, told["replaced"], told["changed"]) == (
+            {new, added},
+            [old],
+            [kept],
+        )
+        assert {one["id"]: one["title"] for one in told["records"]} == {
+            new: "Use an LRU cache",
+            added: "Hold briefly",
+        }
         there = viewer.record(memory, {"id": added, "at": told["head"]["commit"]})
         assert (there["id"], there["title"]) == (added, "Hold briefly")
         assert there["version"] == git(folder, "rev-parse", f"feature:{there['path']}").strip()
@@ -253,8 +335,21 @@ def test_what_is_not_for_everybody_is_nowhere(tmp_path: Path) -> None:
     from filemem.web import viewer
 
     folder = make_repo(tmp_path / "repo")
-    ok(folder, "save", "decision", "--topic", "pay", "--decision", "Pay monthly", "--reasoning", "x")
-    write(folder / "memory/private/decisions/a.md", "---\ntopic: pay\n---\n# Pay Ann twice\n\nQuietly.\n")
+    ok(
+        folder,
+        "save",
+        "decision",
+        "--topic",
+        "pay",
+        "--decision",
+        "Pay monthly",
+        "--reasoning",
+        "x",
+    )
+    write(
+        folder / "memory/private/decisions/a.md",
+        "---\ntopic: pay\n---\n# Pay Ann twice\n\nQuietly.\n",
+    )
     secret = "---\ntype: observation\nvisibility: {}\ndepartment: hr\nagent: x\n---\n# Ann is paid twice\n"
     for seen in ("private", "department"):
         write(folder / f"memory/observations/{seen}.md", secret.format(seen))
@@ -276,8 +371,21 @@ def test_a_comparison_names_nothing_private(tmp_path: Path) -> None:
     from filemem.web import viewer
 
     folder = make_repo(tmp_path / "repo")
-    ok(folder, "save", "decision", "--topic", "pay", "--decision", "Pay monthly", "--reasoning", "x")
-    write(folder / "memory/decisions/ann.md", "---\nid: ann\ntopic: raise\nvisibility: private\n---\n# Pay Ann twice\n")
+    ok(
+        folder,
+        "save",
+        "decision",
+        "--topic",
+        "pay",
+        "--decision",
+        "Pay monthly",
+        "--reasoning",
+        "x",
+    )
+    write(
+        folder / "memory/decisions/ann.md",
+        "---\nid: ann\ntopic: raise\nvisibility: private\n---\n# Pay Ann twice\n",
+    )
     git(folder, "add", "memory")
     git(folder, "commit", "--quiet", "--message", "More")
     git(folder, "switch", "--quiet", "--create", "feature")
@@ -301,7 +409,11 @@ def test_rows_open_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     from filemem.files import Files
 
     folder = make_repo(tmp_path / "repo")
-    for topic, said in (("caching", "Use Redis"), ("queues", "Use one"), ("caching", "Use an LRU cache")):
+    for topic, said in (
+        ("caching", "Use Redis"),
+        ("queues", "Use one"),
+        ("caching", "Use an LRU cache"),
+    ):
         ok(folder, "save", "decision", "--topic", topic, "--decision", said, "--reasoning", "x")
     with Memory.open(folder) as memory:
         monkeypatch.setattr(Files, "read", lambda *_: pytest.fail("a record was opened"))

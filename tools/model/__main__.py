@@ -16,11 +16,19 @@ from tools.model import extract, measure, quantise, teacher, train, vocabulary
 
 def main() -> None:
     """Make the model, and measure it where there are sets."""
-    parser = argparse.ArgumentParser(prog="python -m tools.model", description="Make the bundled embedding model.")
-    parser.add_argument("text", type=Path, help="folder of *.jsonl or *.jsonl.xz: documents and commits")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.model", description="Make the bundled embedding model."
+    )
+    parser.add_argument(
+        "text", type=Path, help="folder of *.jsonl or *.jsonl.xz: documents and commits"
+    )
     parser.add_argument("--out", type=Path, required=True, help="where the finished models go")
-    parser.add_argument("--work", type=Path, help="where the stages' outputs are kept (OUT/work unless said)")
-    parser.add_argument("--sets", type=Path, help="evaluation sets: kept out of the training text, and measured")
+    parser.add_argument(
+        "--work", type=Path, help="where the stages' outputs are kept (OUT/work unless said)"
+    )
+    parser.add_argument(
+        "--sets", type=Path, help="evaluation sets: kept out of the training text, and measured"
+    )
     parser.add_argument("--again", help="stage to run anew, with all after it")
     asked = parser.parse_args()
     work: Path = asked.work or asked.out / "work"

@@ -25,7 +25,9 @@ from tools.model.recipe import RECIPE, SEED, complete, read_lines, write_lines
 
 OUTPUT = "pairs.jsonl"
 NEVER = frozenset({"python/peps", "rust-lang/rfcs", "pypa/pip"})
-SHARE_ALIKE = frozenset({"celery/celery"})  # documents under CC BY-SA 4.0; its commits come with the code, under BSD
+SHARE_ALIKE = frozenset(
+    {"celery/celery"}
+)  # documents under CC BY-SA 4.0; its commits come with the code, under BSD
 _TERMS = re.compile(r"share-?alike|non-?commercial", re.I)
 _OPENING = 60  # characters that tell two paragraphs apart
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -62,7 +64,11 @@ def held_out(folder: Path | None) -> set[str]:
     """
     found: set[str] = set()
     for path in sorted(folder.glob("*/*.jsonl*")) if folder else ():
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8") as file
+        ):
             for line in file:
                 found.update(opening(part) for part in json.loads(line)["text"].split("\n"))
     return {one for one in found if len(one) == _OPENING}
@@ -70,7 +76,9 @@ def held_out(folder: Path | None) -> set[str]:
 
 def useful(text: str) -> bool:
     """Return whether a paragraph is prose of some length."""
-    return len(text) >= RECIPE.shortest and sum(map(str.isalpha, text)) >= _LEAST_LETTERS * len(text)
+    return len(text) >= RECIPE.shortest and sum(map(str.isalpha, text)) >= _LEAST_LETTERS * len(
+        text
+    )
 
 
 def passages(paragraphs: Iterable[str]) -> list[str]:
@@ -126,10 +134,19 @@ def clean(docs: list[dict[str, Any]], held: set[str]) -> None:
         docs: changed in place.
         held: openings that must not appear.
     """
-    often = Counter(begin for doc in docs for begin in {opening(one) for _, some in doc["secs"] for one in some})
+    often = Counter(
+        begin for doc in docs for begin in {opening(one) for _, some in doc["secs"] for one in some}
+    )
     for doc in docs:
         doc["secs"] = [
-            [heading, [one for one in some if opening(one) not in held and often[opening(one)] < RECIPE.boilerplate]]
+            [
+                heading,
+                [
+                    one
+                    for one in some
+                    if opening(one) not in held and often[opening(one)] < RECIPE.boilerplate
+                ],
+            ]
             for heading, some in doc["secs"]
         ]
 
@@ -150,7 +167,9 @@ def lot(pair: Pair) -> bytes:
 
 def free(doc: dict[str, Any]) -> bool:
     """Return whether a document asks for nothing but its author's name."""
-    return doc["repo"] not in SHARE_ALIKE and not any(_TERMS.search(one) for _, some in doc["secs"] for one in some)
+    return doc["repo"] not in SHARE_ALIKE and not any(
+        _TERMS.search(one) for _, some in doc["secs"] for one in some
+    )
 
 
 def run(work: Path, folder: Path, hold_out: Path | None = None) -> None:
@@ -162,25 +181,44 @@ def run(work: Path, folder: Path, hold_out: Path | None = None) -> None:
         hold_out: folder of evaluation sets.
     """
     held = held_out(hold_out)
-    rows = [row for path in sorted(folder.glob("*.jsonl*")) for row in read_lines(path) if row["repo"] not in NEVER]
+    rows = [
+        row
+        for path in sorted(folder.glob("*.jsonl*"))
+        for row in read_lines(path)
+        if row["repo"] not in NEVER
+    ]
     docs = [row for row in rows if "secs" in row and free(row)]
     clean(docs, held)
-    headings = Counter(one for doc in docs for one in {heading.strip().lower() for heading, _ in doc["secs"]})
+    headings = Counter(
+        one for doc in docs for one in {heading.strip().lower() for heading, _ in doc["secs"]}
+    )
     dull = {one for one, times in headings.items() if times >= RECIPE.boilerplate} | {""}
     pairs = [pair for doc in docs for pair in of_document(doc, dull)]
     for row in rows:
         if "b" in row and opening(row["b"]) not in held:
-            pairs += [Pair(row["repo"], "commit", row["s"], body) for body in passages([row["b"]])[:1]]
+            pairs += [
+                Pair(row["repo"], "commit", row["s"], body) for body in passages([row["b"]])[:1]
+            ]
     pairs += of_sentences(docs)
-    chosen = balanced(dict.fromkeys(pair for pair in pairs if opening(pair.q) not in held and len(pair.q) > 2))
+    chosen = balanced(
+        dict.fromkeys(pair for pair in pairs if opening(pair.q) not in held and len(pair.q) > 2)
+    )
     with complete(work / OUTPUT) as part:
         write_lines(part, (pair._asdict() for pair in chosen))
-    print("pairs:", len(chosen), dict(Counter(pair.kind for pair in chosen)), "held-out openings:", len(held))
+    print(
+        "pairs:",
+        len(chosen),
+        dict(Counter(pair.kind for pair in chosen)),
+        "held-out openings:",
+        len(held),
+    )
 
 
 def main() -> None:
     """Run this stage alone: `python -m tools.model.extract TEXT WORK [SETS]`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", type=Path, help="folder of the text")
     parser.add_argument("work", type=Path, help="folder of the stages' outputs")
     parser.add_argument("sets", type=Path, nargs="?", help="folder of evaluation sets to keep out")

@@ -87,13 +87,21 @@ class Collection:
             for query, doc, score in list(csv.reader(file, delimiter="\t"))[1:]:
                 if int(score) > 0:
                     answers[query][doc] = int(score)
-        queries = {row["id"]: row["text"] for row in _lines(folder / "queries.jsonl") if row["id"] in answers}
+        queries = {
+            row["id"]: row["text"]
+            for row in _lines(folder / "queries.jsonl")
+            if row["id"] in answers
+        }
         ids, titles, texts = ([row[key] for row in docs] for key in ("id", "title", "text"))
         return cls(folder.name, ids, titles, texts, queries, dict(answers))
 
 
 def _lines(path: Path) -> Iterator[dict[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as file
+    ):
         yield from map(json.loads, file)
 
 
@@ -134,7 +142,10 @@ def keyword(data: Collection) -> Floats:
         .filter(tantivy.Filter.stemmer("english"))
         .build()
     )
-    counts = [Counter(analyzer.analyze(f"{title} {text}")) for title, text in zip(data.titles, data.texts, strict=True)]
+    counts = [
+        Counter(analyzer.analyze(f"{title} {text}"))
+        for title, text in zip(data.titles, data.texts, strict=True)
+    ]
     lengths = np.array([count.total() for count in counts], dtype=np.float32)
     norms = _K1 * (1 - _B + _B * lengths / lengths.mean())
     places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -178,8 +189,12 @@ class Figures:
             grades = data.answers[query]
             first = [data.ids[at] for at in np.argsort(-row, kind="stable")[:DEPTH]]
             ideal = sorted(grades.values(), reverse=True)[:DEPTH]
-            gain = sum(grades.get(doc, 0) * share for doc, share in zip(first, discount, strict=False))
-            ndcg.append(gain / sum(grade * share for grade, share in zip(ideal, discount, strict=False)))
+            gain = sum(
+                grades.get(doc, 0) * share for doc, share in zip(first, discount, strict=False)
+            )
+            ndcg.append(
+                gain / sum(grade * share for grade, share in zip(ideal, discount, strict=False))
+            )
             recall.append(sum(doc in grades for doc in first) / len(grades))
         return cls(np.array(ndcg, dtype=np.float32), np.array(recall, dtype=np.float32))
 
@@ -199,7 +214,9 @@ def compare(sets: Path, folders: list[Path], change: Change) -> None:
         folders: of models; the others are compared with the first.
         change: what is done to every text first.
     """
-    print(f"{'set':20} {'ranking':8} {'model':28} {'nDCG@10':20} {'recall@10':20} difference in nDCG@10")
+    print(
+        f"{'set':20} {'ranking':8} {'model':28} {'nDCG@10':20} {'recall@10':20} difference in nDCG@10"
+    )
     means: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for data in (Collection.read(path.parent) for path in sorted(sets.glob("*/qrels.tsv"))):
         words = keyword(data)
@@ -210,7 +227,9 @@ def compare(sets: Path, folders: list[Path], change: Change) -> None:
             lines.append(("hybrid", str(folder), Figures.of(hybrid(words, cosines), data)))
         first = {ranking: figures for ranking, _, figures in reversed(lines)}
         for ranking, name, figures in sorted(lines, key=lambda line: line[0]):
-            other = "" if figures is first[ranking] else interval(figures.ndcg - first[ranking].ndcg)
+            other = (
+                "" if figures is first[ranking] else interval(figures.ndcg - first[ranking].ndcg)
+            )
             means[ranking, name].append(float(figures.ndcg.mean()))
             print(
                 f"{data.name:20} {ranking:8} {name[-28:]:28} {interval(figures.ndcg):20} "
@@ -228,7 +247,10 @@ def speed(folder: Path) -> str:
         folder: of a model.
     """
     size = sum((folder / name).stat().st_size for name in ("model.safetensors", "tokenizer.json"))
-    text = "Each worker keeps its values in a cache of its own, for one more service is one more thing to run. " * 4
+    text = (
+        "Each worker keeps its values in a cache of its own, for one more service is one more thing to run. "
+        * 4
+    )
     began = time.perf_counter()
     model = Model(folder, folder.name)
     model.encode(["warm"])
@@ -240,10 +262,17 @@ def speed(folder: Path) -> str:
 
 def main() -> None:
     """Measure the models named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sets", type=Path, help="folder with a folder per set")
     parser.add_argument("models", type=Path, nargs="+", help="folders of models")
-    parser.add_argument("--text", choices=CHANGES, default="plain", help="what is done to texts before they are read")
+    parser.add_argument(
+        "--text",
+        choices=CHANGES,
+        default="plain",
+        help="what is done to texts before they are read",
+    )
     asked = parser.parse_args()
     compare(asked.sets, asked.models, CHANGES[asked.text])
     for folder in asked.models:

@@ -51,7 +51,9 @@ def write(folder: Path, rows: Floats, tokenizer: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     whole, weights = in_bytes(rows)
     data = save({"embeddings": whole, "weights": weights})
-    (folder / "model.safetensors").write_bytes(data)  # not save_file, which lets only the owner read it
+    (folder / "model.safetensors").write_bytes(
+        data
+    )  # not save_file, which lets only the owner read it
     shutil.copyfile(tokenizer, folder / "tokenizer.json")
     config = {
         "model_type": "model2vec",

@@ -90,7 +90,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     Args:
         path: ends in `.jsonl` or `.jsonl.xz`.
     """
-    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
+    with (
+        lzma.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".xz"
+        else path.open(encoding="utf-8") as file
+    ):
         for line in file:
             yield json.loads(line)
 

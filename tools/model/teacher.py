@@ -62,7 +62,9 @@ class Teacher:
         for some in _by_length(rows):
             width = max(len(rows[at]) for at in some)
             ids = torch.tensor([[*rows[at], *[self._pad] * (width - len(rows[at]))] for at in some])
-            mask = torch.tensor([[1] * len(rows[at]) + [0] * (width - len(rows[at])) for at in some])
+            mask = torch.tensor(
+                [[1] * len(rows[at]) + [0] * (width - len(rows[at])) for at in some]
+            )
             with torch.inference_mode():
                 found = self._model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
                 mean = (found * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
@@ -92,7 +94,11 @@ def entries(teacher: Teacher, tokens: Sequence[str]) -> Floats:
     rows = []
     for token in tokens:
         known = teacher.tokenizer.token_to_id(token)
-        inner = [known] if known is not None else teacher.tokenizer.encode(token, add_special_tokens=False).ids
+        inner = (
+            [known]
+            if known is not None
+            else teacher.tokenizer.encode(token, add_special_tokens=False).ids
+        )
         rows.append([teacher.first, *inner, teacher.last])
     return teacher.ids(rows)
 
@@ -120,7 +126,10 @@ def run(work: Path) -> None:
             found = teacher.texts(texts).reshape(-1, 2, teacher.width)
             with complete(path) as part, part.open("wb") as file:
                 np.save(file, found.astype(np.float16))
-            print(f"{at + len(found)} of {len(pairs)} pairs, {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"{at + len(found)} of {len(pairs)} pairs, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
         blocks.append(path)
     with complete(work / OUTPUT) as part, part.open("wb") as file:
         np.save(file, np.concatenate([np.load(path) for path in blocks]))

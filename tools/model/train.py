@@ -98,7 +98,10 @@ class Texts:
         pairs = list(read_lines(work / PAIRS))
         texts = list(chain.from_iterable((pair["q"], pair["p"]) for pair in pairs))
         unknown = tokenizer.token_to_id(UNKNOWN)
-        found = [np.array(one.ids, dtype=np.int64) for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        found = [
+            np.array(one.ids, dtype=np.int64)
+            for one in tokenizer.encode_batch(texts, add_special_tokens=False)
+        ]
         first: dict[str, int] = {}
         same = torch.tensor([first.setdefault(text, at) for at, text in enumerate(texts)])
         names = np.array([pair["repo"] for pair in pairs])
@@ -168,10 +171,16 @@ def loss_of(student: Student, texts: Texts, rows: Ints) -> Tensor:
     chosen = np.concatenate([2 * rows, 2 * rows + 1])
     taught = fn.normalize(torch.from_numpy(texts.taught[chosen]).float(), dim=1)
     itself = torch.eye(len(chosen), dtype=torch.bool)
-    theirs = fn.log_softmax((taught @ taught.T / RECIPE.temperature).masked_fill(itself, _NEVER), dim=1)
+    theirs = fn.log_softmax(
+        (taught @ taught.T / RECIPE.temperature).masked_fill(itself, _NEVER), dim=1
+    )
     full = student(*texts.bags(chosen.tolist()))
     total = RECIPE.pull * (student.weight - student.start).square().mean()
-    total = total + RECIPE.direct * (1 - fn.cosine_similarity(student.back(fn.normalize(full, dim=1)), taught)).mean()
+    total = (
+        total
+        + RECIPE.direct
+        * (1 - fn.cosine_similarity(student.back(fn.normalize(full, dim=1)), taught)).mean()
+    )
     for width, share in RECIPE.dims:
         ours = fn.normalize(full[:, :width], dim=1)
         pairs = contrast(ours[: len(rows)], ours[len(rows) :], texts.same[chosen])
@@ -204,7 +213,10 @@ def train(student: Student, texts: Texts) -> None:
             one.step()
         recent += float(loss.detach())
         if step % 100 == 0:
-            print(f"step {step}: loss {recent / 100:.3f}, {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"step {step}: loss {recent / 100:.3f}, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
             recent = 0.0
 
 

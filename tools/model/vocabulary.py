@@ -30,8 +30,14 @@ def teacher_folder() -> Path:
 
 def pieces() -> list[str]:
     """Return the teacher's word pieces of plain ASCII, without those that stand for no text, in its order."""
-    known: dict[str, int] = Tokenizer.from_file(str(teacher_folder() / "tokenizer.json")).get_vocab()
-    return [one for one in sorted(known, key=known.__getitem__) if one.isascii() and not re.fullmatch(r"\[.+\]", one)]
+    known: dict[str, int] = Tokenizer.from_file(
+        str(teacher_folder() / "tokenizer.json")
+    ).get_vocab()
+    return [
+        one
+        for one in sorted(known, key=known.__getitem__)
+        if one.isascii() and not re.fullmatch(r"\[.+\]", one)
+    ]
 
 
 def words_of(text: str) -> Iterator[str]:
@@ -67,7 +73,9 @@ def build(tokens: list[str]) -> Tokenizer:
     Args:
         tokens: in the order of their rows.
     """
-    tokenizer = Tokenizer(models.WordPiece({one: at for at, one in enumerate(tokens)}, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(
+        models.WordPiece({one: at for at, one in enumerate(tokens)}, unk_token=UNKNOWN)
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -81,7 +89,9 @@ def run(work: Path) -> None:
     more = added(work, set(plain))
     with complete(work / OUTPUT) as part:
         build([PAD, UNKNOWN, *plain, *more]).save(str(part), pretty=False)
-    print(f"tokens: {len(plain)} of the teacher, {len(more)} added; the last: {', '.join(more[-8:])}")
+    print(
+        f"tokens: {len(plain)} of the teacher, {len(more)} added; the last: {', '.join(more[-8:])}"
+    )
 
 
 if __name__ == "__main__":
