@@ -1,13 +1,15 @@
-"""How big the product is and how its modules hang together: `python -m tools.measure` prints it.
+"""Measure the product: `python -m tools.measure [ROOT]` prints its size and structure.
 
-Lines, modules, functions and imports are read from the syntax tree alone; nothing of the product is run.
+Everything is read from the syntax tree and the tokens; nothing of the product is run.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import statistics
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +18,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "filemem"
 NOUNS = frozenset({"string", "thing"})  # end in -ing and are no gerunds
+COUNTED = frozenset({tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING})
 
 Graph = Mapping[str, frozenset[str]]
 
 
 class Import(NamedTuple):
-    """One import of a module of our own. `late`: inside a function; `typed`: only for the type checker."""
+    """One import of a module of our own. `late`: inside a function; `typed`: only for mypy."""
 
     source: str
     target: str
@@ -29,75 +32,89 @@ class Import(NamedTuple):
     typed: bool
 
 
-class Figures(NamedTuple):
-    """What was measured; `circles` lists groups of modules that import each other, late imports counted."""
+class Module(NamedTuple):
+    """One file of the product."""
 
-    lines: Mapping[str, int]
-    functions: tuple[int, ...]
-    branches: tuple[int, ...]
-    imports: tuple[Import, ...]
-    circles: tuple[tuple[str, ...], ...]
-    gerunds: tuple[str, ...]
+    name: str
+    path: str
+    text: str
+    tree: ast.Module
 
     @property
-    def late(self) -> int:
-        """How many imports stand inside functions."""
-        return sum(one.late for one in self.imports)
+    def lines(self) -> list[str]:
+        """Its lines, without their ends."""
+        return self.text.splitlines()
+
+    @property
+    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """Its functions and methods, nested ones too."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
+
+    @property
+    def tokens(self) -> int:
+        """Names, operators, numbers and strings; docstrings are not counted."""
+        source = io.StringIO(self.text).readline
+        total = sum(token.type in COUNTED for token in tokenize.generate_tokens(source))
+        return total - docstrings(self.tree)
 
 
-def measured(root: Path = ROOT) -> Figures:
-    """Measure the product below a checkout."""
-    files = {_name(path, root): path for path in sorted((root / PACKAGE).rglob("*.py"))}
-    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
-    trees = {name: ast.parse(text) for name, text in texts.items()}
-    imports = tuple(found for name, tree in trees.items() for found in _imports(name, tree, files))
-    functions = [
-        node
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-    ]
-    last = {name: name.rpartition(".")[2] for name in files}
-    return Figures(
-        lines={name: text.count("\n") for name, text in texts.items()},
-        functions=tuple((node.end_lineno or node.lineno) - node.lineno + 1 for node in functions),
-        branches=tuple(map(_branches, functions)),
-        imports=imports,
-        circles=tuple(_circles(_graph(imports, files))),
-        gerunds=tuple(
-            name for name, part in last.items() if part.endswith("ing") and part not in NOUNS
-        ),
-    )
+def modules(root: Path = ROOT) -> list[Module]:
+    """Read the product below a checkout, in the order of paths."""
+    return [_module(path, root) for path in sorted((root / PACKAGE).rglob("*.py"))]
 
 
-def packages(figures: Figures) -> dict[str, tuple[int, int]]:
-    """Lines and modules of each package; what stands at the top counts as one."""
-    found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for name, count in figures.lines.items():
-        parts = name.split(".")
-        package = parts[1] if len(parts) > 2 or (ROOT / PACKAGE / parts[-1]).is_dir() else "."
-        lines, modules = found[package]
-        found[package] = lines + count, modules + 1
-    return dict(sorted(found.items()))
+def _module(path: Path, root: Path) -> Module:
+    relative = path.relative_to(root)
+    name = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
+    text = path.read_text(encoding="utf-8")
+    return Module(name, relative.as_posix(), text, ast.parse(text))
 
 
-def _name(path: Path, root: Path) -> str:
-    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+def docstrings(tree: ast.AST) -> int:
+    """Count the docstrings below a node."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    holders = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return sum(ast.get_docstring(node, clean=False) is not None for node in holders)
 
 
-def _imports(name: str, tree: ast.Module, names: Mapping[str, Path]) -> Iterator[Import]:
-    def visit(node: ast.AST, late: bool, typed: bool) -> Iterator[Import]:
-        for child in ast.iter_child_nodes(node):
-            inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-            checked = typed or (
-                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
-            )
-            for target in _targets(child):
-                if (known := _known(target, names)) and known != name:
-                    yield Import(name, known, inside, checked)
-            yield from visit(child, inside, checked)
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function, its signature and docstring included."""
+    return (function.end_lineno or function.lineno) - function.lineno + 1
 
-    return visit(tree, False, False)
+
+def complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Ways through a function, as McCabe counts them, conditions inside expressions included."""
+    kinds = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.Assert)
+    count = 1
+    for node in ast.walk(function):
+        if isinstance(node, (*kinds, ast.comprehension)):
+            count += 1
+        elif isinstance(node, ast.BoolOp):
+            count += len(node.values) - 1
+    return count
+
+
+def imports_of(product: Sequence[Module]) -> list[Import]:
+    """Imports between the product's own modules, the late and the typed ones included."""
+    names = {module.name for module in product}
+    rows: list[Import] = []
+    for module in product:
+        rows.extend(_imports(module, module.tree, names, late=False, typed=False))
+    return rows
+
+
+def _imports(
+    module: Module, node: ast.AST, names: set[str], *, late: bool, typed: bool
+) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        checked = typed or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
+        for target in _targets(child):
+            own = _own_module(target, names)
+            if own and own != module.name:
+                yield Import(module.name, own, inside, checked)
+        yield from _imports(module, child, names, late=inside, typed=checked)
 
 
 def _targets(node: ast.AST) -> Iterator[str]:
@@ -107,84 +124,75 @@ def _targets(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _known(target: str, names: Mapping[str, Path]) -> str:
-    """The module of ours that an import leads to; "" if it is none of ours."""
+def _own_module(target: str, names: set[str]) -> str:
+    """The product's module that an import leads to; "" for any other."""
     while target and target not in names:
         target = target.rpartition(".")[0]
     return target
 
 
-def _graph(imports: Sequence[Import], names: Mapping[str, Path]) -> Graph:
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for one in imports:
-        if not one.typed:
-            found[one.source].add(one.target)
-    return {name: frozenset(targets) for name, targets in found.items()}
-
-
-def _circles(graph: Graph) -> Iterator[tuple[str, ...]]:
-    """Groups of modules that reach each other. A package that imports its own modules is no circle by itself."""
+def circles(product: Sequence[Module]) -> list[tuple[str, ...]]:
+    """Groups of modules that reach each other, through late and typed imports too."""
+    targets: dict[str, set[str]] = {module.name: set() for module in product}
+    for row in imports_of(product):
+        targets[row.source].add(row.target)
+    graph = {name: frozenset(group) for name, group in targets.items()}
     reach = {name: _reached(graph, name) for name in graph}
-    seen: set[str] = set()
-    for name in graph:
-        group = tuple(sorted(other for other in reach[name] if name in reach[other]))
-        if len(group) > 1 and name not in seen:
-            seen.update(group)
-            yield group
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach[other])) for name in graph
+    }
+    return sorted(group for group in groups if len(group) > 1)
 
 
 def _reached(graph: Graph, start: str) -> frozenset[str]:
     seen: set[str] = set()
     waiting = list(graph[start])
     while waiting:
-        if (name := waiting.pop()) not in seen:
+        name = waiting.pop()
+        if name not in seen:
             seen.add(name)
             waiting += graph[name]
     return frozenset(seen)
 
 
-def _branches(function: ast.FunctionDef) -> int:
-    """Ways through a function, as McCabe counts them."""
-    kinds = (
-        ast.If,
-        ast.For,
-        ast.While,
-        ast.ExceptHandler,
-        ast.IfExp,
-        ast.Assert,
-        ast.comprehension,
-    )
-    count = 1
-    for node in ast.walk(function):
-        count += isinstance(node, kinds)
-        count += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
-    return count
+def gerunds(product: Sequence[Module]) -> list[str]:
+    """Modules that are named by a gerund."""
+    last = {module.name: module.name.rpartition(".")[2] for module in product}
+    return [name for name, part in last.items() if part.endswith("ing") and part not in NOUNS]
+
+
+def tokens_by_package(product: Sequence[Module]) -> dict[str, int]:
+    """Tokens of each package; the modules at the top count as one, named `top`."""
+    packages = {module.name for module in product if module.path.endswith("__init__.py")}
+    sizes: dict[str, int] = defaultdict(int)
+    for module in product:
+        package = ".".join(module.name.split(".")[:2])
+        is_package = package in packages and package != PACKAGE
+        sizes[package.partition(".")[2] if is_package else "top"] += module.tokens
+    return dict(sorted(sizes.items()))
 
 
 def _spread(values: Sequence[int]) -> str:
     ordered = sorted(values)
-    return f"{statistics.median(ordered):.0f} / {ordered[int(len(ordered) * 0.9)]} / {ordered[-1]}"
+    ninth = ordered[int(len(ordered) * 0.9)]
+    return f"{statistics.median(ordered):.0f} / {ninth} / {ordered[-1]}"
 
 
 def main() -> None:
     """Print the figures."""
-    found = measured(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT)
-    out = {
-        target: len({one.target for one in found.imports if one.source == target})
-        for target in found.lines
-    }
-    print(f"{sum(found.lines.values()):,} lines in {len(found.lines)} modules")
-    for package, (lines, modules) in packages(found).items():
-        print(f"  {package:<10} {lines:>6,} in {modules}")
-    print(f"module, median / p90 / max lines     {_spread([*filter(None, found.lines.values())])}")
-    print(
-        f"function, median / p90 / max lines   {_spread(found.functions)} of {len(found.functions):,}"
-    )
-    print(f"functions with over 10 branches      {sum(count > 10 for count in found.branches)}")
-    print(f"own imports, median / p90 / max      {_spread(list(out.values()))}")
-    print(f"late imports                         {found.late}")
-    print(f"circles, late imports counted        {[len(group) for group in found.circles]}")
-    print(f"modules named by a gerund            {len(found.gerunds)}")
+    product = modules(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT)
+    functions = [function for module in product for function in module.functions]
+    imports = imports_of(product)
+    sizes = tokens_by_package(product)
+    print(f"{sum(sizes.values()):,} tokens in {len(product)} modules")
+    for package, tokens in sizes.items():
+        print(f"  {package:<10} {tokens:>7,}")
+    print(f"module, median / p90 / max lines     {_spread([len(m.lines) for m in product])}")
+    print(f"function, median / p90 / max lines   {_spread([length(f) for f in functions])}")
+    print(f"functions above complexity 10        {sum(complexity(f) > 10 for f in functions)}")
+    print(f"late imports                         {sum(row.late for row in imports)}")
+    print(f"circles, types counted               {[len(group) for group in circles(product)]}")
+    print(f"modules named by a gerund            {len(gerunds(product))}")
 
 
 if __name__ == "__main__":

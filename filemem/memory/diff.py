@@ -100,7 +100,7 @@ class Change:
         ]
         self._titles = {one.id: one.title for one in nodes} | {one.id: one.title for one in read}
 
-    def effects(self) -> Iterator[Effect]:
+    def effects(self) -> Iterator[Effect]:  # noqa: C901
         """Yield the effects of the change, in no order."""
         for one, parsed in self.now.items():
             if one in self.was:

@@ -64,7 +64,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     return Filter(**values)
 
 
-def search(
+def search(  # noqa: C901
     asked: Store | Here,
     text: str,
     given: Filter,

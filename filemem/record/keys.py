@@ -114,7 +114,7 @@ def shown(value: Value) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _read(value: Value, key: Key) -> object:
+def _read(value: Value, key: Key) -> object:  # noqa: C901
     """Return a value in the shape of its key. Raises WrongValue."""
     if key.shape == MAPPING:
         if isinstance(value, dict):

@@ -90,7 +90,7 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan]) -> Made:
     raise Locked("the branch keeps moving: another program commits all the time", "try again")
 
 
-def _commit(
+def _commit(  # noqa: C901
     repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False
 ) -> Made | str:
     """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""

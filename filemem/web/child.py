@@ -46,7 +46,7 @@ def limit_process(seconds: int) -> None:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
-def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
+def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:  # noqa: C901
     """Run the body of an async function, and everything it leaves to be done; what it came to."""
     context = engine.Context()
     context.set_memory_limit(HEAP)
