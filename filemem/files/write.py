@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from filemem.changes import Manifest
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files.scan import MAX_SIZE, Scan, check_path, is_record, newest, scan
-from filemem.record import Problem, adr_number
+from filemem.record import DATED_NAME, Problem, adr_number
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = (
@@ -149,14 +150,19 @@ class Files:
         return found.st_size, newest(found)
 
     def newest_adr(self) -> str:
-        """The name with the highest number at the top of the store; "" for none, or beside a `decisions` folder."""
+        """The newest record at the top of a folder of numbered or dated ones; "" for any other store.
+
+        It is the one with the highest number or the latest day, whichever form more names have.
+        """
         names = os.listdir(self.root) if self.root.is_dir() else []
-        found = [
-            (number, one)
-            for one in names
-            if is_record(one) and (number := adr_number(one)) is not None
-        ]
-        return max(found)[1] if found and "decisions" not in names else ""
+        if "decisions" in names:
+            return ""
+        records = [name for name in names if is_record(name)]
+        numbered = [name for name in records if adr_number(name) is not None]
+        dated = [name for name in records if re.fullmatch(DATED_NAME, name)]
+        if len(dated) > len(numbered):
+            return max(dated)
+        return max(numbered, key=lambda name: (adr_number(name), name), default="")
 
     def scan(
         self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None

@@ -264,12 +264,12 @@ def _as_adr(
     links = [(node.title, node.path) for node in replaced]
     like = store.files.read(newest)
     for step in count(1):
-        path, data = write_adr(record, newest, like, links, step)
-        if (
-            mark_of(derived_id(path)) not in store.tombstones
-        ):  # else it would be hidden, as the one forgotten there
+        path, data, stated_id = write_adr(record, newest, like, links, step)
+        # A name of a forgotten record would hide the new one, and two may be saved on one day.
+        forgotten = mark_of(derived_id(path)) in store.tombstones
+        if not forgotten and store.files.seen(path) is None:
             break
-    return record._replace(path=path, id=derived_id(path)), data
+    return record._replace(path=path, id=stated_id or derived_id(path)), data
 
 
 def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:

@@ -1,122 +1,301 @@
-"""A new decision for a folder of numbered ADRs: the next number, in the style of the newest record there. Pure.
+"""A new decision in the shape of its neighbours, in a folder of decision records. Pure.
 
-The text is read again, and its header states what the text does not.
+The newest record is the model: the form of its name, the number in its heading, the header keys
+and fields that we can fill, the names of its sections and its word for the status. What the text
+cannot say, such as a topic that differs from the heading, the header states.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import quote
 
 from filemem.record import body as md
-from filemem.record.foreign import read_preamble
+from filemem.record.foreign import read_preamble, read_status
 from filemem.record.identity import ADR_NAME, slug
-from filemem.record.keys import KEYS
+from filemem.record.keys import KEYS, TEXT
 from filemem.record.lines import escape, tidy
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
-from filemem.record.times import format_time
+from filemem.record.times import first_date, format_time
 
+DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.md"
 _FIELD = re.compile(
-    r"([ \t>*-]{0,4}[*_]{0,2})(status|date)([*_]{0,2}:[*_]{0,2}[ \t]+)\S", re.IGNORECASE
+    r"(?P<lead>[ \t>*-]{0,4}[*_]{0,2})(?P<label>[^\W\d_][^:|\n]{0,30}?)"
+    r"(?P<colon>[ \t]*[*_]{0,2}:[*_]{0,2}[ \t]*)(?P<value>\S.*)"
 )
 _BULLET = re.compile(r"[ \t]*[*-] ")
+_SECTION = re.compile(r"## (?P<number>(?:\d+[.)][ \t]+)?)(?P<name>.*\S)")
 _BRACKETS = str.maketrans("[]", "()")
-_BY_PATH = ("id", "type", "created")  # what a file in such a folder need not state
+_LEFT_OUT = ("id", "type", "created")  # the path and Git say these where no neighbour does
+_STATUS_KEYS = ("status", "state")
+_DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
+_STATUS_WORDS = 3  # a field of more words says more than a status
+
+# Names of sections by what they hold, in the words of templates: en de fr es pt it ja ko zh.
+_STATUS_SECTION = ("status", "statut", "estado", "stato", "ステータス", "상태", "状态", "狀態")
+_CONTEXT_SECTION = (
+    "context",
+    "background",
+    "problem",
+    "kontext",
+    "hintergrund",
+    "contexte",
+    "contexto",
+    "contesto",
+    "コンテキスト",
+    "背景",
+    "맥락",
+    "배경",
+    "上下文",
+)
+_DECISION_SECTION = (
+    "decision",
+    "decision outcome",
+    "entscheidung",
+    "décision",
+    "decisión",
+    "decisão",
+    "decisione",
+    "決定",
+    "결정",
+    "决定",
+    "决策",
+)
+_CONSEQUENCES_SECTION = (
+    "consequences",
+    "konsequenzen",
+    "conséquences",
+    "consecuencias",
+    "consequências",
+    "conseguenze",
+    "結果",
+    "결과",
+    "后果",
+    "影响",
+)
+
+
+class Replaced(NamedTuple):
+    """A decision that the new one replaces."""
+
+    title: str
+    path: str
+
+
+class NewFile(NamedTuple):
+    """The new decision's file; `id` is what its header states, "" where it states none."""
+
+    path: str
+    data: bytes
+    id: str
+
+
+class Shape(NamedTuple):
+    """What the model, the newest record of the folder, looks like."""
+
+    header: str  # the text of its header, without the fences
+    keys: tuple[str, ...]  # of the header, as written
+    heading: str
+    above: tuple[str, ...]  # lines above the first section
+    sections: tuple[str, ...]  # names of its `##` sections, as written
+    status: str  # as written
+
+
+class Name(NamedTuple):
+    """The name of the new file; `number` is None in a folder that names its files by date."""
+
+    path: str
+    number: int | None
+    former: int  # the model's number
 
 
 def write_adr(
     record: Record, newest: str, like: bytes, replaced: Iterable[tuple[str, str]], step: int = 1
-) -> tuple[str, bytes]:
-    """Return path and bytes of a new decision, `step` numbers after `newest` and in the style of its bytes, `like`;
-    `replaced` are titles and paths of what the new one replaces."""
-    found = re.fullmatch(ADR_NAME, newest)
-    series, digits, apart = found.groups() if found else ("", "0000", "-")
-    number = int(digits) + step
-    path = f"{series}{number:0{len(digits)}}{apart or '-'}{slug(record.title)}.md"
+) -> NewFile:
+    """Return path, bytes and stated id of a new decision in the style of the newest record of its folder.
+
+    `newest` and `like` are that record's name and bytes; `replaced` are titles and paths of what
+    the new decision replaces. `step` counts up where a name is taken: numbers after the newest,
+    or files of one day and title.
+    """
+    shape = _shape(like)
+    day = format_time(record.created or 0)[:10]
+    name = _name(newest, record.title, day, step)
+    status = _status(shape, record.status)
+    links = [_link(Replaced(*pair)) for pair in replaced]
+    rows = list(_header_rows(shape, record, name, status, day))
+    parts = _parts(record, shape, status, day, links)
+    body = "\n\n".join((f"# {_heading(shape, record, name)}", *parts)) + "\n"
+    targets = tuple(quote(path) for _, path in replaced)
+    wanted = record._replace(supersedes=targets or (() if record.topic_stated else None))
+    read = parse(_whole(rows, body), name.path).record or record
+    rows += _unsaid(wanted, read)
+    return NewFile(name.path, _whole(rows, body), read.id if read.id_stated else "")
+
+
+def _shape(like: bytes) -> Shape:
     text = like.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     header = read_header(text)
     lines = text[header.body :].split("\n")
     parts = md.outline(lines, frozenset())
-    keys = {
-        name: name.casefold()
-        for name in header.values
-        if name.casefold() in ("status", "date", "created")
-    }
-    standing = next((str(header.values[name]) for name, key in keys.items() if key == "status"), "")
-    first = re.search(r"[^\W\d_]", standing or read_preamble(lines, parts).status)
-    status = record.status if first and first[0].islower() else record.status.capitalize()
-    day = format_time(record.created or 0)[:10]
-    rows = [f"{name}: {status if key == 'status' else day}" for name, key in keys.items()]
-    heading = parts.title.text if parts.title else ""
-    count = re.match(
-        rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{int(digits)})([\s.:)–—-]{{1,3}})(?=\S)", heading
+    first = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    sections = [match["name"] for line in lines if (match := _SECTION.match(line))]
+    keys = {key.casefold(): str(value) for key, value in header.values.items()}
+    status = next((keys[key] for key in _STATUS_KEYS if key in keys), "")
+    return Shape(
+        header=text[: header.body],
+        keys=tuple(header.values),
+        heading=parts.title.text if parts.title else "",
+        above=tuple(lines[:first]),
+        sections=tuple(sections),
+        status=status or read_preamble(lines, parts).status or _status_above(lines[:first]),
     )
-    title = (
-        f"{count[1]}{number:0{len(count[2])}}{count[3]}{record.title}" if count else record.title
-    )
-    links = {
-        quote(at): f"Supersedes [{name.translate(_BRACKETS)}]({quote(at)})" for name, at in replaced
-    }
-    sections = _sections(record, lines, status, day, [*links.values()], apart=bool(standing))
-    body = "\n\n".join((f"# {title}", *sections)) + "\n"
-    wanted = record._replace(supersedes=tuple(links) or (() if record.topic_stated else None))
-    said = parse(_whole(rows, body), path).record or record
+
+
+def _status_above(lines: Sequence[str]) -> str:
+    """The value of the first field whose value is a status, whatever its label is."""
+    values = (match["value"].strip("*_ ") for line in lines if (match := _FIELD.match(line)))
+    return next((value for value in values if _is_status(value)), "")
+
+
+def _name(newest: str, title: str, day: str, step: int) -> Name:
+    dated = re.fullmatch(DATED_NAME, newest)
+    if dated:
+        date = day if newest[4] == "-" else day.replace("-", "")
+        again = f"-{step}" if step > 1 else ""
+        return Name(f"{date}{dated[1]}{slug(title)}{again}.md", None, 0)
+    numbered = re.fullmatch(ADR_NAME, newest)
+    series, digits, apart = numbered.groups() if numbered else ("", "0000", "-")
+    number = int(digits) + step
+    path = f"{series}{number:0{len(digits)}}{apart or '-'}{slug(title)}.md"
+    return Name(path, number, int(digits))
+
+
+def _status(shape: Shape, status: str) -> str:
+    """Our status in the model's word where it has the same one, else in its letter case."""
+    written = shape.status.strip().strip("*_")
+    if _is_status(written) and read_status(written).status == status:
+        return written
+    first = re.search(r"[^\W\d_]", written)
+    return status if first and first[0].islower() else status.capitalize()
+
+
+def _is_status(text: str) -> bool:
+    return len(text.split()) <= _STATUS_WORDS and read_status(text).status is not None
+
+
+def _heading(shape: Shape, record: Record, name: Name) -> str:
+    """The heading with the new number where the model's heading has its own."""
+    pattern = rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{name.former})([\s.:)–—-]{{1,3}})(?=\S)"
+    count = re.match(pattern, shape.heading)
+    if not count or name.number is None:
+        return record.title
+    return f"{count[1]}{name.number:0{len(count[2])}}{count[3]}{record.title}"
+
+
+def _link(replaced: Replaced) -> str:
+    title = replaced.title.translate(_BRACKETS)
+    return f"Supersedes [{title}]({quote(replaced.path)})"
+
+
+def _header_rows(shape: Shape, record: Record, name: Name, status: str, day: str) -> Iterator[str]:
+    """The model's keys that we can fill, in its order and its spelling."""
+    for key in shape.keys:
+        folded = key.casefold()
+        if folded in _STATUS_KEYS:
+            yield f"{key}: {status}"
+        elif folded in _DATE_KEYS:
+            yield f"{key}: {day}"
+        elif folded == "title":
+            yield f"{key}: {value_of(record, 'title', TEXT)}"
+        elif folded == "id":
+            yield from _id_row(shape, name)
+
+
+def _id_row(shape: Shape, name: Name) -> Iterator[str]:
+    """The model's `id` line with the new number, where its id is made of its number."""
+    row = re.search(rf"(?mi)^id:.*?\b(0*{name.former})\b(?=\D*$)", shape.header)
+    if row and name.number is not None:
+        number = f"{name.number:0{len(row[1])}}"
+        start, end = row.span(1)
+        line_end = shape.header.find("\n", end)
+        yield shape.header[row.start() : start] + number + shape.header[end:line_end]
+
+
+def _unsaid(wanted: Record, read: Record) -> Iterator[str]:
+    """Header rows for what the file does not say yet."""
     for key in KEYS:
-        if key.name not in _BY_PATH or (key.name == "created" and said.created is None):
-            differs = getattr(said, key.field) != getattr(wanted, key.field)
-            rows += (
-                [f"{key.name}: {value}"]
-                if differs and (value := value_of(wanted, key.field, key.shape))
-                else []
-            )
-    return path, _whole(rows, body)
+        if key.name in _LEFT_OUT or getattr(read, key.field) == getattr(wanted, key.field):
+            continue
+        value = value_of(wanted, key.field, key.shape)
+        if value:
+            yield f"{key.name}: {value}"
 
 
 def _whole(header: Sequence[str], body: str) -> bytes:
     return ("\n".join(("---", *header, "---", body)) if header else body).encode()
 
 
-def _sections(
-    record: Record, like: Sequence[str], status: str, day: str, links: list[str], *, apart: bool
-) -> Iterable[str]:
-    """Yield the parts below the heading; `apart`: the header says the status."""
-    first = next((at for at, line in enumerate(like) if line.startswith("## ")), len(like))
-    names = [line[3:].strip() for line in like[first:] if line.startswith("## ")]
-    fields = [found for line in like[:first] if (found := _FIELD.match(line))]
-    lead = [
-        f"{one[1]}{one[2]}{one[3]}{status if one[2].casefold() == 'status' else day}"
-        for one in fields
-    ]
-    listed = any(one[2].casefold() == "status" for one in fields)
+def _parts(record: Record, shape: Shape, status: str, day: str, links: list[str]) -> Iterator[str]:
+    """Yield the parts below the heading."""
+    lead = [filled for line in shape.above if (filled := _filled(line, status, day))]
     bullet = _BULLET.match(lead[0]) if lead else None
     if bullet:
-        lead, links = [*lead, *(bullet[0] + link for link in links)], []
-    yield from ["\n".join(lead)] if lead else []
-    if apart or listed:
+        lead += [bullet[0] + link for link in links]
+    if lead:
+        yield "\n".join(lead)
+    in_header = any(key.casefold() in _STATUS_KEYS for key in shape.keys)
+    if not in_header and not any(status in line for line in lead):
+        yield f"## {_section(shape, _STATUS_SECTION, 'Status')}"
+        yield status
+    if not bullet:
         yield from links
+    yield from _sections(record, shape)
+
+
+def _filled(line: str, status: str, day: str) -> str:
+    """A line that states status or date, with our own value; "" for any other line."""
+    field = _FIELD.match(line)
+    if not field:
+        return ""
+    label = field["label"].strip("*_ ").casefold()
+    value = field["value"].strip("*_ ")
+    if label == "date" or first_date(value[:40]) is not None:
+        filling = day
+    elif label in _STATUS_KEYS or _is_status(value):
+        filling = status
     else:
-        yield from ("## Status", status, *links)
-    why = next(
-        (one for one in names if one.casefold().startswith(("context", "background", "problem"))),
-        "Context",
-    )
-    what = next(
-        (one for one in names if one.casefold() in ("decision", "decision outcome")),
-        md.DECISION_SECTION,
-    )
+        return ""
+    return f"{field['lead']}{field['label']}{field['colon'].rstrip()} {filling}"
+
+
+def _section(shape: Shape, words: tuple[str, ...], default: str) -> str:
+    """The model's name for a section of this kind."""
+    names = (name for name in shape.sections if name.casefold() in words)
+    return next(names, default)
+
+
+def _context_section(shape: Shape) -> str:
+    """The model's name for the reasons, such as `Context and Problem Statement`."""
+    names = (name for name in shape.sections if name.casefold().startswith(_CONTEXT_SECTION))
+    return next(names, "Context")
+
+
+def _sections(record: Record, shape: Shape) -> Iterator[str]:
     known = md.SECTIONS[DECISION]
-    yield from (f"## {why}", escape(tidy(record.text), known))
-    yield from (
-        f"## {what}",
-        escape(tidy(record.decision), None if what.casefold() in known else known),
-    )
-    yield from ["## Consequences"] if "Consequences" in names else []
-    yield from [f"## {md.REJECTED}\n{md.write_items(record.rejected)}"] if record.rejected else []
-    yield from (
-        ["\n".join((f"## {md.OUTCOMES}", *map(md.write_outcome, record.outcomes)))]
-        if record.outcomes
-        else []
-    )
+    yield f"## {_context_section(shape)}"
+    yield escape(tidy(record.text), known)
+    what = _section(shape, _DECISION_SECTION, md.DECISION_SECTION)
+    yield f"## {what}"
+    yield escape(tidy(record.decision), None if what.casefold() in known else known)
+    consequences = _section(shape, _CONSEQUENCES_SECTION, "")
+    if consequences:
+        yield f"## {consequences}"
+    if record.rejected:
+        yield f"## {md.REJECTED}\n{md.write_items(record.rejected)}"
+    if record.outcomes:
+        yield "\n".join((f"## {md.OUTCOMES}", *map(md.write_outcome, record.outcomes)))

@@ -172,3 +172,52 @@ def test_the_number_of_a_forgotten_decision_is_not_taken_by_its_like(memory: Mem
     assert second.path == "docs/adr/0007-use-cockroachdb.md"
     assert memory.get("ADR-7")[0].id == second.id
     assert memory.history("ADR-5").heads == (second.id,)
+
+
+GERMAN = (
+    "# ADR-000{n}: {t}\n\n## 1. Status\n\nAccepted\n\n## 2. Kontext\n\nx\n\n"
+    "## 3. Entscheidung\n\ny\n\n## 4. Konsequenzen\n\nz\n"
+)
+FRENCH = "# {t}\n\n* Statut : accepted\n* Décideurs : Ada\n* Date : 2024-01-0{n}\n\n## Contexte\n\nx\n\n## Décision\n\ny\n"
+GATED = "---\nid: '000{n}'\ntitle: {t}\nstate: Accepted\ncreation-date: 2024-01-0{n}\n---\n\n# 000{n} — {t}\n\n## Context\n\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "written"),
+    [
+        (GERMAN, "# ADR-0006: Cache pages\n\n## Status\n\nAccepted\n\n## Kontext\n\nWRITES\n\n"
+         "## Entscheidung\n\nCache pages\n\n## Konsequenzen\n"),
+        (FRENCH, "# Cache pages\n\n* Statut : accepted\n* Date : DAY\n\n## Contexte\n\nWRITES\n\n"
+         "## Décision\n\nCache pages\n"),
+        (GATED, "---\nid: '0006'\ntitle: Cache pages\nstate: Accepted\ncreation-date: DAY\n---\n# 0006 — Cache pages\n\n"
+         "## Context\n\nWRITES\n\n## Decision\n\nCache pages\n"),
+    ],
+    ids=("german", "french", "gated"),
+)  # fmt: skip
+def test_words_and_keys_are_those_of_the_neighbours(
+    tmp_path: Path, form: str, written: str
+) -> None:
+    repo = adrs(tmp_path / "repo", form)
+    with Memory.open(repo, store="docs/adr") as memory:
+        saved = decide(memory, "Cache pages", "Cache pages")
+        file = (repo / saved.path).read_text()
+        day = git(repo, "show", "-s", "--format=%cs")
+        expected = written.replace("DAY", day).replace("WRITES", "Writes in several regions")
+        assert file == expected
+        assert memory.get(saved.id)[0].record.path == saved.path.removeprefix("docs/adr/")
+
+
+def test_a_folder_named_by_dates_gets_dated_names(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    for day, title in ((24, "Use Markdown"), (25, "Use Lerna")):
+        name = f"202009{day}-{title.lower().replace(' ', '-')}.md"
+        write(repo / "docs/adr" / name, LIST.format(t=title, n=1))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "ADRs")
+    with Memory.open(repo, store="docs/adr") as memory:
+        first = decide(memory, "Cache pages", "Cache pages")
+        second = decide(memory, "Cache pages", "another topic")
+    today = git(repo, "show", "-s", "--format=%cs").replace("-", "")
+    assert first.path == f"docs/adr/{today}-cache-pages.md"
+    assert second.path == f"docs/adr/{today}-cache-pages-2.md"
+    assert (repo / first.path).read_text().startswith("# Cache pages\n\n* Status: accepted\n")
