@@ -5,7 +5,6 @@ A hook checks only the files it is given, so `--lint` uses neither the index nor
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -221,7 +220,7 @@ def _linted(project: Project, paths: Sequence[str]) -> Answer:
         if not (files.holds(path) and files.exists(files.inside(path))):
             hint = "name records only; or set `store` in .filemem.toml, or --store, to the folder they are in"
             raise BadInput(f"there is no file {path} below {files.store}/", hint, field="paths")
-        inside, record = files.inside(path), is_record(posixpath.basename(path))
+        inside, record = files.inside(path), is_record(files.inside(path))
         try:
             data = files.read(inside)
             problems = lint(data, inside).problems if record else lint_other(data, inside)
@@ -229,5 +228,5 @@ def _linted(project: Project, paths: Sequence[str]) -> Answer:
             problems = (Problem(inside, 1, "unreadable", "error", f"{error.message}; skipped"),)
         found += [one._replace(path=path) for one in problems]
     found.sort(key=lambda one: one.order)
-    count = sum(is_record(posixpath.basename(path)) for path in named)
+    count = sum(is_record(files.inside(path)) for path in named)
     return {"success": True, "checked": count, "problems": [one._asdict() for one in found]}

@@ -213,6 +213,7 @@ _ASIDE = (
     "note",
     "trouble",
     "incomplete",
+    "not_read",
     "left",
     "settings",
     "degraded",

@@ -21,7 +21,7 @@ from filemem import config
 from filemem.cli import clients, splice
 from filemem.cli.show import counted, rows, rows_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import Files
+from filemem.files import Files, not_read
 from filemem.memory import own_branch
 from filemem.memory.store import numbered_files, others
 from filemem.record.identity import PRIVATE
@@ -238,6 +238,12 @@ def _step(path: str, old: str | None, new: str | None, note: str = "") -> Step:
 
 def _store(work_tree: Path, store: str) -> list[Step]:
     """The files for the folder of records; records of other tools are not touched."""
+    unread = not_read(work_tree / store)
+    named = [Step(f"{store}/", "keep", None, unread)] if unread else []
+    return [*named, *_files_of_store(work_tree, store)]
+
+
+def _files_of_store(work_tree: Path, store: str) -> list[Step]:
     if found := numbered_files(work_tree / store):
         return [
             Step(

@@ -8,5 +8,6 @@ from filemem.files.scan import (
     is_listed,
     is_private,
     is_record,
+    not_read,
 )
 from filemem.files.write import Files

@@ -12,13 +12,14 @@ import re
 import stat
 import time
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, NotFound
-from filemem.record import MAX_FILE, Problem
+from filemem.record import MAX_FILE, Problem, adr_number
 
 MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
 _TICK = (
@@ -28,12 +29,32 @@ _NOWHERE = frozenset(("", ".", ".."))
 _CONTROL = frozenset(
     ("Cc", "Cs", "Zl", "Zp")
 )  # control characters, undecodable bytes, line and paragraph separators
-_TEMPLATE = (
-    r"(?:0+[-_])?(?:(?:adr|madr|nygard|decision|short|long)[-_])*template(?:-bare|-minimal)*\.md"
-)
+SUFFIXES = frozenset(("md", "markdown", "mdx"))
+OTHER_SUFFIXES = frozenset(
+    ("adoc", "asciidoc", "rst", "org", "textile")
+)  # decision records, not read
 NO_RECORDS = frozenset(
     ("readme.md", "agents.md")
 )  # they explain the folder to people and agents; in any letter case
+_OF_A_FOLDER = frozenset(("readme", "index"))  # the record of a numbered folder, else a page
+_PAGES = frozenset(("agents", "summary"))
+_TEMPLATE_WORDS = frozenset(
+    (
+        "adr",
+        "madr",
+        "nygard",
+        "decision",
+        "record",
+        "template",
+        "short",
+        "long",
+        "bare",
+        "minimal",
+        "full",
+    )
+)
+# Capitals only, `NNNN-title`: the names that filemem writes are lower case.
+_UNNUMBERED = re.compile(r"(?:[A-Za-z]{2,8}[-_])?(?:N{2,6}|X{2,6}|YYYYMMDD)[-_]")
 _LONGEST_NAME, _LONGEST_PATH = (
     255,
     3_500,
@@ -73,7 +94,7 @@ def scan(
             if item.is_dir(follow_symlinks=False):
                 if path not in known:
                     pending.append(path)
-            elif is_record(item.name):
+            elif is_record(path):
                 try:
                     seen, was = item.stat(follow_symlinks=False), before.get(path)
                     size, written = seen.st_size, newest(seen)
@@ -151,21 +172,39 @@ def fits(path: str) -> bool:
     )
 
 
-def is_record(name: str) -> bool:
-    """Whether a file of this name (last part of its path) is a record."""
-    lowered = name.lower()
-    named = lowered.endswith(".md") and lowered not in NO_RECORDS and not name.startswith(".")
-    return named and not ("template" in lowered and re.fullmatch(_TEMPLATE, lowered))
+def is_record(path: str) -> bool:
+    """Whether a file is a record, by its name and the name of its folder. Pages are none.
+
+    `README` and `index` are the record of a folder that is numbered like one, `0012-use-x/`.
+    """
+    name = path.rpartition("/")[2]
+    stem, _, suffix = name.lower().rpartition(".")
+    if suffix not in SUFFIXES or not stem or name.startswith(".") or _UNNUMBERED.match(name):
+        return False
+    if stem in _OF_A_FOLDER:
+        return adr_number(path) is not None
+    return stem not in _PAGES and not _is_template(stem)
+
+
+def _is_template(stem: str) -> bool:
+    """Whether a name without its suffix is a template's: `adr-template`, `0000-template-de`."""
+    if "template" not in stem:
+        return False
+    words = [word for word in re.split(r"[-_. ]+", stem) if word.strip("0")]
+    return all(len(word) == 2 or word in _TEMPLATE_WORDS for word in words)
+
+
+def not_read(root: Path) -> str:
+    """Say which files of a store are decision records in a form that is not read."""
+    names = (name for _, _, files in os.walk(root) for name in files)
+    suffixes = Counter(name.lower().rpartition(".")[2] for name in names)
+    counts = [f"{suffixes[form]} .{form}" for form in sorted(OTHER_SUFFIXES & suffixes.keys())]
+    return f"{', '.join(counts)}: not read, filemem reads Markdown" if counts else ""
 
 
 def is_listed(path: str) -> bool:
-    """Whether a scan reads the file of this store-relative path as a record; what lies in a hidden folder is none."""
-    return (
-        is_record(path.rpartition("/")[2])
-        and not path.startswith(".")
-        and "/." not in path
-        and not _bad_path(path)
-    )
+    """Whether a scan reads the file of this path as a record; hidden folders hold none."""
+    return is_record(path) and not path.startswith(".") and "/." not in path and not _bad_path(path)
 
 
 def is_private(path: str) -> bool:

@@ -210,7 +210,7 @@ def _names(snapshot: Snapshot) -> Iterator[Finding]:
             text = f"its name holds {named(found)}: rename it"
             yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
         elif (
-            is_record(name)
+            is_record(path)
             and path in snapshot.files
             and not is_listed(path)
             and not snapshot.on_disk

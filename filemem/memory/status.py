@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.files import is_listed, is_private
+from filemem.files import is_listed, is_private, not_read
 from filemem.index import Node
 from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
@@ -109,6 +109,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
             {"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost
         ],
         "incomplete": store.repo.incomplete(),
+        "not_read": not_read(store.files.root),
         "pages": addresses(store.repo.private),
         "left": store.left_to_user("decisions/a.md", DECISION),
         "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),

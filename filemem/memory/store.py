@@ -64,9 +64,12 @@ def malformed(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def numbered_files(folder: Path) -> list[str]:
-    """The files of a folder with names like those of decision records."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    return [one for one in names if is_record(one) and adr_number(one) is not None]
+    """The files of a folder with names like those of decision records, in numbered folders too."""
+    if not folder.is_dir():
+        return []
+    paths = [*folder.iterdir(), *folder.glob("[0-9]*/*")]
+    names = [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+    return [name for name in names if is_record(name) and adr_number(name) is not None]
 
 
 def others(top: Path) -> tuple[str, str] | None:

@@ -22,7 +22,7 @@ from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
 from filemem.record.times import first_date, format_time
 
-DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.md"
+DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.(?:md|markdown|mdx)"
 _FIELD = re.compile(
     r"(?P<lead>[ \t>*-]{0,4}[*_]{0,2})(?P<label>[^\W\d_][^:|\n]{0,30}?)"
     r"(?P<colon>[ \t]*[*_]{0,2}:[*_]{0,2}[ \t]*)(?P<value>\S.*)"

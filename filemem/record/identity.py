@@ -28,7 +28,12 @@ _RESERVED = frozenset(
 _NUMBER_IN_FRONT = (
     r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
 )
-ADR_NAME = r"(?i)(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})([-_ ]|(?=\.md$)).*\.md"
+_SUFFIX = r"\.(?:md|markdown|mdx)"
+ADR_NAME = (
+    r"(?i)(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})"
+    rf"([-_ ]|(?={_SUFFIX}$)).*{_SUFFIX}"
+)
+_OF_A_FOLDER = re.compile(rf"(?i)(?:readme|index){_SUFFIX}")
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -83,10 +88,20 @@ def short_id(id: str) -> str:  # noqa: A002
 
 
 def adr_number(path: str, id: str = "") -> int | None:  # noqa: A002
-    """Return the number in front of a file name, as in `0012-use-x.md`; none where filemem named the file by its id."""
-    name = path.rpartition("/")[2]
-    found = None if id and name.endswith(f"{short_id(id)}.md") else re.fullmatch(ADR_NAME, name)
-    return int(found[2]) if found else None
+    """Return the number in front of a file name, as in `0012-use-x.md`.
+
+    The number of `0012-use-x/README.md` is its folder's. None where filemem named the
+    file by its id.
+    """
+    folder, _, name = path.rpartition("/")
+    if _OF_A_FOLDER.fullmatch(name):
+        # `2025/README.md` is the page of a year: a record's folder has a name behind its number.
+        match = re.fullmatch(ADR_NAME, f"{folder.rpartition('/')[2]}.md")
+        return int(match[2]) if match and match[3] else None
+    if id and name.endswith(f"{short_id(id)}.md"):
+        return None
+    match = re.fullmatch(ADR_NAME, name)
+    return int(match[2]) if match else None
 
 
 def derived_id(path: str) -> str:

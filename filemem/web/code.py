@@ -192,7 +192,7 @@ def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
     )  # else attached in another work tree
     if store is not None and path.is_relative_to(store):
         own = path.relative_to(store).as_posix()
-        allowed = (is_record(path.name) or own.lower() in NO_RECORDS) and not is_private(own)
+        allowed = (is_record(own) or own.lower() in NO_RECORDS) and not is_private(own)
     else:
         if any(_SECRET.fullmatch(part.casefold()) for part in path.parts):
             hint = "name another file"
