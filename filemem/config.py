@@ -286,6 +286,10 @@ _SOURCES = {
     "powermem": ("$SQLITE_PATH", "data/powermem_dev.db"),
     "claude-code": ("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
     "server-memory": ("$MEMORY_FILE_PATH",),
+    "decision-log": ("DECISIONS.md", "docs/DECISIONS.md"),
+    "memory-bank": ("memory-bank",),
+    "serena": (".serena/memories",),
+    "beads": (".beads/issues.jsonl",),
 }
 
 

@@ -60,8 +60,8 @@ _COUNTS = {
 def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None:
     """Bring in what another system remembers, by one commit.
 
-    FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory, server-memory, adr, filemem;
-    SOURCE its database, file or folder, by default where that system keeps it. The source is only read. docs/import.md
+    FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory, server-memory, decision-log,
+    memory-bank, serena, beads, adr, filemem; SOURCE its database, file or folder, by default where that system keeps it. The source is only read. docs/import.md
     has what becomes of each. `filemem import rules --dry-run` lists lines of CLAUDE.md, AGENTS.md and .cursor/rules
     that read like decisions, for you to pick from.
 

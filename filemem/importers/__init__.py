@@ -26,6 +26,10 @@ FORMATS = {
     "claude-code": Format("notes", "read_claude_code"),
     "basic-memory": Format("notes", "read_basic_memory"),
     "server-memory": Format("server_memory"),
+    "decision-log": Format("project_notes", "read_decision_log"),
+    "memory-bank": Format("project_notes", "read_memory_bank"),
+    "serena": Format("project_notes", "read_serena"),
+    "beads": Format("project_notes", "read_beads"),
     "adr": Format("adr"),
     "filemem": Format("filemem", shared=False),
 }

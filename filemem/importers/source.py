@@ -92,11 +92,15 @@ def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, by
                 yield path, file.read()
 
 
+def read_text(path: Path) -> str:
+    """The text of a file, its line ends as `\n`. Raises BadInput."""
+    with _opened(path) as file:
+        return file.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
 def lines(path: Path) -> Iterator[Row]:
     """The objects of a file of JSON Lines. Raises BadInput: a line is none."""
-    with _opened(path) as file:
-        rows = file.read().decode("utf-8-sig", "replace").split("\n")
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(read_text(path).split("\n"), 1):
         if row.strip():
             try:
                 found = json.loads(row)

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from filemem.importers import read
 from filemem.memory import Memory
-from filemem.record import Record, parse
+from filemem.record import Record, format_time, parse
 from tests.support import environment, git, make_repo, write
 from tests.system import sources
 from tests.system.sources import START, changed, database, decided, observed, remembered
@@ -116,6 +117,61 @@ def server_memory(folder: Path) -> Path:
     return sources.entities(folder / "memory.jsonl", *rows)
 
 
+DECISION_LOG = """# Decisions
+
+- [ADR-001](#adr-001)
+
+## ADR-001: Use PostgreSQL
+
+**Date:** 2025-03-02
+**Status:** Accepted
+
+One store for everything.
+
+### Consequences
+Backups.
+
+## ADR-002: Use Redis for sessions (2025-04-01)
+
+Status: Rejected
+
+```
+## not a heading
+```
+
+## Notes
+
+Kept by hand.
+"""
+
+
+def decision_log(folder: Path) -> Path:
+    write(folder / "DECISIONS.md", DECISION_LOG)
+    return folder / "DECISIONS.md"
+
+
+def memory_bank(folder: Path) -> Path:
+    log = "# Decision Log\n\n## Decision\n\n* [2025-10-27 15:19:27] - Use a queue\n\n## Rationale\n\n* Load\n"
+    write(folder / "decisionLog.md", log)
+    write(folder / "activeContext.md", "# Active context\n\nThe queue is half done.\n")
+    write(folder / "progress.md", "# Progress\n\n- queue started\n")
+    return folder
+
+
+def serena(folder: Path) -> Path:
+    write(folder / "project_overview.md", "# Overview\n\nA shop.\n")
+    return folder
+
+
+def beads(folder: Path) -> Path:
+    rows: list[Mapping[str, Any]] = [
+        {"id": "bd-1", "title": "Cart forgets items", "issue_type": "bug", "status": "closed",
+         "description": "After a reload", "created_at": "2025-11-01T10:00:00Z", "labels": ["cart"]},
+        {"id": "bd-2", "title": "Gone", "status": "tombstone", "created_at": "2025-11-02T10:00:00Z"},
+    ]  # fmt: skip
+    return sources.entities(folder / "issues.jsonl", *rows)
+
+
 def adr(folder: Path) -> Path:
     other = make_repo(folder / "adrs")
     text = "# {0}\n\nDate: {1}\n\n## Status\n\n{2}\n\n## Decision\n\nWe do.\n"
@@ -137,6 +193,10 @@ MAKERS: Mapping[
     "claude-code": (claude_code, {"observation": 2}, 2),
     "basic-memory": (basic_memory, {"decision": 1, "observation": 1}, 0),
     "server-memory": (server_memory, {"observation": 2}, 1),
+    "decision-log": (decision_log, {"decision": 2}, 0),
+    "memory-bank": (memory_bank, {"decision": 1, "checkpoint": 1, "observation": 1}, 0),
+    "serena": (serena, {"observation": 1}, 0),
+    "beads": (beads, {"observation": 1}, 0),
     "adr": (adr, {"decision": 2}, 0),
 }
 
@@ -792,3 +852,40 @@ def test_the_page_of_imports_shows_commands_that_work(repo: Path, guarded_home: 
             assert cli(repo, *call.split(), *agreed).code == 0, call
     finally:
         old.unlink()
+
+
+def test_each_heading_of_a_decision_log_is_a_decision_with_its_own_date_and_status(
+    repo: Path, tmp_path: Path
+) -> None:
+    source = decision_log(tmp_path)
+    ok(repo, "import", "decision-log", str(source), "--all-projects", "--yes")
+    decisions = {record.title: record for record in records(repo).values()}
+    assert sorted(decisions) == ["Use PostgreSQL", "Use Redis for sessions (2025-04-01)"]
+    first, second = decisions["Use PostgreSQL"], decisions["Use Redis for sessions (2025-04-01)"]
+    days = [format_time(record.created or 0)[:10] for record in (first, second)]
+    assert days == ["2025-03-02", "2025-04-01"]
+    assert (first.status, second.status) == ("accepted", "rejected")
+    assert "Backups." in first.text
+    assert "## not a heading" in second.text
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("ADR-001: Use PostgreSQL", "Use PostgreSQL"),
+        ("[2025-03-02] - Use PostgreSQL", "Use PostgreSQL"),
+        ("2025-07-27 10:00: Use PostgreSQL", "Use PostgreSQL"),
+        ("Decision: Use PostgreSQL", "Use PostgreSQL"),
+        ("Decision 4 - Use PostgreSQL", "Use PostgreSQL"),
+        ("3. Use PostgreSQL", "Use PostgreSQL"),
+        ("Decision making", "Decision making"),
+        ("3 nodes for the cluster", "3 nodes for the cluster"),
+    ],
+)
+def test_the_heading_of_a_log_is_a_title_without_number_and_date(
+    tmp_path: Path, heading: str, title: str
+) -> None:
+    write(tmp_path / "DECISIONS.md", f"# Log\n\n## {heading}\n\nBecause.\n")
+    assert [item.more["title"] for item in read("decision-log", tmp_path / "DECISIONS.md")] == [
+        title
+    ]
