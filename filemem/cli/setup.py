@@ -73,6 +73,9 @@ class Step(NamedTuple):
     note: str = ""
 
 
+_REPOSITORY = Step(".git", "create", None, "a Git repository: memories are commits")
+
+
 def run(
     folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str = ""
 ) -> dict[str, Any]:
@@ -81,12 +84,30 @@ def run(
         code = own_branch.project(folder)
     except NotFound:
         if dry_run:
-            made = Step(".git", "create", None, "a Git repository: memories are commits")
-            return (
-                _answer(folder, branch, [made], dry_run=True) | _wire(folder.resolve(), wiring)[1]
-            )
+            return _planned_with_repository(folder.resolve(), store, wiring, branch)
         create(folder.resolve())
         code = own_branch.project(folder)
+        answer = _set_up(code, store, wiring, dry_run=False, branch=branch)
+        return {**answer, "steps": [_REPOSITORY._asdict(), *answer["steps"]]}
+    return _set_up(code, store, wiring, dry_run=dry_run, branch=branch)
+
+
+def _planned_with_repository(
+    top: Path, store: str | None, wiring: clients.Wiring, branch: str
+) -> dict[str, Any]:
+    """What would be written in a folder that is in no repository yet."""
+    name = config.store_path(store) if store else config.load(top).store
+    wired, notes = _wire(top, wiring)
+    own = [] if branch else _store(top, name)
+    steps = [_REPOSITORY, *own, *_settings(top, name, branch)]
+    if "--profile" not in wiring.words:
+        steps += _agents(top, name, branch)
+    return _answer(top, branch, [*steps, *wired], dry_run=True) | notes
+
+
+def _set_up(
+    code: Repo, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str
+) -> dict[str, Any]:
     with closing(code):
         top, settings = code.work_tree, config.load(code.work_tree)
         name = config.store_path(store) if store else settings.store

@@ -25,7 +25,12 @@ def lint(data: bytes, path: str) -> Parsed:
 
 
 def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:
-    """Return what is wrong with a file of the store that by its name is no record; arguments as for `lint`."""
+    """Return what is wrong with a file of the store that by its name is no record.
+
+    Arguments as for `lint`. A file with a NUL byte is no text, such as a picture, and is not read.
+    """
+    if b"\0" in data:
+        return ()
     record = parse(data, path).record if path.lower().endswith(".md") else None
     message = (
         f"states the id {record.id}, and by its name it is no record: rename it" if record else ""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from filemem.cli import gate
-from filemem.record.lint import lint
+from filemem.record.lint import lint, lint_other
 
 HEAD = "---\nid: decision_x_1763650000123_k3f9w2ma\ntype: decision\ntopic: caching\ncreated: 2025-11-20\n---\n# Use\n\n"
 
@@ -106,3 +106,10 @@ def test_workflow_commands_cannot_be_forged() -> None:
         "::warning file=memory/x.md,line=1,title=filemem%3A drift::src/a.py changed",
         "::notice file=memory/x.md,line=1,title=filemem%3A bad-topic::::error::forged",
     ]
+
+
+def test_a_picture_is_not_read_for_secrets() -> None:
+    secret = b"password = 'correct-horse-battery-9Qx'\n"
+    key = b"AKIA" + b"IOSFODNN7" + b"ABCDEFG"
+    assert lint_other(secret + key, "notes.txt")
+    assert lint_other(secret + key + b"\0", "picture.png") == ()

@@ -149,3 +149,14 @@ def test_init_says_that_git_knows_no_name_before_the_first_save_does(repo: Path)
         git(repo, "config", "--unset", key)
     for options in (("--dry-run",), ()):
         assert "git config --global user.name" in ok(repo, "init", *options)["hint"]
+
+
+def test_init_in_no_repository_says_that_it_makes_one(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    planned = [step["path"] for step in ok(folder, "init", "--dry-run")["steps"]]
+    assert planned[0] == ".git"
+    assert "memory/README.md" in planned
+    assert list(folder.iterdir()) == []
+    assert [step["path"] for step in ok(folder, "init")["steps"]] == planned
+    assert (folder / ".git").is_dir()
