@@ -36,7 +36,7 @@ _OPTIONS = {  # of a search: the field, and the form of its value, if it takes o
     "--mode": ("mode", "hybrid|keyword|vector"),
 }
 _MODULES = {
-    "records": "save update edit link resolve forget restore undo adopt get",
+    "records": "save update edit link resolve forget restore undo adopt renumber get",
     "find": "search history topics checkpoint why brief hook workspace",
     "gate": "diff check",
     "care": "init sync status index completion",
@@ -79,6 +79,7 @@ Save and change:
   restore     Bring back a forgotten record
   undo        Take back the last save
   adopt       Write ids into files that have none
+  renumber    Give a decision record the next free number
 
 Find:
   search      Find records by meaning and words

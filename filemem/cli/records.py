@@ -279,6 +279,22 @@ def adopt(**fields: Any) -> Fields:
     return fields
 
 
+@tool(click.argument("file"))
+def renumber(**fields: Any) -> Fields:
+    """Give a decision record the next free number, as after two branches took the same one.
+
+    Renames the file, changes the number in its heading, and changes links to it in other
+    records, by one commit. FILE is a path, an id, or a number: of two files with that number
+    the younger one is meant.
+
+    \b
+    Examples:
+      filemem renumber 12
+      filemem renumber docs/adr/0012-use-nats.md
+    """
+    return fields
+
+
 @tool(click.argument("topic"), *_about, _tags, agent)
 def resolve(**fields: Any) -> Fields:
     """End a fork: save the decision that replaces all live ones on a topic.

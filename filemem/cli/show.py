@@ -117,6 +117,7 @@ def save(answer: Answer) -> str:
 
 
 update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save
+renumber = message
 
 
 def forget(answer: Answer) -> str:

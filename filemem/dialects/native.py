@@ -242,6 +242,11 @@ def forget(memory: Memory, arguments: Arguments) -> Answer:
     return delete(memory, arguments)
 
 
+def renumber(memory: Memory, arguments: Arguments) -> Answer:
+    """Give a decision record the next free number."""
+    return present.saved(memory.renumber(arguments["file"]))
+
+
 def adopt(memory: Memory, arguments: Arguments) -> Answer:
     """Write ids into files that have none."""
     done = memory.adopt(arguments["files"], was=arguments.get("was", ""))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         forget,
         hits,
         ingest,
+        renumber,
         search,
         snapshot,
         status,
@@ -350,6 +351,11 @@ class Memory:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
         named, former = fields.each("files", files, fields.path), fields.line("was", was)
         return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
+
+    def renumber(self, file: str) -> Saved:
+        """Give a decision record the next free number; as `filemem.memory.renumber.renumber`."""
+        wanted = fields.line("file", file)
+        return self.keeper.write(lambda store: verbs.renumber.renumber(store, wanted))
 
     def delete(
         self,

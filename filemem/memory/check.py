@@ -90,7 +90,9 @@ def brought(before: Snapshot, after: Snapshot) -> list[Problem]:
         known[finding.key] -= 1
         if known[finding.key] >= 0 or finding.problem.path in torn:
             continue
-        if finding.problem.code != "forked-topic":
+        if finding.problem.code == "same-number":  # the merge would double it
+            found.append(finding.problem._replace(level="warning"))
+        elif finding.problem.code != "forked-topic":
             found.append(finding.problem)
         elif not eased(before.graph, after.graph, finding.about):
             heads = after.graph.chain(finding.about).heads
@@ -175,7 +177,7 @@ def _numbers(snapshot: Snapshot) -> Iterator[Finding]:
     for (_, number), paths in numbers.items():
         if len(paths) > 1:
             taken = " and ".join(map(snapshot.store.shown, paths))
-            text = f"the number {number} is taken by {taken}: rename one, or refer by path"
+            text = f"the number {number} is taken by {taken}: filemem renumber {number}"
             yield Finding(Problem(paths[-1], 1, "same-number", "hint", text), paths[-1])
 
 

@@ -15,7 +15,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.index import Node
 from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows_head, show
-from filemem.memory.store import Store, called, mark_of
+from filemem.memory.store import Store, called, highest_number, mark_of
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -24,6 +24,7 @@ from filemem.record import (
     OUTCOMES,
     Outcome,
     Record,
+    adr_number,
     derived_id,
     format_time,
     hidden_characters,
@@ -263,7 +264,9 @@ def _as_adr(
     record = record._replace(topic_stated=not linked and key != topic_key(record.title))
     links = [(node.title, node.path) for node in replaced]
     like = store.files.read(newest)
-    for step in count(1):
+    number = adr_number(newest)
+    first = 1 if number is None else highest_number(store) - number + 1
+    for step in count(first):
         path, data, stated_id = write_adr(record, newest, like, links, step)
         # A name of a forgotten record would hide the new one, and two may be saved on one day.
         forgotten = mark_of(derived_id(path)) in store.tombstones

@@ -358,3 +358,33 @@ class Store:
         if self.stated and self.absent:
             told = f"there is no folder {self.name} at the top of the work tree"
             raise NotFound(told, "a save or `filemem init` creates it")
+
+
+def highest_number(store: Store) -> int:
+    """The highest number that a decision record has, here or on a branch that this one will meet.
+
+    Two branches that take one number merge without a conflict, and then it means two records. So
+    HEAD, the default branch here and on the other side, and other work trees are asked too.
+    """
+    here = [store.files.newest_adr(), *_of_commits(store), *_of_work_trees(store)]
+    return max((number for name in here if (number := adr_number(name)) is not None), default=0)
+
+
+def _of_commits(store: Store) -> Iterator[str]:
+    """Names at the top of the store in HEAD and on the default branch, here and as last fetched."""
+    tips = dict.fromkeys((store.repo.head() or "", *store.repo.default_tips()))
+    for tip in filter(None, tips):
+        yield from _at_top(store, store.repo.listing(tip, store.files.store))
+
+
+def _at_top(store: Store, paths: Iterable[str]) -> Iterator[str]:
+    inside = (store.files.inside(path) for path in paths)
+    return (path for path in inside if "/" not in path)
+
+
+def _of_work_trees(store: Store) -> Iterator[str]:
+    """Names at the top of the store in the other work trees of the repository, committed or not."""
+    for top in store.repo.work_trees():
+        folder = top / store.files.store
+        if top != store.repo.work_tree and folder.is_dir():
+            yield from (path.name for path in folder.iterdir())

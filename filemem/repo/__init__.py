@@ -161,6 +161,20 @@ class Repo:
         tip, _, name = os.fsdecode(here[0]).partition(" ") if len(here) == 1 else ("", "", "")
         return Branch(name, tip) if tip else None
 
+    def default_tips(self) -> tuple[str, ...]:
+        """The commits of the default branch, here and as last seen on the other side."""
+        branch = self.default_branch()
+        sides = (_HEADS, _THERE) if branch else ()
+        name = branch.name if branch else ""
+        tips = (state.tip_of(self.git, side + name) for side in sides)
+        return tuple(filter(None, tips))
+
+    def work_trees(self) -> list[Path]:
+        """The tops of all work trees of the repository."""
+        rows = self.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
+        cells = (row.partition(" ") for row in rows.splitlines())
+        return [Path(path) for word, _, path in cells if word == "worktree"]
+
     def at_time(self, tip: str, when: int) -> str:
         """What a branch was at a time (epoch ms), along its first parents; "" before its first commit."""
         asked = ("rev-list", "--first-parent", "-1", f"--before={when // 1000}", tip, "--")

@@ -221,3 +221,43 @@ def test_a_folder_named_by_dates_gets_dated_names(tmp_path: Path) -> None:
     assert first.path == f"docs/adr/{today}-cache-pages.md"
     assert second.path == f"docs/adr/{today}-cache-pages-2.md"
     assert (repo / first.path).read_text().startswith("# Cache pages\n\n* Status: accepted\n")
+
+
+def test_a_number_that_another_branch_or_work_tree_has_is_not_taken(
+    repo: Path, tmp_path: Path
+) -> None:
+    git(repo, "switch", "-q", "-c", "feature")
+    git(repo, "switch", "-q", "main")
+    write(repo / "docs/adr/0006-on-main.md", "# 6. On main\n\n## Status\n\nAccepted\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Decide")
+    git(repo, "worktree", "add", "-q", str(tmp_path / "beside"), "-b", "other")
+    write(tmp_path / "beside/docs/adr/0007-beside.md", "# 7. Beside\n")
+    git(repo, "switch", "-q", "feature")
+    with Memory.open(repo, store="docs/adr") as memory:
+        assert decide(memory, "Use NATS", "queue").path == "docs/adr/0008-use-nats.md"
+
+
+def test_renumber_gives_the_younger_of_two_the_next_number_and_mends_links(
+    repo: Path,
+) -> None:
+    older = "# 6. Use Kafka\n\nDate: 2024-02-01\n\n## Status\n\nAccepted\n"
+    younger = "# 6. Use NATS\n\nDate: 2024-03-01\n\n## Status\n\nAccepted\n"
+    link = "# 7. Queue by subject\n\nDate: 2024-04-01\n\n## Status\n\nAccepted\n\nSee [6](0006-use-nats.md).\n"
+    write(repo / "docs/adr/0006-use-kafka.md", older)
+    write(repo / "docs/adr/0006-use-nats.md", younger)
+    write(repo / "docs/adr/0007-queue.md", link)
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Merge")
+    found = cli(repo, "--store", "docs/adr", "check")
+    assert "filemem renumber 6" in found.out
+    done = cli(repo, "--store", "docs/adr", "renumber", "6")
+    assert done.code == 0, done.err
+    changed = git(repo, "show", "--name-status", "-M10", "--format=").splitlines()
+    assert [row[0] for row in changed] == ["M", "R"]
+    assert (repo / "docs/adr/0008-use-nats.md").read_text() == younger.replace("# 6.", "# 8.")
+    assert (repo / "docs/adr/0007-queue.md").read_text() == link.replace("0006-use", "0008-use")
+    assert (repo / "docs/adr/0006-use-kafka.md").read_text() == older
+    assert git(repo, "status", "--porcelain") == ""
+    refused = cli(repo, "--store", "docs/adr", "renumber", "docs/adr/none.md")
+    assert refused.code != 0
