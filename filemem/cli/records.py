@@ -44,6 +44,11 @@ class Kinds(click.Group):
         option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
         return super().parse_args(ctx, ["decision", *args] if option else args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options of a decision too. See click."""
+        self.commands["decision"].format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
 
 @click.group(cls=Kinds)
 def save() -> None:
@@ -184,7 +189,7 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
       filemem edit k3f9w2ma
     """
     with click.get_current_context().obj.memory() as memory:
-        before = (memory.work_tree / memory.get(id)[0].path).read_bytes()
+        before = (memory.work_tree / memory.get(memory.id_of(id))[0].path).read_bytes()
     return {"id": id, "data": drafted(before), "before": before}
 
 

@@ -36,6 +36,7 @@ _FORMS = {
     "superseded_by": "superseded by {}",
     "proposed": "proposed in its place: {}",
     "replaces": "replaces: {}",
+    "replaced": "replaced: {}",
     "rejected": "rejected: {}",
     "also_in": "also in {}",
 }
@@ -113,7 +114,12 @@ def save(answer: Answer) -> str:
     """What was saved, where, and what it replaced, or would replace."""
     where = (answer["message"], f"  {answer['path']}", f"  {answer['id']}{_commit(answer)}")
     undo = f"  undo: filemem forget {_short(answer)}" if answer.get("undo") else ""
-    return rows_of(*where, undo, *rows(answer, f"would_supersede {_NOTES} similar", 2))
+    return rows_of(
+        *where,
+        *rows(answer, "replaced", 2),
+        undo,
+        *rows(answer, f"would_supersede {_NOTES} similar", 2),
+    )
 
 
 update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save

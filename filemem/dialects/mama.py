@@ -141,8 +141,11 @@ def _saved(saved: Saved) -> Answer:
 
 def waits(saved: Saved) -> str:
     """A note on a write that is not committed or not searchable yet."""
-    told = f"; not committed yet: {saved.pending}" if saved.pending and not saved.commit else ""
-    return told + "".join(f"; {one}" for one in (saved.degraded, saved.note) if one)
+    notes = [f"replaced: {line}" for line in saved.replaced]
+    if saved.pending and not saved.commit:
+        notes.append(f"not committed yet: {saved.pending}")
+    notes += [note for note in (saved.degraded, saved.note, saved.warning) if note]
+    return "".join(f"; {note}" for note in notes)
 
 
 def _removed(name: str, instead: str) -> Tool:

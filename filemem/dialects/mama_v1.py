@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import mama, present
-from filemem.dialects.mama import CONFIDENCE, decide
+from filemem.dialects.mama import CONFIDENCE, decide, waits
 from filemem.dialects.present import asides, similarities
 from filemem.dialects.reader import in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, tools, worded
@@ -47,7 +47,7 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     with in_words(reason="failure_reason"):
         saved, note = decide(memory, given)
     note += f"; superseded: kept as {WITHDRAWN}, it does not hold" if replaced else ""
-    message = f"Decision saved: {given['topic']}{note}" + (f"; {saved.note}" if saved.note else "")
+    message = f"Decision saved: {given['topic']}{note}{waits(saved)}"
     return {"success": True, "decision_id": saved.id, "topic": given["topic"], "message": message}
 
 

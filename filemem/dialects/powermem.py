@@ -55,7 +55,7 @@ def add_memory(memory: Memory, arguments: Arguments) -> Answer:
             allow_secret=arguments.get("allow_secret"),
             **fields,
         )
-    added = {**_memory_of(memory.get(saved.id)[0]), "event": "ADD"}
+    added = {**_memory_of(memory.get(saved.id)[0]), "event": "NONE" if saved.repeated else "ADD"}
     return {"success": True, "results": [added], **present.fields(saved, "pending? degraded?")}
 
 

@@ -259,7 +259,9 @@ def saved(value: Saved) -> Answer:
         "success": True,
         **fields(value, "id type"),
         "message": value.message + waiting,
-        **fields(value, "path? commit? pending? superseded would_supersede? undo? warning?"),
+        **fields(
+            value, "path? commit? pending? superseded? replaced? would_supersede? undo? warning?"
+        ),
         **({"similar": near} if near else {}),
         **fields(value, "degraded? note?"),
     }

@@ -43,7 +43,7 @@ from filemem.index.document import (
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.generation import Dates, Row, links_of, rows_of
 from filemem.index.plan import Counts, added, said_in, said_instead
-from filemem.index.search import NO_MODEL, Found, Layer, Search
+from filemem.index.search import NO_MODEL, Found, Layer, Near, Search
 from filemem.index.writer import Load, Progress, make, planned
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
 ]
 __all__ += [
     "ModelUnavailable",
+    "Near",
     "Node",
     "Row",
     "added",

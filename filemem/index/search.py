@@ -74,6 +74,14 @@ class Found(NamedTuple):
     whole: float = 0.0  # the BM25 of a text of usual length that has every word of the query once
 
 
+class Near(NamedTuple):
+    """A record beside a new one: cosines of that text and its nearest passage, and of titles."""
+
+    node: Node
+    text: float
+    title: float
+
+
 class Search:
     """What one process has open of an index.
 
@@ -273,11 +281,35 @@ class Search:
         query = self.model.table.asked(terms)
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
+        vectors = self._open_vectors(self.model)
+        return vectors.rank(query, self.root, self._seal, self._docs.values())
+
+    def _open_vectors(self, model: Model) -> Vectors:
         if self._vectors is None:
             from filemem.index.vectors import Vectors
 
-            self._vectors = Vectors(self.model.table)
-        return self._vectors.rank(query, self.root, self._seal, self._docs.values())
+            self._vectors = Vectors(model.table)
+        return self._vectors
+
+    def near(self, title: str, text: str, count: int, ids: Collection[str]) -> list[Near]:
+        """Compare a title and a text with the `count` nearest records, and with some others by id.
+
+        Raises ModelUnavailable.
+        """
+        if self.model is None:
+            raise ModelUnavailable(NO_MODEL)
+        content, heading = self.model.encode([text, title])
+        with self._now():
+            vectors = self._open_vectors(self.model)
+            ranking = vectors.rank(content, self.root, self._seal, self._docs.values())
+            keys = self._words.one_of(words.KEY, ranking.first(count))
+            sealed = self._words.search(keys, self._words.total)
+            numbers = {*self._words.numbers(words.ROW, sealed), *self._docs}
+            every = [*self._db.rows("row", numbers), *self._db.rows("id", ids)]
+            rows = {row.number: row for row in every if row.shown}.values()
+            by_key = ranking.likeness((key(row.blob) for row in rows), heading)
+            pairs = ((row.node, by_key.get(key(row.blob))) for row in rows)
+            return [Near(node, *cosines) for node, cosines in pairs if cosines]
 
     def _gap(self, mode: str) -> str | None:
         """What the generation in use lacks."""

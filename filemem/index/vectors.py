@@ -276,12 +276,18 @@ class Ranking:
             best.update(zip(part.keys[at].tolist(), close(at).tolist(), strict=True))
         return sorted(best, key=best.__getitem__, reverse=True)[:count]
 
-    def likeness(self, keys: Iterable[int]) -> dict[int, tuple[float, float]]:
-        """Return how near those of the keys that have vectors are: the cosine of the best passage, and of the title."""
+    def likeness(
+        self, keys: Iterable[int], title: Floats | None = None
+    ) -> dict[int, tuple[float, float]]:
+        """Return how near those of the keys that have vectors are: the cosine of the best passage, and of the title.
+
+        `title`: what titles are compared with, if not the query.
+        """
         wanted, found = set(keys), dict[int, tuple[float, float]]()
+        heading = self._query if title is None else title
         for part, close, _ in self._sides:
             at = places(part, wanted)
-            titles = (part.titles[at].astype(np.float32) @ self._query) * part.title_scales[at]
+            titles = (part.titles[at].astype(np.float32) @ heading) * part.title_scales[at]
             both = zip(close(at).tolist(), titles.tolist(), strict=True)
             found.update(zip(part.keys[at].tolist(), both, strict=True))
         return found

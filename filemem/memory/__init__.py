@@ -212,6 +212,10 @@ class Memory:
         found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids]))
         return self.keeper.ask(lambda store: verbs.evidence.with_code(store, found))
 
+    def id_of(self, id: str) -> str:  # noqa: A002  the tools' word
+        """The id of what a name means, or of what holds on a topic. Raises NotFound, Conflict."""
+        return self.keeper.read(lambda store: store.named(id).node.id)
+
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
         return self.keeper.read(

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from filemem import query
 from filemem.errors import BrokenStore
+from filemem.index import ModelUnavailable, Near, Node
 from filemem.memory.fields import alike, meant
 from filemem.memory.store import Store
-from filemem.query import FIELDS, Filter, Terms
-from filemem.record import CHECKPOINT, DECISION, Record, topic_key
+from filemem.query import FIELDS, Filter
+from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, short_id, topic_key
 
-NEAREST = 20  # records that are compared with a new one; what says nearly the same is far nearer
+NEAREST = 50  # records that a new one is compared with
 GIST = 900  # characters of a text by which it is compared
+SAME = (
+    0.57  # cosine of the texts, and of the titles, from which on two say the same (docs/ranking.md)
+)
+ELSEWHERE = 0.4  # cosine from which on a decision is about what another topic holds,
+FURTHER = 0.2  # if that is this much nearer than its own chain and the name of its topic
+MOST = 3  # similar records that are named
+REASON = 160  # characters of a reason in an answer
 NEAR_TOPIC = (
     0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
 )
@@ -30,64 +38,144 @@ class Similar(NamedTuple):
     hint: str
 
 
-def similar(store: Store, record: Record) -> tuple[Similar, ...]:
-    """Find records that say nearly the same as a new one, and a topic of nearly the same name; () on failure."""
+class Advice(NamedTuple):
+    """What the maker of a new record should know."""
+
+    similar: tuple[Similar, ...] = ()
+    warning: str = ""
+
+
+def advise(store: Store, record: Record, *, implied: bool) -> Advice:
+    """Name records that say the same as a new one, or a topic that it fits better than its own.
+
+    `implied`: it replaces what holds on its topic, and nobody named that. Empty if the index is broken.
+    """
     if record.type == CHECKPOINT:
-        return ()
+        return Advice()
     try:
-        likest = sorted(_alike(store, record), key=lambda one: (-one.similarity, one.id))
-        found = [*likest, *_near_topics(store, record)]
+        near = _near(store, record)
+        warning = _misplaced(store, record, near) if implied else ""
+        if warning:
+            return Advice(warning=warning)
+        similar = [*_same(store, record, near), *_near_topics(store, record)]
     except BrokenStore:
-        return ()
-    return tuple({each.id: each for each in found}.values())
+        return Advice()
+    return Advice(tuple({other.id: other for other in similar}.values()))
 
 
-def _alike(store: Store, record: Record) -> Iterator[Similar]:
-    """Yield live records that are near in meaning and share words. A command compares words only."""
-    own, without = _text(record), {record.id, *(record.supersedes or ())}
-    words = tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS]
-    asked, mode = (Terms(text=own[:GIST]), "vector") if store.serving else (Terms(words), "keyword")
-    found = store.index.candidates(asked, depth=NEAREST, mode=mode).candidates
-    near = {
-        one.path: one
-        for one in found
-        if one.node.type == record.type and one.node.id not in without
+def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:
+    """Return a line for each decision that is replaced: its title, its age, and why it was made."""
+    records = store.records([node.path for node in replaced])
+    lines = []
+    for node in replaced:
+        since = f" ({age(store.clock() - node.created)} old)" if node.created else ""
+        reason = ""
+        if node.path in records:
+            reason = one_line(query.prose(records[node.path].text))
+        lines.append(f"{node.title}{since}" + (f": {cut(reason, REASON)}" if reason else ""))
+    return tuple(lines)
+
+
+def _near(store: Store, record: Record) -> list[Near]:
+    """Compare a record with others of its type. A command does not load the model for this: it compares none."""
+    if not store.serving:
+        return []
+    try:
+        near = store.index.near(
+            record.title, _text(record)[:GIST], NEAREST, record.supersedes or ()
+        )
+    except ModelUnavailable:
+        return []
+    return [
+        other for other in near if other.node.type == record.type and other.node.id != record.id
+    ]
+
+
+def _misplaced(store: Store, record: Record, near: Iterable[Near]) -> str:
+    """Return a warning if a decision is nearer to what another topic holds than to its own chain; else ""."""
+    if not near or store.index.model is None:
+        return ""
+    text, topic = store.index.model.encode([_text(record)[:GIST], record.topic])
+    own, others = [float(text @ topic)], list[Near]()
+    for other in near:
+        if _of_its_chain(record, other.node):
+            own.append(other.text)
+        else:
+            others.append(other)
+    likely = [other for other in others if other.text >= max(ELSEWHERE, max(own) + FURTHER)]
+    holding = _not_superseded(store, [other.node for other in likely])
+    for other in sorted(likely, key=lambda other: -other.text):
+        if other.node.id in holding:
+            place = f"{other.node.title!r} on topic {other.node.topic!r}"
+            return (
+                f"this is nearer to {place} than to what it replaces; if it belongs there, "
+                f"delete {short_id(record.id)} and save it on that topic"
+            )
+    return ""
+
+
+def _same(store: Store, record: Record, near: Iterable[Near]) -> Iterator[Similar]:
+    """Yield records that say the same as a new one and are not superseded."""
+    same = {
+        other.node: min(other.text, other.title)
+        for other in near
+        if min(other.text, other.title) >= SAME
     }
-    graph = store.index.around(one.node for one in near.values()).graph
-    for path, old in store.records(near).items():
-        like = query.likeness(own, _text(old), near[path].cosine)
-        if old.type == DECISION:
-            like = like or query.likeness(record.title, old.title, None)
-        if not like or graph.superseded_by(old.id):
-            continue
-        node = near[path].node
-        told = "says nearly the same; update it instead of saving it twice"
-        if node.type == DECISION:
-            told = f"it is {node.status}; if it is about the same thing, reuse the topic {node.topic!r} or builds_on"
-        yield Similar(node.id, node.title, node.topic if node.stated else "", like, told)
+    if record.type == DECISION:
+        titled = store.index.lookup("name", [record.title.casefold()])
+        same |= {node: 1.0 for node in titled if node.type == DECISION and node.id != record.id}
+    left = [node for node in same if node.id not in (record.supersedes or ())]
+    holding = _not_superseded(store, left)
+    for node in sorted(left, key=lambda node: (-same[node], node.id))[:MOST]:
+        if node.id in holding:
+            topic = node.topic if node.stated else ""
+            yield Similar(node.id, node.title, topic, min(1.0, same[node]), _way_on(record, node))
+
+
+def _way_on(record: Record, node: Node) -> str:
+    """Return what to do about a new record that says the same as another."""
+    if record.type != DECISION:
+        return "says nearly the same; update it instead of saving it twice"
+    if _of_its_chain(record, node):
+        return f"it is {node.status} on this topic"
+    return (
+        f"it is {node.status} on topic {node.topic!r}; if both answer one question, "
+        f"delete {short_id(record.id)} and save this on that topic"
+    )
+
+
+def _of_its_chain(record: Record, node: Node) -> bool:
+    """Whether a decision is on the topic of a new one, or is replaced by it."""
+    return node.key == topic_key(record.topic) or node.id in (record.supersedes or ())
+
+
+def _not_superseded(store: Store, nodes: Collection[Node]) -> frozenset[str]:
+    """Return the ids of those that no other record supersedes."""
+    if not nodes:
+        return frozenset()
+    graph = store.index.around(nodes).graph
+    return frozenset(node.id for node in nodes if not graph.superseded_by(node.id))
 
 
 def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
     """Yield a topic spelt like a new one, or one that has all its words, if their decisions share words too."""
     key = topic_key(record.topic) if record.type == DECISION and not record.supersedes else ""
-    topics = [one for one, _ in store.index.terms("topic", key[:3]) if one != key] if key else []
-    words, spelt = set(key.split("_")), alike(key, topics, 1, NEAR_TOPIC)
-    nested = [one for one in topics if words <= set(one.split("_")) or words >= set(one.split("_"))]
+    topics = (
+        [topic for topic, _ in store.index.terms("topic", key[:3]) if topic != key] if key else []
+    )
+    words = set(key.split("_"))
+    spelt = alike(key, topics, 1, NEAR_TOPIC)
+    nested = [
+        topic
+        for topic in topics
+        if words <= set(topic.split("_")) or words >= set(topic.split("_"))
+    ]
     nodes = store.index.lookup("topic", {*spelt, *nested})
-    graph = store.index.around(nodes).graph
-    near = (one for one in nodes if one.key in spelt or query.topical(_text(record), one.title))
-    for node in [one for one in near if graph.is_head(one.id)][:1]:
-        told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
-        yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)
-
-
-def apart(record: Record, replaced: Record) -> str:
-    """Return a warning if a decision shares no word with the one that it replaces; else ""."""
-    alike = record.title.split()[:1] == replaced.title.split()[:1]  # `Use REST`, `Use GraphQL`
-    if alike or query.topical(_text(record), _text(replaced)):
-        return ""
-    told = f"this has little in common with {replaced.title!r}: one topic holds one decision"
-    return f"{told}; if both hold, undo this and give it a topic of its own"
+    near = [node for node in nodes if node.key in spelt or query.topical(_text(record), node.title)]
+    graph = store.index.around(near).graph
+    for node in [node for node in near if graph.is_head(node.id)][:1]:
+        hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
+        yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, hint)
 
 
 def _text(record: Record) -> str:

@@ -7,6 +7,7 @@ rewritten here: the command that does it is printed for the user.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from filemem.errors import Conflict, NotFound
@@ -16,10 +17,11 @@ from filemem.memory.catch_up import show
 from filemem.memory.save import Saved, answer, message_of, refuse_secrets, write
 from filemem.memory.snapshot import Snapshot, of_commit
 from filemem.memory.store import FORGOTTEN, LEAST, Store, called, mark_of
-from filemem.record import Record, answering, derived_id, parse, short_id
+from filemem.record import Record, age, answering, derived_id, parse, short_id, topic_key
 from filemem.repo.commit import Edit, Made, message
 from filemem.repo.history import IMPORTED, Touch
 
+RECENT = 10 * 60_000  # milliseconds: what was saved longer ago is not what a bare `undo` means
 _UNDOES = "Undoes"  # the trailer that names the commit which is undone
 UNREACHED = """\
 First change the secret: whoever has a copy can read it. Then run this in a fresh clone, and push with --force.
@@ -36,7 +38,7 @@ def delete(
     agent look like a secret, which would stay in the commit message.
     """
     told, agent = _said(store, agent, allow_secret, reason=reason)
-    node = store.find(reference)
+    node, note = store.named(reference)
     record = store.read(node.path).record
     shown = (
         record._replace(id=node.id)
@@ -65,7 +67,7 @@ def delete(
         made = write(store, node.path, node.type, lambda: (tuple(edits), text))
     kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
     undo = f"restore {short_id(node.id)}" if held else ""
-    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", undo=undo)
+    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", note, undo=undo)
 
 
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
@@ -114,7 +116,7 @@ def purge_command(store: Store, record_id: str) -> str:
 
     Raises NotFound: no record had that id, short id or path in the history of this clone."""
     wanted = fields.line("id", record_id).strip()
-    touch = _removed(store, wanted)
+    touch = _removed(store, lambda record: _is_called(store.asked(wanted), record))
     named = touch.path if touch else store.files.named(store.find(wanted).path)
     rows = store.history.touches([named]).get(named, ())
     paths = {named} | {path for row in rows for path in (row.path, row.before) if path}
@@ -132,7 +134,9 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
             continue
         if mark_of(record.id) in hidden or not store.files.exists(path):  # else it is shown
             return record, known.data[path]
-    touch = _removed(store, wanted)
+    touch = _removed(store, lambda record: _is_called(store.asked(wanted), record))
+    key = topic_key(wanted)
+    touch = touch or _removed(store, lambda record: _is_gone_from(store, key, record))
     if touch is None:
         missing = f" ({why})" if (why := store.repo.incomplete()) else ""
         told = f"no record {wanted!r} was removed{missing}"
@@ -146,14 +150,20 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
     return last, data
 
 
-def _removed(store: Store, wanted: str) -> Touch | None:
-    """The last deletion of a record, by any of its names; None if there was none."""
+def _is_gone_from(store: Store, key: str, record: Record) -> bool:
+    """Whether a record was removed from a topic, and is nowhere else now."""
+    on_topic = bool(key) and record.topic_stated and topic_key(record.topic) == key
+    return on_topic and not store.index.lookup("id", [record.id])
+
+
+def _removed(store: Store, wanted: Callable[[Record], bool]) -> Touch | None:
+    """The last deletion of a record that is wanted; None if there was none."""
     for touch in store.history.removals(store.tip):
         path = store.files.inside(touch.path)
         last = parse(store.repo.blob(touch.old) or b"", path).record or Record(
             derived_id(path), "", path=path
         )
-        if is_listed(path) and _is_called(store.asked(wanted), last):
+        if is_listed(path) and wanted(last):
             return touch
     return None
 
@@ -171,61 +181,79 @@ def _is_called(name: str, record: Record) -> bool:
 def undo(store: Store) -> Saved:
     """Undo the last save of the present user: a new record is forgotten, a changed one reverted.
 
-    Called again, it undoes the save before that. Raises NotFound: there is none; Conflict: its files changed since,
-    or as for `update`.
+    Called again, it undoes the save before that. Raises NotFound: there is none; Conflict: it is
+    older than ten minutes, or of several records, or its files changed since, or as for `update`.
     """
     with store.repo.saving():
         touches = _last(store)
-        done, edits = touches[0].commit, list[Edit]()
-        if IMPORTED in dict(done.trailers):
-            raise Conflict(
-                f"the last save is an import: {done.subject}",
-                f"git revert {done.id[:10]} undoes it",
-            )
-        if (
-            sum(
-                touch.kind != "D" and is_listed(store.files.inside(touch.path)) for touch in touches
-            )
-            > 1
-        ):
-            told = f"{done.id[:10]} holds several records: {done.subject}"
-            raise Conflict(told, f"git revert {done.id[:10]} undoes it")
-        for touch in touches:
-            held, path = store.repo.item(touch.path), store.files.inside(touch.path)
-            if (held.oid if held else "") != touch.new or touch.kind == "R":
-                told = f"{store.shown(path)} was changed after the last save, {done.id[:10]}: {done.subject}"
-                raise Conflict(told, f"git show {done.id[:10]} shows what that did")
-            before = store.files.read(path) if touch.new and store.files.exists(path) else None
-            edits.append(Edit(path, store.repo.blob(touch.old) if touch.old else None, before))
-        main = next((one for one in edits if is_listed(one.path)), edits[0])
+        done = touches[0].commit
+        since = age(store.clock() - done.at)
+        _refuse_undo(store, touches, since)
+        edits = [_reverted(store, touch) for touch in touches]
+        main = next((edit for edit in edits if is_listed(edit.path)), edits[0])
         if (record := parse(main.data or main.before or b"", main.path).record) is None:
             raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
         mark = f"{FORGOTTEN}/{mark_of(record.id)}"
-        if (
-            main.data is None
-            and not store.files.exists(mark)
-            and mark not in {one.path for one in edits}
-        ):
+        marked = store.files.exists(mark) or mark in {edit.path for edit in edits}
+        if main.data is None and not marked:
             edits.append(Edit(mark, b"", None))  # as `forget` leaves it
         text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
         made = write(store, main.path, record.type, lambda: (tuple(edits), text))
     back = "" if main.data else f"filemem restore {short_id(record.id)} brings it back"
-    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}", back)
+    return answer(store, record, made, f"Undid {done.id[:10]}, {since} old: {done.subject}", back)
+
+
+def _refuse_undo(store: Store, touches: Sequence[Touch], since: str) -> None:
+    """Refuse an import, several records, and what is not of the last minutes. Raises Conflict."""
+    done = touches[0].commit
+    by_hand = f"git revert {done.id[:10]} undoes it"
+    if IMPORTED in dict(done.trailers):
+        raise Conflict(f"the last save is an import: {done.subject}", by_hand)
+    listed = [touch for touch in touches if is_listed(store.files.inside(touch.path))]
+    if sum(touch.kind != "D" for touch in listed) > 1:
+        raise Conflict(f"{done.id[:10]} holds several records: {done.subject}", by_hand)
+    if store.clock() - done.at > RECENT:
+        raise Conflict(
+            f"nothing was undone: the last save that is left is {since} old: {done.subject}",
+            by_hand,
+        )
+
+
+def _reverted(store: Store, touch: Touch) -> Edit:
+    """The change that takes back a change to a file. Raises Conflict: the file was changed since."""
+    item = store.repo.item(touch.path)
+    path = store.files.inside(touch.path)
+    if (item.oid if item else "") != touch.new or touch.kind == "R":
+        commit = touch.commit.id[:10]
+        raise Conflict(
+            f"{store.shown(path)} was changed after the last save: {touch.commit.subject}",
+            f"git show {commit} shows what that did",
+        )
+    before = store.files.read(path) if touch.new and store.files.exists(path) else None
+    return Edit(path, store.repo.blob(touch.old) if touch.old else None, before)
 
 
 def _last(store: Store) -> list[Touch]:
     """The last save that is not undone, and its changes to files. Raises NotFound."""
-    undone = set[str]()
     touches = store.history.saves(store.repo.identity()[0][0], store.seen_from)
-    for commit, found in groupby(touches, key=lambda touch: touch.commit):
-        named, changes = {value for key, value in commit.trailers if key == _UNDOES}, list(found)
-        held = ((store.repo.item(one.path), one.new) for one in changes)
+    undone = _undone(touches)
+    for commit, group in groupby(touches, key=lambda touch: touch.commit):
+        changes = list(group)
+        items = ((store.repo.item(touch.path), touch.new) for touch in changes)
         reverted = IMPORTED in dict(commit.trailers) and not any(
-            item and item.oid == new for item, new in held
+            item and item.oid == new for item, new in items
         )
-        if not (named or reverted or commit.id in undone):
+        if not (reverted or commit.id in undone):
             return changes
-        undone |= named
     raise NotFound(
         "nothing to undo: no save of yours is on this branch", "filemem forget ID removes a record"
     )
+
+
+def _undone(touches: Iterable[Touch]) -> set[str]:
+    """The ids of the commits that undo another, and of those that they undo."""
+    undone = set[str]()
+    for commit in {touch.commit for touch in touches}:
+        if _UNDOES in dict(commit.trailers):
+            undone.update((commit.id, dict(commit.trailers)[_UNDOES]))
+    return undone

@@ -31,6 +31,7 @@ from filemem.record import (
     named,
     new_id,
     record_path,
+    references_said,
     refuse_unreadable,
     render,
     short_id,
@@ -64,6 +65,8 @@ _WHOLE = {
     CHECKPOINT: "summary",
     OBSERVATION: "text",
 }  # the field of which a heading is made
+_EDGES_OF_A_CHAIN = frozenset({"supersedes", "synthesizes"})  # what says what is replaced
+MOST_REPEATS = 100  # observations with one title that a new one is compared with
 SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
 
 
@@ -79,6 +82,7 @@ class Saved(NamedTuple):
         ""  # why it is not committed yet; empty where it is, or where it is not ours to commit
     )
     superseded: tuple[str, ...] = ()  # ids of the decisions it replaces
+    replaced: tuple[str, ...] = ()  # title, age and reason of each decision it replaces
     similar: tuple[advice.Similar, ...] = ()  # records to link to or reuse
     degraded: str = ""  # why the index could not take it at once
     created: int = 0  # of a new record, epoch milliseconds
@@ -86,6 +90,7 @@ class Saved(NamedTuple):
     would_supersede: tuple[str, ...] = ()  # ids of those that it would replace, were it accepted
     undo: str = ""  # the verb, and the id, that take it back
     warning: str = ""  # why it may be a mistake
+    repeated: bool = False  # it was there already, and nothing was written
 
 
 _Composed = tuple[
@@ -103,35 +108,19 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     allowed = refuse_secrets(checked)
     if why := store.obstacle():
         raise BrokenStore(f"nothing was saved: {why}")
-    if "affects" in checked:
-        checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
-    checked.setdefault("agent", store.config.agent)
-    if kind == CHECKPOINT:
-        checked.setdefault("branch", store.code.branch() or "")
+    notes = _completed(store, kind, checked)
     now, entropy = store.clock(), store.entropy()
 
     def composed(*, known: bool) -> _Composed:
-        asked = store if known or kind != DECISION else store.from_files()
-        edges = {
-            name: ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)
-        }
-        return compose(kind, checked | edges, asked, now=now, entropy=entropy, allowed=allowed)
+        current = store if known or kind != DECISION else store.from_files()
+        return compose(kind, checked, current, now=now, entropy=entropy, allowed=allowed)
 
     with store.repo.saving():
-        record, replaced, data = first = composed(known=store.index.sound and knows_head(store))
-        warning = ""
-        if len(replaced) == 1:  # a call that is repeated must not replace itself
-            for before in store.records([replaced[0].path]).values():
-                if _repeats(record, before):
-                    since = (
-                        f" since {format_time(replaced[0].created)[:10]}"
-                        if replaced[0].created
-                        else ""
-                    )
-                    told = f"Decision on {record.topic} holds already{since} in these words; nothing was written"
-                    return answer(store, before, Made(), told)
-                warning = "" if "supersedes" in checked else advice.apart(record, before)
-        if record.visibility == "private":
+        first = composed(known=store.index.sound and knows_head(store))
+        repeated = _repeated(store, first[0], first[1])
+        if repeated:
+            return repeated
+        if first[0].visibility == "private":
             store.files.hide("private")
         rounds: list[_Composed] = []
 
@@ -144,36 +133,70 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
                 record, record.title, record.agent, replaced
             )
 
-        made = write(store, record.path, kind, plan)
-        record, replaced, data = rounds[-1]
-    demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
-    instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
-    return answer(
-        store,
-        record,
-        made,
-        f"{kind.capitalize()} saved{f' on {record.topic}' if kind == DECISION else ''}{instead}",
-        superseded=ids if demotes else (),
-        would_supersede=() if demotes else ids,
-        undo=f"delete {short_id(record.id)}" if replaced and demotes else "",
-        note=_note(record, data, carried=bool(replaced) and "affects" not in checked),
-        similar=advice.similar(store, record),
-        warning=warning if demotes else "",
-        created=now,
+        made = write(store, first[0].path, kind, plan)
+    record, replaced, data = rounds[-1]
+    notes += _hidden(data)
+    if replaced and record.affects and "affects" not in checked:
+        notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+    return _saved(
+        store, made, record, replaced, notes, named=not _EDGES_OF_A_CHAIN.isdisjoint(checked)
     )
 
 
-def _note(record: Record, data: bytes, *, carried: bool) -> str:
-    """A note for the caller: invisible characters, and paths that the record governs by inheritance."""
+def _completed(store: Store, kind: str, checked: dict[str, Any]) -> list[str]:
+    """Fill in what a save does not state, and return notes on what it states."""
+    checked.setdefault("agent", store.config.agent)
+    if kind == CHECKPOINT:
+        checked.setdefault("branch", store.code.branch() or "")
+    if kind != DECISION:
+        return []
+    notes = []
+    if "affects" in checked:
+        checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
+        notes += store.unmet(checked["affects"])
+    edges, unknown = edges_said(store, f"{checked['reasoning']}\n{checked['decision']}")
+    for name, ids in edges.items():
+        checked[name] = (*checked.get(name, ()), *ids)
+    return notes + unknown
+
+
+def _saved(
+    store: Store,
+    made: Made,
+    record: Record,
+    replaced: tuple[Node, ...],
+    notes: list[str],
+    *,
+    named: bool,
+) -> Saved:
+    """The answer to a save; `named`: its maker said what it replaces."""
+    ids = tuple(node.id for node in replaced)
+    done = answer(store, record, made, _message(record, replaced), "; ".join(notes))
+    done = done._replace(created=record.created or 0)
+    if replaced and record.status in DEMOTING:
+        reasons = advice.reasons(store, replaced)
+        undo = f"delete {short_id(record.id)}"
+        done = done._replace(superseded=ids, replaced=reasons, undo=undo)
+    else:
+        done = done._replace(would_supersede=ids)
+    hints = advice.advise(store, record, implied=bool(done.superseded) and not named)
+    return done._replace(similar=hints.similar, warning=hints.warning)
+
+
+def _message(record: Record, replaced: tuple[Node, ...]) -> str:
+    message = f"{record.type.capitalize()} saved"
+    if record.type == DECISION:
+        message += f" on {record.topic}"
+    if replaced and record.status in DEMOTING:
+        message += f", replacing {' and '.join(map(called, replaced))}"
+    return message
+
+
+def _hidden(data: bytes) -> list[str]:
+    """Name the invisible characters of a file."""
     rows = enumerate(data.decode().splitlines(), 1)
-    notes = [
-        f"line {at} of the file holds {named(found)}"
-        for at, row in rows
-        if (found := hidden_characters(row))
-    ]
-    if carried and record.affects:
-        notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
-    return "; ".join(notes)
+    characters = ((number, hidden_characters(row)) for number, row in rows)
+    return [f"line {number} of the file holds {named(some)}" for number, some in characters if some]
 
 
 def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
@@ -193,6 +216,35 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
     return save(store, {**given, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
 
 
+def _repeated(store: Store, record: Record, replaced: tuple[Node, ...]) -> Saved | None:
+    """The answer to a save of what is there: a repeated call must not replace itself."""
+    if record.type == DECISION and len(replaced) == 1:
+        [old] = replaced
+        for before in store.records([old.path]).values():
+            if _repeats(record, before):
+                since = f" since {format_time(old.created)[:10]}" if old.created else ""
+                message = f"Decision on {record.topic} holds already{since} in these words"
+                return _unwritten(store, before, message)
+    if record.type == OBSERVATION:
+        nodes = store.index.lookup("name", [record.title.casefold()])
+        newest = sorted(nodes, key=lambda node: node.age, reverse=True)[:MOST_REPEATS]
+        for before in store.records([node.path for node in newest]).values():
+            if _same_memory(record, before):
+                return _unwritten(store, before, "already remembered")
+    return None
+
+
+def _unwritten(store: Store, before: Record, message: str) -> Saved:
+    message = f"{message}; nothing was written"
+    return answer(store, before, Made(), message, created=before.created or 0, repeated=True)
+
+
+def _same_memory(record: Record, before: Record) -> bool:
+    """Whether an observation repeats one of the same user, agent and run, but for its session."""
+    skip = ("id", "path", "created", "session")
+    return before == record._replace(**{name: getattr(before, name) for name in skip})
+
+
 def _repeats(record: Record, before: Record) -> bool:
     """Whether a new decision repeats an older one; in an ADR the text stands among status, date and links."""
     came = ("outcome",) if record.outcome == OUTCOMES[0] else ()  # of the older one since
@@ -206,6 +258,7 @@ def compose(
     kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool
 ) -> _Composed:
     """Make a record of checked fields, and its bytes; a decision replaces what holds at this moment."""
+    given = {**given, **_edges(store, given)}
     values = {name: value for name, value in given.items() if name not in SPELT_OUT}
     replaced: tuple[Node, ...] = ()
     if kind == DECISION:
@@ -275,12 +328,16 @@ def _as_adr(
     return record._replace(path=path, id=stated_id or derived_id(path)), data
 
 
+def _edges(store: Store, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: ids_of(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
+
+
 def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
     """Turn the references of an edge into ids. Raises NotFound; BadInput: not a decision."""
     ids = []
     for reference in references:
         try:
-            node = store.find(reference)
+            node = store.named(reference).node
         except NotFound as error:
             raise NotFound(f"{field}: {error.message}", error.hint) from None
         if node.type != DECISION:
@@ -290,6 +347,27 @@ def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ..
             )
         ids.append(node.id)
     return tuple(dict.fromkeys(ids))
+
+
+def edges_said(store: Store, text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Turn what a text names after `builds_on:` and the like into ids, and say what means no decision.
+
+    A whole id is left out: it is read in the text itself.
+    """
+    ids: dict[str, tuple[str, ...]] = {}
+    unknown = []
+    references = references_said(text)
+    sound = not references or (store.index.sound and knows_head(store))
+    current = store if sound else store.from_files()
+    for name, reference in references:
+        try:
+            [record_id] = ids_of(current, name, [reference])
+        except (BadInput, Conflict, NotFound) as error:
+            unknown.append(f"no edge: {error.told}")
+            continue
+        if record_id != reference:
+            ids[name] = (*ids.get(name, ()), record_id)
+    return ids, unknown
 
 
 def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.changes import blob_id
-from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, is_private, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
+from filemem.query import fixed, within
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import DECISION, Parsed, Record, adr_number, parse, short_id, topic_key
 from filemem.repo.history import History
@@ -95,6 +97,13 @@ def listed(nodes: Collection[Node]) -> str:
     """Return the titles and short ids of the first few records, and how many more there are."""
     more = f"; and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
     return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
+
+
+class Named(NamedTuple):
+    """A record that was named; `note` says which it is if a topic named it."""
+
+    node: Node
+    note: str = ""
 
 
 class Store:
@@ -275,6 +284,26 @@ class Store:
             raise NotFound(f"no record {wanted!r}", self._hint(wanted))
         return found[0]
 
+    def named(self, reference: str) -> Named:
+        """Find what a reference means, as `find`; or the one decision that holds on a topic.
+
+        Raises NotFound; Conflict: several decisions hold on the topic.
+        """
+        try:
+            return Named(self.find(reference))
+        except NotFound:
+            key = topic_key(reference)
+            nodes = [node for node in self.index.lookup("topic", [key]) if node.key] if key else []
+            around = self.index.around(nodes)
+            heads = around.graph.chain(key).heads if nodes else ()
+            if not heads:
+                raise
+        holding = [around.nodes[head] for head in heads]
+        if len(holding) > 1:
+            message = f"{len(holding)} decisions hold on topic {reference}: {listed(holding)}"
+            raise Conflict(message, "name one of them by its short id", tuple(heads))
+        return Named(holding[0], f"{called(holding[0])} is what holds on topic {reference}")
+
     def forked(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """The topics of some records on which several decisions hold."""
         about = {node.key: node for node in nodes if node.type == DECISION and node.key}
@@ -322,6 +351,14 @@ class Store:
             told = f"{path[:200]!r} lies outside the work tree {self.code.work_tree}"
             raise BadInput(told, "give a path from its top, like src/cache/lru.py", field="path")
         return plain
+
+    def unmet(self, paths: Iterable[str]) -> list[str]:
+        """A note that names paths and globs that meet nothing in the work tree or HEAD; or none."""
+        gone = [path for path in paths if not (within(path) and self._is_there(fixed(path)))]
+        return [f"affects {', '.join(gone)}: no such file yet"] if gone else []
+
+    def _is_there(self, path: str) -> bool:
+        return (self.code.work_tree / path).exists() or self.code.item(path) is not None
 
     # what stands in the way
 

@@ -9,7 +9,15 @@ from filemem.errors import BadInput, Conflict, FilememError, NotFound, suggest
 from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory import fields
-from filemem.memory.save import Saved, answer, ids_of, message_of, refuse_secrets, write
+from filemem.memory.save import (
+    Saved,
+    answer,
+    edges_said,
+    ids_of,
+    message_of,
+    refuse_secrets,
+    write,
+)
 from filemem.memory.store import Store
 from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED
@@ -40,37 +48,41 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
     that are not committed, or cannot be amended as it is, or the repository is busy.
     """
-    known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
-    for (
-        name,
-        value,
-    ) in (
-        given.items()
-    ):  # before the record is looked for, as a schema does: one order on every surface
-        if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
-            raise BadInput(f"update has no field {name!r}", suggest(name, _TAKEN), field=name)
-    checked: dict[str, Any] = {
-        name: known[name](name, value) for name, value in given.items() if value is not None
-    }
+    checked = _checked(given)
+    agent = checked.pop("agent", "") or store.config.agent
+    node, note = store.named(reference)
+    notes = [note] if note else []
     if "affects" in checked:
         checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
-    agent = checked.pop("agent", "") or store.config.agent
-    node = store.find(reference)
+        notes += store.unmet(checked["affects"])
+    if node.type == DECISION and "text" in checked:
+        edges, unknown = edges_said(store, checked["text"])
+        notes += unknown
+        for name, ids in edges.items():
+            checked[name] = (*checked.get(name, ()), *ids)
     for name in _LINKS & checked.keys():
         stated = getattr(store.read(node.path).record, name, ())
         checked[name] = tuple(dict.fromkeys((*stated, *ids_of(store, name, checked[name]))))
-    changes, told = _changes(node.type, checked, store.clock())
+    changes, change = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
     done = _put(
-        store, node, agent, told, lambda before: _amended(store, before, node.path, **changes)
+        store, node, agent, change, lambda before: _amended(store, before, node.path, **changes)
     )
     unsaid = checked.get("outcome") == "failed" and not checked.get("reason")
-    return (
-        done._replace(warning="say why, too: the reason is what others learn from")
-        if unsaid
-        else done
+    return done._replace(
+        note="; ".join((*filter(None, [done.note]), *notes)),
+        warning="say why, too: the reason is what others learn from" if unsaid else "",
     )
+
+
+def _checked(given: Mapping[str, object]) -> dict[str, Any]:
+    """Check the fields before the record is looked for, on every surface. Raises BadInput."""
+    known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
+    for name, value in given.items():
+        if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
+            raise BadInput(f"update has no field {name!r}", suggest(name, _TAKEN), field=name)
+    return {name: known[name](name, value) for name, value in given.items() if value is not None}
 
 
 def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
@@ -78,7 +90,7 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
 
     Raises NotFound; BadInput: it is not readable as this record, or has a secret; Conflict as for `update`.
     """
-    node = store.find(reference)
+    node, note = store.named(reference)
     record, problems = parse(data, node.path)
     if wrong := next((one for one in problems if one.level == "error"), None):
         raise BadInput(
@@ -109,7 +121,8 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
             )
         return data
 
-    return _put(store, node, store.config.agent, "edited", edited)
+    done = _put(store, node, store.config.agent, "edited", edited)
+    return done._replace(note="; ".join(filter(None, (done.note, note))))
 
 
 def _put(

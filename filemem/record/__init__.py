@@ -2,7 +2,7 @@
 
 from filemem.record.adr import DATED_NAME, write_adr
 from filemem.record.amend import amend
-from filemem.record.body import edges_in, parse_outcome
+from filemem.record.body import edges_in, parse_outcome, references_said
 from filemem.record.identity import (
     adr_number,
     derived_id,
@@ -46,4 +46,4 @@ from filemem.record.references import (
     resolve_reference,
 )
 from filemem.record.render import refuse_unreadable, render
-from filemem.record.times import format_time, parse_span, parse_time
+from filemem.record.times import age, format_time, parse_span, parse_time

@@ -246,8 +246,9 @@ def _entry(match: re.Match[str]) -> Outcome | None:
 # -- edges in prose ------------------------------------------------------------------------------------------
 
 _EDGE_ID = r"(?:decision_[a-z0-9_]{1,200}|file_[0-9a-hjkmnp-tv-z]{16})(?![a-z0-9_])"
+_KIND = r"(?<![\w-])(builds_on|debates|synthesizes)(?:\*\*)?[ \t]{0,8}:(?:\*\*)?[ \t]{0,8}"
 _STATED = (
-    rf"(?<![\w-])(builds_on|debates|synthesizes)(?:\*\*)?[ \t]{{0,8}}:(?:\*\*)?[ \t]{{0,8}}\[?[ \t]{{0,8}}"
+    rf"{_KIND}\[?[ \t]{{0,8}}"
     rf"((?:`?{_EDGE_ID}`?)(?:[ \t]{{0,8}},[ \t]{{0,8}}`?{_EDGE_ID}`?){{0,50}})"
 )
 _QUOTE = 200
@@ -262,3 +263,19 @@ def edges_in(text: str) -> tuple[Edge, ...]:
             for target in re.findall(_EDGE_ID, match[2]):
                 found.setdefault((match[1].lower(), target), Edge(match[1].lower(), target, reason))
     return tuple(found.values())
+
+
+_LISTED = rf"{_KIND}(.{{1,500}}?)(?=$|[;()]|[.!?](?:\s|$)| [-\u2013\u2014] )"
+
+
+def references_said(text: str) -> tuple[tuple[str, str], ...]:
+    """Return what a text names after `builds_on:` and the like, by ids or in other words: pairs of kind and name.
+
+    Names are separated by commas; the list ends with the sentence or the line.
+    """
+    pairs = (
+        (match[1].lower(), name.strip(" \t`'\"[]*"))
+        for match in re.finditer(_LISTED, text, re.IGNORECASE | re.MULTILINE)
+        for name in match[2].split(",")
+    )
+    return tuple(dict.fromkeys(pair for pair in pairs if pair[1]))

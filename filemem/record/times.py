@@ -26,6 +26,13 @@ _YEAR_MONTH = r"(\d{4})-(\d{1,2})"
 _WEEK = r"\d{4}-?W\d{2}"
 _LONGEST = 40
 _DAY = 86_400_000  # milliseconds
+_UNITS = (
+    ("year", 365 * _DAY),
+    ("month", 30 * _DAY),
+    ("day", _DAY),
+    ("hour", 3_600_000),
+    ("minute", 60_000),
+)
 
 
 def parse_time(text: str) -> int | None:
@@ -126,3 +133,12 @@ def format_time(ms: int, *, short: bool = False) -> str:
     """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`, short without a fraction of zero; raises as `moment`."""
     timespec = "seconds" if short and not ms % 1000 else "milliseconds"
     return moment(ms).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
+
+
+def age(span: int) -> str:
+    """Return a span of milliseconds in the largest unit that it fills, such as `3 days`."""
+    for name, unit in _UNITS:
+        if span >= unit:
+            count = span // unit
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "less than a minute"

@@ -333,3 +333,25 @@ def test_a_similarity_says_how_likely_a_memory_is_meant(memory: Memory) -> None:
     assert len(scores("user preferences", threshold=0.7)) == 1
     assert max(scores("how do penguins swim"), default=0.0) < 0.2
     assert scores("how do penguins swim", threshold=0.5) == []
+
+
+@pytest.mark.requirement("pm-add")
+def test_a_memory_that_is_added_again_for_the_same_user_is_the_same(memory: Memory) -> None:
+    more = {"user_id": "ada", "metadata": {"a": 1}}
+    first = add(memory, "Likes tea", **more)
+    head = git(memory.work_tree, "rev-parse", "HEAD")
+    again = add(memory, "Likes tea", **more)
+    assert (first["event"], again["event"]) == ("ADD", "NONE")
+    assert (again["id"], again["record"]) == (first["id"], first["record"])
+    assert git(memory.work_tree, "rev-parse", "HEAD") == head
+    changes: tuple[dict[str, Any], ...] = (
+        {"user_id": "bob"},
+        {"run_id": "r"},
+        {"agent_id": "x"},
+        {"metadata": {}},
+    )
+    others = [add(memory, "Likes tea", **{**more, **change}) for change in changes]
+    others.append(add(memory, "Likes tea, no coffee", **more))
+    assert {one["event"] for one in others} == {"ADD"}
+    good(memory, "powermem", "delete_memory", memory_id=first["id"], user_id="ada")
+    assert add(memory, "Likes tea", **more)["event"] == "ADD", "what was deleted is not remembered"

@@ -37,6 +37,19 @@ def test_a_call_that_is_repeated_writes_nothing(memory: Memory) -> None:
     assert git(memory.work_tree, "rev-parse", "HEAD") == head
 
 
+def test_an_observation_that_is_saved_again_is_remembered_already(memory: Memory) -> None:
+    first = memory.save(title="API limit", text="100 a minute", session="a", tags=["x"])
+    head = git(memory.work_tree, "rev-parse", "HEAD")
+    again = memory.save(title="API limit", text="100 a minute", session="b", tags=["x"])
+    assert (again.id, again.created, again.repeated) == (first.id, first.created, True)
+    assert again.message == "already remembered; nothing was written"
+    assert git(memory.work_tree, "rev-parse", "HEAD") == head
+    changes: list[dict[str, Any]] = [{"text": "90"}, {"user_id": "ada"}, {"tags": []}]
+    for change in (*changes, {"kind": "bugfix"}):
+        fields = {"title": "API limit", "text": "100 a minute", "tags": ["x"], **change}
+        assert not memory.save(**fields).repeated, change
+
+
 @pytest.mark.parametrize(
     "change", [{"reasoning": "It is fast"}, {"outcome": "success"}, {"rejected": ["MySQL: slow"]}]
 )
@@ -90,42 +103,27 @@ def test_the_first_spelling_of_a_topic_stays(memory: Memory) -> None:
     assert [topic.topic for topic in memory.topics().topics] == ["database"]
 
 
-def test_two_decisions_that_have_little_in_common_are_told_to_take_a_topic_each(
-    memory: Memory,
-) -> None:
-    memory.save(topic="api", decision="Use REST", reasoning="Everybody knows it")
-    assert (
-        memory.save(
-            topic="api", decision="Use GraphQL", reasoning="REST takes six calls for a screen"
-        ).warning
-        == ""
-    )
-    saved = memory.save(
-        topic="api", decision="Rate limit 100 rps", reasoning="One client took all the workers"
-    )
-    assert "little in common with 'Use GraphQL'" in saved.warning
-    assert "topic of its own" in saved.warning
+def test_a_save_shows_what_it_replaces_with_its_age_and_reason(memory: Memory) -> None:
+    memory.save(topic="api", decision="Use REST", reasoning="Everybody\nknows it. " + "x" * 200)
+    store = memory._store
+    now = store.clock()
+    store.clock = lambda: now + 3 * 3_600_000
+    saved = memory.save(topic="api", decision="Use GraphQL", reasoning="Six calls for a screen")
+    [line] = saved.replaced
+    assert line.startswith("Use REST (3 hours old): Everybody knows it. xxx")
+    assert (line[-1], len(line)) == ("…", len("Use REST (3 hours old): ") + 160)
     assert saved.undo == f"delete {saved.id[-8:]}"
-    assert (
-        memory.restore(memory.delete(saved.undo.partition(" ")[2]).undo.partition(" ")[2]).id
-        == saved.id
-    )
-    meant = memory.save(topic="api", decision="Kill it", reasoning="r", supersedes=[saved.id])
-    assert meant.warning == "", "who names what is replaced knows it"
+    proposed = memory.save(topic="api", decision="Use gRPC", reasoning="r", status="proposed")
+    assert (proposed.replaced, proposed.would_supersede) == ((), (saved.id,))
 
 
-def test_what_says_nearly_the_same_is_pointed_out_by_how_it_stands(memory: Memory) -> None:
-    def save(years: int, **more: object) -> list[tuple[str, str]]:
-        text = f"Keep the backups of the production database for {years} years"
-        saved = memory.save(
-            topic="backups", decision=text, reasoning="The auditors ask for it", **more
-        )
-        return [(near.title, near.hint.partition(";")[0]) for near in saved.similar]
-
-    assert [save(years) for years in (1, 2)] == [[]] * 2, "what was replaced is nothing to reuse"
-    title = "Keep the backups of the production database for {} years"
-    assert save(5, status="rejected", supersedes=[]) == [(title.format(2), "it is accepted")]
-    assert save(6) == [(title.format(5), "it is rejected")]
+def test_what_a_topic_rejected_before_is_pointed_out(memory: Memory) -> None:
+    fields = {"topic": "backups", "decision": "Keep the backups for five years"}
+    rejected = memory.save(**fields, reasoning="The auditors ask", status="rejected")
+    again = memory.save(**fields, reasoning="They ask again")
+    assert [(near.id, near.hint) for near in again.similar] == [
+        (rejected.id, "it is rejected on this topic")
+    ]
 
 
 def test_a_save_names_characters_that_nobody_sees(memory: Memory) -> None:

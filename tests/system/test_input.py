@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from filemem.memory import Memory
 from tests.support import git, write
 from tests.system.tools import FILEMEM, Done, cli, ok, process
 
@@ -129,6 +130,36 @@ def test_undo_takes_back_saves_one_by_one(repo: Path) -> None:
     ok(repo, "undo")
     assert ok(repo, "topics")["topics"] == []
     assert cli(repo, "undo").code == 4
+
+
+def test_edit_takes_a_topic(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "--decision", "Use Redis", "--reasoning", "Shared")
+    assert terminal(repo, "sed -i s/Shared/Fast/", "edit", record(repo, saved)["topic"]).code == 0
+    assert record(repo, saved)["text"] == "Fast"
+
+
+def test_undo_says_how_old_a_save_is_and_leaves_what_is_not_of_the_last_minutes(
+    repo: Path,
+) -> None:
+    with Memory.open(repo) as memory:
+        now = memory._store.clock()
+        memory._store.clock = lambda: now - 11 * 60_000
+        old = memory.save(topic="a", decision="Use Redis", reasoning="r")
+        memory._store.clock = lambda: now - 9 * 60_000
+        memory.save(topic="b", decision="Use NATS", reasoning="r")
+    assert ", 9 minutes old: decision(b): Use NATS" in ok(repo, "undo")["message"]
+    refused = cli(repo, "undo")
+    assert refused.code == 5
+    assert "nothing was undone" in refused.err
+    assert "11 minutes old: decision(a): Use Redis" in refused.err
+    assert f"git revert {old.commit[:10]}" in refused.err
+
+
+def test_help_of_save_lists_the_options_of_a_decision(repo: Path) -> None:
+    for words in (("save", "--help"), ("help", "save")):
+        page = process(repo, *words).out
+        for option in ("--topic", "--affects", "--supersedes", "-F FILE", "checkpoint  "):
+            assert option in page
 
 
 def test_undo_leaves_what_was_changed_since_and_what_others_saved(repo: Path) -> None:
