@@ -142,9 +142,11 @@ def _saved(saved: Saved) -> Answer:
 def waits(saved: Saved) -> str:
     """A note on a write that is not committed or not searchable yet."""
     notes = [f"replaced: {line}" for line in saved.replaced]
+    if saved.replaced and saved.warning:
+        notes.append(saved.warning)
     if saved.pending and not saved.commit:
         notes.append(f"not committed yet: {saved.pending}")
-    notes += [note for note in (saved.degraded, saved.note, saved.warning) if note]
+    notes += [note for note in (saved.degraded, saved.note) if note]
     return "".join(f"; {note}" for note in notes)
 
 

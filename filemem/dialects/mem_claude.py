@@ -58,7 +58,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         "created_at_epoch": saved.created,
         "readable_by": _READABLE[fields["visibility"]].format(**fields),
         "record": saved.id,
-        **present.fields(saved, "pending? degraded?"),
+        **present.unwritten(saved),
         **({"ignored": ignored} if ignored else {}),
     }
 

@@ -245,6 +245,14 @@ def lacking(memory: Memory) -> Answer:
     return {"degraded": memory.lacked} if memory.lacked else {}
 
 
+def unwritten(value: Saved) -> Answer:
+    """What keeps a save from being found, or that it was there already; {} for neither."""
+    return {
+        **fields(value, "pending? degraded?"),
+        **({"note": value.message} if value.repeated else {}),
+    }
+
+
 # -- native answers
 
 

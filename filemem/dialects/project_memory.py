@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from filemem.dialects.present import asides, everything, fields
+from filemem.dialects.present import asides, everything, unwritten
 from filemem.dialects.reader import Reader, in_words
 from filemem.dialects.reader import search as find
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
@@ -33,7 +33,7 @@ def save_context(memory: Memory, arguments: Arguments) -> Answer:
     }
     with in_words(text="context_text"):
         saved = memory.save(type=OBSERVATION, kind="context", text=text, **more)
-    return {"status": "success", "id": saved.id, **fields(saved, "pending? degraded?")}
+    return {"status": "success", "id": saved.id, **unwritten(saved)}
 
 
 def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:

@@ -305,7 +305,7 @@ class Search:
             keys = self._words.one_of(words.KEY, ranking.first(count))
             sealed = self._words.search(keys, self._words.total)
             numbers = {*self._words.numbers(words.ROW, sealed), *self._docs}
-            every = [*self._db.rows("row", numbers), *self._db.rows("id", ids)]
+            every = [*self._db.rows("row", numbers), *(self._db.rows("id", ids) if ids else [])]
             rows = {row.number: row for row in every if row.shown}.values()
             by_key = ranking.likeness((key(row.blob) for row in rows), heading)
             pairs = ((row.node, by_key.get(key(row.blob))) for row in rows)

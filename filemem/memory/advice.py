@@ -13,7 +13,7 @@ from filemem.memory.store import Store
 from filemem.query import FIELDS, Filter
 from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, short_id, topic_key
 
-NEAREST = 50  # records that a new one is compared with
+NEAREST = 20  # records that a new one is compared with
 GIST = 900  # characters of a text by which it is compared
 SAME = (
     0.57  # cosine of the texts, and of the titles, from which on two say the same (docs/ranking.md)
@@ -57,10 +57,10 @@ def advise(store: Store, record: Record, *, implied: bool) -> Advice:
         warning = _misplaced(store, record, near) if implied else ""
         if warning:
             return Advice(warning=warning)
-        similar = [*_same(store, record, near), *_near_topics(store, record)]
+        similar = [*_same(store, record, near)] or [*_near_topics(store, record)]
     except BrokenStore:
         return Advice()
-    return Advice(tuple({other.id: other for other in similar}.values()))
+    return Advice(tuple(similar))
 
 
 def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:
@@ -92,17 +92,13 @@ def _near(store: Store, record: Record) -> list[Near]:
 
 
 def _misplaced(store: Store, record: Record, near: Iterable[Near]) -> str:
-    """Return a warning if a decision is nearer to what another topic holds than to its own chain; else ""."""
-    if not near or store.index.model is None:
-        return ""
-    text, topic = store.index.model.encode([_text(record)[:GIST], record.topic])
-    own, others = [float(text @ topic)], list[Near]()
-    for other in near:
-        if _of_its_chain(record, other.node):
-            own.append(other.text)
-        else:
-            others.append(other)
-    likely = [other for other in others if other.text >= max(ELSEWHERE, max(own) + FURTHER)]
+    """Return a warning if a decision is nearer to what another topic holds than to its own; else ""."""
+    own = [other.text for other in near if _of_its_chain(record, other.node)]
+    others = [other for other in near if not _of_its_chain(record, other.node)]
+    likely = _further(others, own)
+    if likely and store.index.model:  # few come here: then the name of the topic is compared too
+        text, topic = store.index.model.encode([_text(record)[:GIST], record.topic])
+        likely = _further(likely, [*own, float(text @ topic)])
     holding = _not_superseded(store, [other.node for other in likely])
     for other in sorted(likely, key=lambda other: -other.text):
         if other.node.id in holding:
@@ -112,6 +108,12 @@ def _misplaced(store: Store, record: Record, near: Iterable[Near]) -> str:
                 f"delete {short_id(record.id)} and save it on that topic"
             )
     return ""
+
+
+def _further(others: Iterable[Near], own: Iterable[float]) -> list[Near]:
+    """Those that a text is much nearer to than to what is its own."""
+    least = max(ELSEWHERE, max(own, default=0.0) + FURTHER)
+    return [other for other in others if other.text >= least]
 
 
 def _same(store: Store, record: Record, near: Iterable[Near]) -> Iterator[Similar]:
@@ -170,10 +172,10 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
         for topic in topics
         if words <= set(topic.split("_")) or words >= set(topic.split("_"))
     ]
-    nodes = store.index.lookup("topic", {*spelt, *nested})
+    nodes = store.index.lookup("topic", {*spelt, *nested}) if spelt or nested else []
     near = [node for node in nodes if node.key in spelt or query.topical(_text(record), node.title)]
-    graph = store.index.around(near).graph
-    for node in [node for node in near if graph.is_head(node.id)][:1]:
+    graph = store.index.around(near).graph if near else None
+    for node in [node for node in near if graph and graph.is_head(node.id)][:1]:
         hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
         yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, hint)
 

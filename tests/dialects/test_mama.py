@@ -194,3 +194,41 @@ def test_a_topic_that_is_asked_for_by_name_is_similar(memory: Memory) -> None:
         good(memory, "mama", "search", query="how do penguins swim")["results"] == []
         or best("penguins")[1] < 0.2
     )
+
+
+@pytest.mark.requirement("mama-save-supersedes")
+def test_a_save_says_why_what_it_replaces_was_decided(memory: Memory) -> None:
+    fields = {"type": "decision", "topic": "cache"}
+    good(memory, "mama", "save", **fields, decision="Use Redis", reasoning="Shared by all")
+    why = "Use Redis (less than a minute old): Shared by all"
+    done = good(memory, "mama", "save", **fields, decision="Use a dict", reasoning="One process")
+    assert f"replaced: {why}" in done["message"]
+    memory.delete(done["id"])
+    first = {"topic": "cache", "decision": "Use an LRU", "reasoning": "One process"}
+    done = good(memory, "mama-v1", "save_decision", type="user_decision", **first)
+    assert f"replaced: {why}" in done["message"]
+    memory.delete(done["decision_id"])
+    assert good(memory, "native", "save", **first)["replaced"] == [why]
+
+
+@pytest.mark.requirement("mama-edge-builds-on")
+def test_an_edge_by_a_short_id_or_a_topic_is_made_and_one_to_nothing_is_noted(
+    memory: Memory,
+) -> None:
+    base = good(memory, "mama", "save", type="decision", topic="base", decision="A", reasoning="r")
+    for name in (base["id"][-8:], "base"):
+        done = good(
+            memory,
+            "mama",
+            "save",
+            type="decision",
+            topic=f"on {name}",
+            decision="B",
+            reasoning=f"builds_on: {name}. As in A.",
+        )
+        found = good(memory, "mama", "search", query=f"on {name}")["results"][0]
+        assert (found["id"], found["related_to"]) == (done["id"], base["id"])
+    done = good(
+        memory, "mama", "save", type="decision", topic="c", decision="C", reasoning="debates: bse"
+    )
+    assert "no edge: debates: no record 'bse'" in done["message"]

@@ -240,3 +240,19 @@ def test_an_answer_does_not_speak_of_what_the_reader_may_not_see(memory: Memory)
     assert good(memory, "mama", "search", query="zymurgy")["count"] == 1
     other = good(memory, "mem-claude", "search", query="zymurgy", obs_type="bugfix")
     assert (other["totalResults"], other["note"]) == (0, "what was found does not pass the filters")
+
+
+@pytest.mark.requirement("mc-save")
+def test_what_is_saved_again_is_remembered_already(memory: Memory) -> None:
+    fields = {"title": "API limit", "text": "100 a minute"}
+    first = good(memory, "mem-claude", "save", **fields)
+    again = good(memory, "mem-claude", "save", **fields)
+    assert (again["id"], again["created_at_epoch"]) == (first["id"], first["created_at_epoch"])
+    assert again["note"] == "already remembered; nothing was written"
+    text = {"context_text": "The API allows 100 requests a minute."}
+    first = good(memory, "project-memory", "save_context", **text)
+    again = good(memory, "project-memory", "save_context", **text)
+    assert (again["id"], again["note"]) == (
+        first["id"],
+        "already remembered; nothing was written",
+    )
