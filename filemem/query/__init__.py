@@ -19,7 +19,6 @@ from filemem.query.score import (
     Candidate,
     Scored,
     likely,
-    likeness,
     promising,
     relevance,
     score,

@@ -206,24 +206,8 @@ def _unit(cosine: float) -> float:
     return min(1.0, max(0.0, cosine))
 
 
-# -- is this nearly the same as something already there? For a warning: it never decides anything. -------------
-# A warning needs shared words: embeddings alone call every two texts about one component alike. The limits are
-# calibrated so that one hint in twenty is wrong: docs/ranking.md says on what.
-
-SAME_WORDS = 0.8  # this share of words in common is a duplicate, whatever the vectors say
-ALONE = 0.7  # where no cosine is known: this share of words is nearly the same
-CLOSE_WORDS = 0.23  # with NEARLY together: about the same thing, said differently
-NEARLY = 0.775  # a cosine; a lower one is not worth comparing words, for texts that share most of them are far nearer
 MOST_WORDS = 2_000  # of each text; more does not change the answer
 _STEM = 6  # letters; what is beyond them is taken for an ending
-
-
-def likeness(text: str, other: str, cosine: float | None) -> float:
-    """How nearly two texts say the same, 0..1, with their cosine if it is known; 0 where they do not."""
-    one, two = _words(text), _words(other)
-    shared = len(one & two) / (len(one | two) or 1)
-    enough = ALONE if cosine is None else CLOSE_WORDS if cosine >= NEARLY else SAME_WORDS
-    return min(1.0, max(shared, cosine or 0.0)) if shared >= enough else 0.0
 
 
 def topical(asked: str, topic: str) -> float:
@@ -232,7 +216,7 @@ def topical(asked: str, topic: str) -> float:
     return 2 * len(one & other) / ((len(one) + len(other)) or 1)
 
 
-@lru_cache(maxsize=4)  # a new text is compared with several
+@lru_cache(maxsize=4)  # a text is compared with several
 def _words(text: str) -> frozenset[str]:
     words = (match.group().casefold() for match in re.finditer(r"\w+", text))
     return frozenset(

@@ -685,15 +685,6 @@ def test_rejected_alternatives_that_the_query_names() -> None:
     assert query.rejected_before(Terms(), rejected) == ()
 
 
-def test_likeness_needs_words_in_common() -> None:
-    text = "Use a local LRU cache for sessions"
-    assert query.likeness(text, "use a local lru cache, for sessions!", None) > 0.8
-    assert query.likeness(text, "Use a local cache for user sessions", 0.9) == 0.9
-    assert query.likeness(text, "Evict memory early", 0.95) == 0  # near in meaning only
-    assert query.likeness(text, "Rotate the signing key", 0.1) == 0
-    assert query.likeness("", "", None) == 0
-
-
 # --- time
 
 HOSTILE: dict[str, Callable[[str], object]] = {
@@ -703,7 +694,6 @@ HOSTILE: dict[str, Callable[[str], object]] = {
         text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]
     ),
     "passages": lambda text: passages("t", text),
-    "likeness": lambda text: query.likeness(text, text, 0.9),
 }
 UNITS = [
     "a",
