@@ -230,7 +230,7 @@ def readable(answer: Answer) -> str:
     said = [
         f"{name}: {_said(one)}"
         for name, one in answer.items()
-        if name not in ("success", *_ENTRIES)
+        if name not in ("success", *_ENTRIES) and one not in ("", [])
     ]
     for name in _ENTRIES:
         found: Any = answer.get(name) or ()

@@ -1,20 +1,23 @@
 """The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
-It answers only what it can answer exactly as the SDK would. Everything else is handed over to the SDK, with the
-messages that it must see again; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are
-started, listed, and never called.
+It answers what the SDK would answer, and passes over members that an answer does not need, such as a progress token.
+Everything else is handed over to the SDK, with the handshake that it must see again; both use the same lists. No mcp,
+pydantic, asyncio or numpy here: most servers are started, listed, and never called, and a client that waits a second
+for the list begins its first turn without our tools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from filemem.dialects.tool import Dialect, Prompt, Resource, Tool
 from filemem.server.wire import Message, is_text
 
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_STATELESS = "io.modelcontextprotocol/protocolVersion"  # in `_meta` from 2026-07-28 on
 
 Entry = dict[str, object]
 NAME = "filemem"
@@ -103,12 +106,11 @@ class Front:
         method = message["method"]
         if "id" not in message:
             if method == "notifications/initialized":
-                self.kept.append(message)
+                self.kept.append({"jsonrpc": "2.0", "method": method})
             return Turn.NOTHING
-        params = message.get("params") or {}
-        if (
-            not isinstance(params, dict) or "_meta" in params
-        ):  # where 2026-07-28 carries its version
+        params: Any = message.get("params") or {}
+        meta = params.get("_meta")
+        if isinstance(meta, dict) and _STATELESS in meta:
             return Turn.HAND_OVER
         result = (
             self._initialize(params) if method == "initialize" else self._lists.get(str(method))
@@ -116,11 +118,11 @@ class Front:
         if result is None:
             return Turn.HAND_OVER
         if method == "initialize":
-            self.kept.append(message)
+            self.kept.append({**message, "params": _plain(params)})
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
-    def _initialize(self, params: Mapping[str, object]) -> dict[str, object] | None:
-        if not _is_plain_client(params):
+    def _initialize(self, params: Mapping[str, Any]) -> dict[str, object] | None:
+        if not _is_client(params):
             return None
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
@@ -133,14 +135,22 @@ class Front:
         return result
 
 
-def _is_plain_client(params: Mapping[str, object]) -> bool:
-    """Whether `initialize` has its three required parameters, in a form that needs no pydantic model to check."""
-    client, capabilities = params.get("clientInfo"), params.get("capabilities")
+def _plain(params: Mapping[str, Any]) -> Entry:
+    """The handshake as the SDK must see it again: we ask nothing of the client, so nothing else of it is needed."""
+    client = {name: params["clientInfo"][name] for name in ("name", "version")}
+    return {
+        "protocolVersion": params["protocolVersion"],
+        "capabilities": {},
+        "clientInfo": client,
+    }
+
+
+def _is_client(params: Mapping[str, Any]) -> bool:
+    """Whether `initialize` has its three required parameters."""
+    client = params.get("clientInfo")
     return (
         is_text(params.get("protocolVersion"))
-        and isinstance(capabilities, dict)
-        and all(isinstance(value, dict) for value in capabilities.values())
+        and isinstance(params.get("capabilities"), dict)
         and isinstance(client, dict)
-        and {"name", "version"} <= client.keys()
-        and all(is_text(value) for value in client.values())
+        and all(is_text(client.get(name)) for name in ("name", "version"))
     )

@@ -1,6 +1,6 @@
 """Real clients, each with an empty home and a model on loopback that only listens: `make clients`.
 
-Each lists our server. On a branch that edits a governed file its first request holds the governing decision once, also
+Each lists our server, and its first request holds our tools. On a branch that edits a governed file its first request holds the governing decision once, also
 where two clients' files call the hook, and no other decision. Prints what our tools and instructions cost there.
 """
 
@@ -233,11 +233,14 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
             wrong.append(
                 f"{text!r} stands {first.count(text)} times in its first request, not {times}"
             )
-    return wrong, cost(asked[0])
+    listed_tools = tools(asked[0])
+    if not listed_tools:
+        wrong.append("its first request holds none of our tools")
+    return wrong, cost(asked[0], listed_tools)
 
 
-def cost(request: Any) -> str:
-    """Tokens (characters / 4) of our tools, and of the server's instructions, in a request."""
+def tools(request: Any) -> dict[str, int]:
+    """Our tools in a request, each with its tokens (characters / 4)."""
     found: dict[str, int] = {}
 
     def walk(value: Any) -> None:
@@ -251,9 +254,14 @@ def cost(request: Any) -> str:
             walk(one)
 
     walk(request)
+    return found
+
+
+def cost(request: Any, ours: Mapping[str, int]) -> str:
+    """What our tools and the server's instructions cost in a request."""
     text = native.INSTRUCTIONS
     said = len(text) // 4 if text.partition("\n")[0] in json.dumps(request) else "not there"
-    return f"{len(found)} tools {sum(found.values())} tokens, instructions {said}"
+    return f"{len(ours)} tools {sum(ours.values())} tokens, instructions {said}"
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ from filemem.server.wire import (
 )
 from tests.surface.server_tools import DIALECT, OFFER, VERSION, open_notebook
 
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT = {"name": "client", "version": "0"}
 
 
@@ -113,21 +114,51 @@ def test_what_needs_judgement_is_handed_over() -> None:
         request("initialize", 0),
         initialize(capabilities=None),
         initialize(clientInfo={"name": "x"}),
-        initialize(clientInfo={**CLIENT, "icons": []}),
-        initialize(clientInfo={**CLIENT, "title": "\ud800"}),
         initialize(protocolVersion=3),
-        initialize(capabilities={"roots": 5}),
-        initialize(_meta={}),
-        request(
-            "server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-        ),
-        request("ping", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+        initialize(_meta={VERSION_KEY: "2026-07-28"}),
+        request("server/discover", 1, _meta={VERSION_KEY: "2026-07-28"}),
+        request("ping", 1, _meta={VERSION_KEY: "2026-07-28"}),
         request("resources/list", 1),
         request("no/such", 1),
     ):
         front = Front(OFFER, VERSION)
         assert front.answer(message) is Turn.HAND_OVER
         assert front.kept == []
+
+
+UNNEEDED: list[dict[str, Any]] = [
+    {"_meta": {"progressToken": 0}},  # Codex sends this with its first list
+    {"_meta": {}},
+    {"_meta": None},
+    {"_meta": {"com.example/trace": "x"}, "unknown": [1]},
+    {"cursor": "x", "_meta": {"progressToken": "a"}},
+]
+
+
+@pytest.mark.parametrize("more", UNNEEDED)
+def test_what_an_answer_does_not_need_is_passed_over(more: dict[str, Any]) -> None:
+    messages = [
+        initialize(**more),
+        {**INITIALIZED, "params": more},
+        request("ping", 1, **more),
+        request("tools/list", 2, **more),
+    ]
+    assert from_front(messages) == from_sdk(messages)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"clientInfo": {**CLIENT, "icons": [{"src": "x"}], "title": "\ud800"}},
+        {"_meta": 5, "capabilities": {"roots": 5, "tasks": {"list": {}}}},
+    ],
+)
+def test_what_the_sdk_would_stumble_over_is_not_kept(more: dict[str, Any]) -> None:
+    front = Front(OFFER, VERSION)
+    turns = [front.answer(initialize(**more)), front.answer(INITIALIZED)]
+    assert isinstance(turns[0], dict)
+    assert front.kept == [initialize(), INITIALIZED]
+    assert len(from_sdk([*front.kept, request("tools/call", 1, name="echo")])) == 2
 
 
 def test_the_handshake_is_kept_in_order() -> None:
