@@ -8,9 +8,11 @@ not caught.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from filemem.dialects import shapes
 from filemem.dialects.present import around
 from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import Answer, Dialect, Payload, Tool, tool_of
@@ -37,8 +39,8 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
         listed, (dialect, tool) = dialect, tool_of(dialect, name)
         if dialect is not listed:  # a tool of another profile: private records are out of its reach
             memory = cast("Memory", PublicMemory(memory))
-        given: dict[str, Any] = checked(tool, arguments)
-        answer = tool.call(memory, given)
+        given, note = checked(tool, arguments)
+        answer = noted(tool.call(memory, given), note)
         if tool.cut and not isinstance(answer, str):
             # More for more results than the default, and twice as much where detail is asked for.
             usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
@@ -57,14 +59,25 @@ def perform(
 ) -> Payload:
     """Call one tool as `call` does, but raise FilememError."""
     tool = tool_of(dialect, name)[1]
-    return tool.call(memory, checked(tool, arguments))
+    return tool.call(memory, checked(tool, arguments).arguments)
 
 
-def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
-    """The arguments without nulls, and with 55.0 as 55. Raises BadInput if they do not satisfy the tool's schema."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+class Checked(NamedTuple):
+    """Arguments that satisfy a tool's schema, and a note for the caller of what was changed."""
+
+    arguments: dict[str, Any]
+    note: str
+
+
+def checked(tool: Tool, arguments: Mapping[str, object]) -> Checked:
+    """The arguments without nulls, with 55.0 as 55, and in the shapes that the tool takes.
+
+    Raises BadInput if they do not satisfy the tool's schema all the same.
+    """
+    known: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    stated = {name: value for name, value in arguments.items() if value is not None}
+    given = shapes.fitted(known, stated)
     _check_values(given)
-    known: Mapping[str, object] = tool.input_schema.get("properties", {})
     strange = [name for name in given if name not in known]
     if (
         strange and tool.input_schema.get("additionalProperties") is False
@@ -73,19 +86,32 @@ def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
         raise BadInput(
             f"{tool.name} has no argument {name[:64]!r}", suggest(name, known), field=name[:64]
         )
+    given, note = shapes.limited(known, given)
     if complaints := schema.errors(tool.input_schema, given):
         named = (
             said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:3]
         )
+        field = complaints[0][0]
+        name = re.split(r"[.\[]", field)[0]
+        example = shapes.example(name, known.get(name, {})) if name in given else ""
         raise BadInput(
-            "; ".join(named), f"correct it and call {tool.name} again", field=complaints[0][0]
+            "; ".join(named), f"{example}correct it and call {tool.name} again", field=field
         )
     integral = {
         k: int(v)
         for k, v in given.items()
         if isinstance(v, float) and v.is_integer() and abs(v) < 2**53
     }
-    return {**given, **integral}
+    return Checked({**given, **integral}, note)
+
+
+def noted(answer: Payload, note: str) -> Payload:
+    """An answer that says what was changed in the arguments too."""
+    if not note:
+        return answer
+    if isinstance(answer, str):
+        return f"{answer}\n\nNote: {note}"
+    return answer | {"note": "; ".join(filter(None, (str(answer.get("note", "")), note)))}
 
 
 def _check_values(arguments: Mapping[str, object]) -> None:

@@ -134,12 +134,14 @@ def _endpoint(
             if route.path == "/api/slack/send":
                 given = {_SLACK.get(name, name): value for name, value in given.items()}
             row = meant(route, given)
-            arguments = checked(
+            arguments, note = checked(
                 Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given
             )
             if route.path == "/viewer/data":
                 arguments[TRUSTED] = request.scope.get(TRUSTED, False)  # the door says so
             result = await row.work(context, arguments)
+            if note and not isinstance(result, Told):
+                result = result | {"note": note}
         except FilememError as error:
             return _failed(row, given, error)
         except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on

@@ -1,0 +1,98 @@
+"""Arguments in the shapes that models send, brought into the shape that a tool takes. Pure.
+
+One rule a shape: lists are joined where text is taken, text is one item where a list is taken, text that is JSON of the
+kind that is taken is read, and a whole number above its maximum becomes the maximum, with a note. What stays wrong is
+refused with an example.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+Schema = Mapping[str, Any]
+_JSON: Mapping[str, type | tuple[type, ...]] = {
+    "array": list,
+    "object": dict,
+    "boolean": bool,
+    "integer": (int, float),
+    "number": (int, float),
+}
+_EXAMPLES: Mapping[str, object] = {
+    "string": "some text",
+    "array": ["some text"],
+    "object": {"key": "value"},
+    "boolean": True,
+    "integer": 10,
+    "number": 0.5,
+}
+
+
+def fitted(properties: Mapping[str, Schema], arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments with each value in the shape of its property, where a rule says how."""
+    return {name: _fitted(properties.get(name, {}), value) for name, value in arguments.items()}
+
+
+def limited(
+    properties: Mapping[str, Schema], arguments: dict[str, object]
+) -> tuple[dict[str, object], str]:
+    """The arguments with whole numbers at most their maximum, and a note of those that were above it."""
+    changed: dict[str, object] = {}
+    for name, value in arguments.items():
+        most = properties.get(name, {}).get("maximum")
+        whole = properties.get(name, {}).get("type") == "integer"
+        if whole and most is not None and isinstance(value, int | float) and value > most:
+            changed[name] = most
+    note = "; ".join(
+        f"{name} {arguments[name]} is above the maximum: {most} is used"
+        for name, most in changed.items()
+    )
+    return arguments | changed, note
+
+
+def example(name: str, schema: Schema) -> str:
+    """An argument as a tool takes it; "" where the schema says nothing, or names all choices itself."""
+    kinds = _kinds(schema)
+    if "enum" in schema or not kinds:
+        return ""
+    return f"for example {json.dumps({name: schema.get('default', _EXAMPLES[kinds[0]])})}; "
+
+
+def _fitted(schema: Schema, value: object) -> object:
+    kinds = _kinds(schema)
+    if isinstance(value, list):
+        texts = bool(value) and all(isinstance(item, str) for item in value)
+        return "\n".join(value) if texts and kinds == ["string"] else value
+    if not isinstance(value, str) or kinds == ["string"]:
+        return value
+    read = _read(value, kinds)
+    return [value] if kinds == ["array"] and read is value else read
+
+
+def _read(text: str, kinds: list[str]) -> object:
+    """Text that is JSON of one of the kinds, read; else the text itself. A list beside text holds only texts."""
+    wanted = tuple(_JSON[kind] for kind in kinds if kind != "string")
+    try:
+        value = json.loads(text.lower() if kinds == ["boolean"] else text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text
+    # For Python true is a number too.
+    if not isinstance(value, wanted) or (isinstance(value, bool) and "boolean" not in kinds):
+        return text
+    if "string" not in kinds:
+        return value
+    texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return value if texts and kinds == ["string", "array"] else text
+
+
+def _kinds(schema: Schema) -> list[str]:
+    """The types of JSON Schema that a property takes; those that can be chosen from are text."""
+    if "enum" in schema:
+        return ["string"]
+    kinds = [kind for part in schema.get("anyOf", ()) for kind in _kinds(part)]
+    return kinds or ([schema["type"]] if "type" in schema else [])
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
