@@ -61,7 +61,7 @@ class Config(NamedTuple):
 class Web(NamedTuple):
     """The settings of the HTTP server in the environment."""
 
-    token: str = ""  # MAMA_AUTH_TOKEN: what a request that writes must carry
+    token: str = ""  # MAMA_AUTH_TOKEN: what every request must carry, where `token` is not set
     port: int | None = None  # MAMA_SERVER_PORT
     slack_token: str = ""  # SLACK_BOT_TOKEN, of a Slack app's bot
     slack_url: str = ""  # FILEMEM_SLACK_URL, another address than Slack's own

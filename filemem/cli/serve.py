@@ -26,6 +26,11 @@ PATIENCE = (
     1.0  # seconds that the first call waits for the first look at the files, which goes on beside
 )
 PORT = 3847
+NO_TOKEN = "none"  # noqa: S105  the word that a user sets in place of a token
+OPEN = (
+    "no token is asked for: every program and every user of this machine may read and save here, "
+    "private records apart"
+)
 NO_ENCRYPTION = (
     "there is no encryption: who is in this network can read along, and then do what the phone may do. "
     "Use it at home or at work, not in a café; Ctrl-C ends it"
@@ -142,17 +147,12 @@ def _address(
     from filemem import config
     from filemem.server import http
 
-    strict = token or config.load(project.folder).token
-    known = strict or stated.token
-    given = {
-        "remote": bool(known),
-        "token": known or secrets.token_urlsafe(24),
-        "lenient": not strict,
-        **where,
-    }
-    return http.Address(
-        port=next(one for one in (port, stated.port, PORT) if one is not None), **given
-    ), not known
+    chosen = token or config.load(project.folder).token or stated.token
+    secret = "" if chosen == NO_TOKEN else chosen or secrets.token_urlsafe(24)
+    ports = (port, stated.port, PORT)
+    number = next(one for one in ports if one is not None)
+    address = http.Address(port=number, remote=bool(chosen), token=secret, **where)
+    return address, not chosen
 
 
 def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
@@ -162,6 +162,8 @@ def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
     host = f"[{address.host}]" if ":" in address.host else address.host
     page = f"http://{host}:{port}/viewer" + (f"?token={address.token}" if shown else "")
     click.echo(f"filemem: a page for people: {page}", err=True)
+    if not address.token:
+        click.echo(f"filemem: {OPEN}", err=True)
     site.note(f"started on port {port}")
     ask(
         lambda memory: memory.closing.append(
@@ -183,7 +185,7 @@ def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
 @click.option(
     "--token",
     default="",
-    help="What every request must carry; other users see it here: see FILEMEM_TOKEN.",
+    help="What every request must carry, or none; other users see it here: see FILEMEM_TOKEN.",
 )
 @many("--name", "names", help="A further host name by which clients call this machine.")
 @click.option(
@@ -206,9 +208,11 @@ def web(
 ) -> None:
     """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
 
-    Only programs on this machine may connect, and requests that write need the token in the address printed at the
-    start; the page takes it out of the address and keeps a cookie. To listen on an address that other machines can
-    reach, set a token of your own. There is no encryption, so put a proxy or a tunnel in front.
+    Only programs on this machine may connect, and every request needs the token in the address
+    printed at the start; the page takes it out of the address and keeps a cookie. `--token none`
+    serves every program and user of this machine without one, private records apart. To listen on
+    an address that other machines can reach, set a token of your own. There is no encryption, so
+    put a proxy or a tunnel in front.
 
     With --phone the page is served to the local network, by this machine's address there and with a token of its own,
     without encryption.
@@ -217,6 +221,7 @@ def web(
     Examples:
       filemem web
       filemem web --port 8080
+      filemem web --token none
       filemem web --phone
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
@@ -245,15 +250,17 @@ def web(
         for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
             click.echo(f"filemem: {line}", err=True)
         if phone:
-            import segno
-
-            page = f"http://{address.host}:{port}/viewer?token={address.token}"
-            segno.make(page, error="l", micro=False).terminal(
-                out=sys.stderr, border=2, compact=True
-            )
-            sys.stderr.flush()
+            _draw(f"http://{address.host}:{port}/viewer?token={address.token}")
 
     http.serve(offer, _opener(project), VERSION, address, site, tell, report)
+
+
+def _draw(page: str) -> None:
+    """Show an address as a QR code."""
+    import segno
+
+    segno.make(page, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+    sys.stderr.flush()
 
 
 def local_address() -> str:

@@ -39,14 +39,14 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
         listed, (dialect, tool) = dialect, tool_of(dialect, name)
         if dialect is not listed:  # a tool of another profile: private records are out of its reach
             memory = cast("Memory", PublicMemory(memory))
-        given, note = checked(tool, arguments)
-        answer = noted(tool.call(memory, given), note)
+        values, note = checked(tool, arguments)
+        answer = noted(tool.call(memory, values), note)
         if tool.cut and not isinstance(answer, str):
             # More for more results than the default, and twice as much where detail is asked for.
             usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
-            wanted = max(given.get("limit", usual), usual) / usual if usual else 1
+            wanted = max(values.get("limit", usual), usual) / usual if usual else 1
             answer = within(
-                answer, int(dialect.budget * wanted * (2 if given.get("detail") else 1))
+                answer, int(dialect.budget * wanted * (2 if values.get("detail") else 1))
             )
         words = readable(answer) if dialect.readable and not isinstance(answer, str) else ""
         return Reply(answer, is_error=False, text=words)

@@ -1,8 +1,8 @@
 """Arguments in the shapes that models send, brought into the shape that a tool takes. Pure.
 
-One rule a shape: lists are joined where text is taken, text is one item where a list is taken, text that is JSON of the
-kind that is taken is read, and a whole number above its maximum becomes the maximum, with a note. What stays wrong is
-refused with an example.
+One rule a shape: lists are joined where text is taken, text is one item where a list is taken, text
+that is JSON of the kind that is taken is read, and a count above its maximum becomes the
+maximum, with a note. What stays wrong is refused with an example.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 Schema = Mapping[str, Any]
-_JSON: Mapping[str, type | tuple[type, ...]] = {
-    "array": list,
-    "object": dict,
-    "boolean": bool,
-    "integer": (int, float),
-    "number": (int, float),
+_NUMBERS = frozenset({"integer", "number"})  # 5.0 is whole too
+_TYPES: Mapping[type, frozenset[str]] = {
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+    bool: frozenset({"boolean"}),
+    int: _NUMBERS,
+    float: _NUMBERS,
 }
 _EXAMPLES: Mapping[str, object] = {
     "string": "some text",
@@ -37,12 +38,13 @@ def fitted(properties: Mapping[str, Schema], arguments: Mapping[str, object]) ->
 def limited(
     properties: Mapping[str, Schema], arguments: dict[str, object]
 ) -> tuple[dict[str, object], str]:
-    """The arguments with whole numbers at most their maximum, and a note of those that were above it."""
+    """The arguments with counts of at most their maximum, and a note of what was above it."""
     changed: dict[str, object] = {}
     for name, value in arguments.items():
         most = properties.get(name, {}).get("maximum")
-        whole = properties.get(name, {}).get("type") == "integer"
-        if whole and most is not None and isinstance(value, int | float) and value > most:
+        # An offset that is changed would show another page.
+        counts = properties.get(name, {}).get("type") == "integer" and name != "offset"
+        if counts and most is not None and isinstance(value, int | float) and value > most:
             changed[name] = most
     note = "; ".join(
         f"{name} {arguments[name]} is above the maximum: {most} is used"
@@ -52,7 +54,7 @@ def limited(
 
 
 def example(name: str, schema: Schema) -> str:
-    """An argument as a tool takes it; "" where the schema says nothing, or names all choices itself."""
+    """An argument as a tool takes it; "" where the schema says nothing or names all choices."""
     kinds = _kinds(schema)
     if "enum" in schema or not kinds:
         return ""
@@ -62,8 +64,8 @@ def example(name: str, schema: Schema) -> str:
 def _fitted(schema: Schema, value: object) -> object:
     kinds = _kinds(schema)
     if isinstance(value, list):
-        texts = bool(value) and all(isinstance(item, str) for item in value)
-        return "\n".join(value) if texts and kinds == ["string"] else value
+        joined = value and _is_texts(value) and kinds == ["string"]
+        return "\n".join(value) if joined else value
     if not isinstance(value, str) or kinds == ["string"]:
         return value
     read = _read(value, kinds)
@@ -71,19 +73,19 @@ def _fitted(schema: Schema, value: object) -> object:
 
 
 def _read(text: str, kinds: list[str]) -> object:
-    """Text that is JSON of one of the kinds, read; else the text itself. A list beside text holds only texts."""
-    wanted = tuple(_JSON[kind] for kind in kinds if kind != "string")
+    """Text that is JSON of one of the kinds, read; else the text itself."""
     try:
         value = json.loads(text.lower() if kinds == ["boolean"] else text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
-    # For Python true is a number too.
-    if not isinstance(value, wanted) or (isinstance(value, bool) and "boolean" not in kinds):
-        return text
-    if "string" not in kinds:
-        return value
-    texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return value if texts and kinds == ["string", "array"] else text
+    if kinds == ["string", "array"]:
+        return value if _is_texts(value) else text
+    right = _TYPES.get(type(value), frozenset()) & set(kinds)
+    return value if right and "string" not in kinds else text
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _kinds(schema: Schema) -> list[str]:

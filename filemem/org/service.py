@@ -61,7 +61,6 @@ ROUTES = tuple(
         tool.input_schema,
         remembered(cast("Any", tool.call)),
         plain,
-        False,
         "",
         "",
     )

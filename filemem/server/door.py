@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 MCP = "/mcp"
 PAGES = ("/", "/viewer")  # what people open: there a token in the address becomes a cookie
-TRUSTED = "can_write"  # in the scope of a request: whether it showed the token
 _JSON = "application/json"
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-_TOKEN = "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server printed at its start"  # noqa: S105
-_STRANGER = f"a token is required: {_TOKEN}"
-_WRONG = f"this token is not the one of this server: {_TOKEN}"
+_HOW = (
+    "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server printed at its start; "
+    "a server started with `--token none` asks for none"
+)
+_STRANGER = f"a token is required: {_HOW}"
+_WRONG = f"this token is not the one of this server: {_HOW}"
 _LARGE = f"the request body is larger than {MAX_LINE} bytes"
 _OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
@@ -46,7 +48,6 @@ class Site(Protocol):
     """What is served besides MCP, which the command line passes: see `filemem.web.site.Site`."""
 
     def methods(self, path: str) -> tuple[str, ...]: ...
-    def writes(self, method: str, path: str) -> bool: ...
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]: ...
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None: ...
     def routes(
@@ -57,7 +58,7 @@ class Site(Protocol):
 class Door:
     """Passes on requests with our Host (`hosts`) and Origin (`origins`) that are small and complete; refuses others.
 
-    With `strict` every request needs the token, else only those that the site says; if the token is "", none has it.
+    Every request needs the token, whatever it asks for; if the token is "", none does.
     """
 
     def __init__(
@@ -68,11 +69,10 @@ class Door:
         token: str,
         site: Site,
         *,
-        strict: bool = True,
         cookie: str = "filemem",
     ) -> None:
         self._app, self._hosts, self._origins = app, hosts, origins
-        self._token, self._strict = token.encode(), strict
+        self._token = token.encode()
         self._cookie = (
             cookie  # browsers do not tell ports apart, so each server has a name of its own
         )
@@ -129,15 +129,9 @@ class Door:
             "none",
         ):
             return self._no(scope, 403, "other sites may not ask here")
-        # Without a token nothing of a site can be written at all.
-        writes, named = self._site.writes(scope["method"], scope["path"]), _tokens(scope, headers)
-        page = (
-            scope["path"] in PAGES and b"token=" in scope.get("query_string", b"") and self._token
-        )
-        scope[TRUSTED] = (
-            self._knows_token(named) if named else self._knows_cookie(scope, headers, writes)
-        )
-        if ((self._strict and self._token) or writes or page) and not scope[TRUSTED]:
+        named = _tokens(scope, headers)
+        right = self._knows_token(named) if named else self._knows_cookie(scope, headers)
+        if self._token and not right:
             return self._no(
                 scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"}
             )
@@ -146,19 +140,19 @@ class Door:
     def _knows_token(self, named: Sequence[str]) -> bool:
         """Whether the token is what a request names; only one may be given."""
         right = [hmac.compare_digest(one.encode("utf-8", "replace"), self._token) for one in named]
-        return bool(self._token) and right == [True]
+        return right == [True]
 
-    def _knows_cookie(self, scope: Scope, headers: _Headers, writes: bool) -> bool:
+    def _knows_cookie(self, scope: Scope, headers: _Headers) -> bool:
         """Whether a page of ours asks: by our cookie and, to write, from our own Origin, which the browser states."""
         given = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
         right = hmac.compare_digest(given.encode("utf-8", "replace"), self._secret.encode())
-        reads = scope["method"] in ("GET", "HEAD") and not writes
-        return bool(self._token) and right and (reads or "origin" in headers)
+        reads = scope["method"] in ("GET", "HEAD")
+        return right and (reads or "origin" in headers)
 
     def _admitted(self, scope: Scope) -> Response | None:
         """A page that is opened by its token goes on at the clean address, with a cookie that no script can read."""
         asked = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
-        if not (scope[TRUSTED] and scope["path"] in PAGES and "token" in dict(asked)):
+        if not (self._token and scope["path"] in PAGES and "token" in dict(asked)):
             return None
         rest = urlencode([one for one in asked if one[0] != "token"])
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"

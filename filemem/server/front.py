@@ -1,9 +1,10 @@
 """The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
-It answers what the SDK would answer, and passes over members that an answer does not need, such as a progress token.
-Everything else is handed over to the SDK, with the handshake that it must see again; both use the same lists. No mcp,
-pydantic, asyncio or numpy here: most servers are started, listed, and never called, and a client that waits a second
-for the list begins its first turn without our tools.
+It answers what the SDK would answer, and passes over members that an answer does not need, such
+as a progress token. Everything else is handed over to the SDK, with the handshake that it must see
+again; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are started,
+listed, and never called, and a client that waits a second for the list begins its first turn
+without our tools.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ class Front:
 
 
 def _plain(params: Mapping[str, Any]) -> Entry:
-    """The handshake as the SDK must see it again: we ask nothing of the client, so nothing else of it is needed."""
+    """The handshake as the SDK must see it again: we use no more of what a client says."""
     client = {name: params["clientInfo"][name] for name in ("name", "version")}
     return {
         "protocolVersion": params["protocolVersion"],

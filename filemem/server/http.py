@@ -33,9 +33,9 @@ SHORTEST = 16  # characters of a token that guards an address other machines rea
 class Address:
     """Where to listen, and who may connect; `names`: further host names.
 
-    `remote` allows an address off loopback, where every request needs the token, as bearer token or as `?token=`. On
-    loopback with `lenient`, only requests that write need it, and MCP does not. With `alone` the names of loopback are
-    refused. A `guard` stands before the application and says who asks, in place of one token; a proxy may pass on names
+    Every request needs the token, as bearer token or as `?token=`. Without one any program and user of this machine is
+    served, without private records; `remote` allows an address off loopback, where it must be set. With `alone` the
+    names of loopback are refused. A `guard` stands before the application and says who asks, in place of one token; a proxy may pass on names
     of this machine without a port then.
     """
 
@@ -44,7 +44,6 @@ class Address:
     remote: bool = False
     token: str = ""
     names: tuple[str, ...] = ()
-    lenient: bool = False
     alone: bool = False
     guard: Callable[[ASGIApp], ASGIApp] | None = None
 
@@ -120,6 +119,7 @@ def application(
     async def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "name": "filemem", "version": version})
 
+    calls = calls if address.token or address.guard else calls.without_private()
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
     manager = StreamableHTTPSessionManager(
@@ -133,9 +133,8 @@ def application(
         *site.routes(calls.ask, calls.on_crash),
     ]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
-    strict = not (address.lenient and is_loopback(address.host))
     app = address.guard(inner) if address.guard else inner
-    return Door(app, hosts, origins, address.token, site, strict=strict, cookie=f"filemem_{port}")
+    return Door(app, hosts, origins, address.token, site, cookie=f"filemem_{port}")
 
 
 def listen(address: Address, further: int = 0) -> socket.socket:

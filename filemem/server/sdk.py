@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import unquote
 
 import anyio
@@ -24,6 +25,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.call import call, perform
+from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, suggest
 from filemem.server.front import lists, server
@@ -96,6 +98,12 @@ class Calls:
         """The answer of a tool as text. Raises FilememError, also if the memory cannot be opened, or for a defect."""
         asked = self.ask(lambda memory: perform(self.dialect, memory, tool, arguments))
         return _text(await self._answer(asked, "a request"))
+
+    def without_private(self) -> Calls:
+        """The same calls in the same order, for callers of whom nothing is known."""
+        other = copy(self)
+        other._open_memory = lambda: cast("Memory", PublicMemory(self._opened()))
+        return other
 
     def end(self) -> None:
         """Start no more calls: the running one goes on, waiting ones are answered that they were not started."""

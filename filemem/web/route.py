@@ -26,7 +26,6 @@ Ask = Callable[
 
 JSON = "application/json"
 TOKEN = "token"  # noqa: S105  the name of a parameter that is the door's, not the route's
-TRUSTED = "can_write"  # an argument that says whether the caller showed the token
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -80,7 +79,6 @@ class Route(NamedTuple):
     schema: Mapping[str, Any]  # JSON Schema of the arguments, wherever they come from
     work: Work  # what answers
     style: Callable[[Refused], Answer]  # how failures are worded
-    writes: bool  # it changes or runs something, so it needs the token in any case
     lacking: str  # MAMA's code for a required argument that is not there
     failed: str  # the same for what went wrong on our side
 

@@ -125,7 +125,7 @@ GET /api/search mem_claude.search plain
 GET /api/observation/{id} routes.observation plain
     id!: id
     project agent department: text
-POST /api/observations/batch routes.observations plain reads
+POST /api/observations/batch routes.observations plain
 GET /api/timeline mem_claude.timeline plain
 GET /api/memory/export mama.export EXPORT_FAILED
     format: json|markdown|csv
@@ -201,7 +201,6 @@ def _routes(block: str) -> Iterator[Route]:
         _SCHEMAS.get(path) or arguments(rows, closed="closed" in words, **_SHAPES),
         work if iscoroutinefunction(work) else remembered(work),
         plain if "plain" in words else as_mama,
-        writes=method == "POST" and "reads" not in words,
         lacking=next(
             (word for word in words if re.match("MISSING_|INVALID_", word)), "MISSING_FIELDS"
         ),

@@ -19,12 +19,11 @@ from starlette.routing import Route as Served
 from starlette.routing import compile_path
 
 from filemem.config import Web
-from filemem.dialects.call import checked
+from filemem.dialects.call import checked, noted
 from filemem.dialects.tool import Tool, sentence
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from filemem.web.route import (
     JSON,
-    TRUSTED,
     Ask,
     Context,
     Refused,
@@ -64,10 +63,6 @@ class Site:
         """The methods that a path is served by; none where nothing is."""
         found = {route.method for route in self._at(path)}
         return (*sorted(found), *(("HEAD",) if "GET" in found else ()))
-
-    def writes(self, method: str, path: str) -> bool:
-        """Whether a request changes or runs something, so that it always needs the token."""
-        return any(route.writes and route.method == method for route in self._at(path))
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Word a refusal as callers of this path expect it."""
@@ -125,23 +120,12 @@ def _endpoint(
         given: dict[str, object] = {}
         row = route
         try:
-            if route.method == "POST":
-                given = from_body(await request.body())
-            else:
-                given = from_query(
-                    route.schema, request.query_params.multi_items(), request.path_params
-                )
-            if route.path == "/api/slack/send":
-                given = {_SLACK.get(name, name): value for name, value in given.items()}
+            given = await _arguments(route, request)
             row = meant(route, given)
             arguments, note = checked(
                 Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given
             )
-            if route.path == "/viewer/data":
-                arguments[TRUSTED] = request.scope.get(TRUSTED, False)  # the door says so
             result = await row.work(context, arguments)
-            if note and not isinstance(result, Told):
-                result = result | {"note": note}
         except FilememError as error:
             return _failed(row, given, error)
         except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
@@ -151,7 +135,7 @@ def _endpoint(
                 given,
                 FilememError("internal error, logged", "a defect of filemem: please report it"),
             )
-        told = result if isinstance(result, Told) else Told(result)
+        told = result if isinstance(result, Told) else Told(noted(result, note))
         if "ETag" in told.headers and told.headers["ETag"] in request.headers.get(
             "if-none-match", ""
         ):
@@ -159,6 +143,18 @@ def _endpoint(
         return _response(told)
 
     return answer
+
+
+async def _arguments(route: Route, request: Request) -> dict[str, object]:
+    """The arguments of a request, as they came."""
+    if route.method == "POST":
+        values = from_body(await request.body())
+    else:
+        pairs = request.query_params.multi_items()
+        values = from_query(route.schema, pairs, request.path_params)
+    if route.path == "/api/slack/send":
+        values = {_SLACK.get(name, name): value for name, value in values.items()}
+    return values
 
 
 def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Response:

@@ -59,16 +59,19 @@ _TABLE = arguments(
         ("unknown", ["x"], ["x"]),
     ],
 )
+@pytest.mark.requirement("bad-input")
 def test_a_value_in_the_shape_of_its_property(name: str, sent: object, taken: object) -> None:
     assert shapes.fitted(_TABLE, {name: sent}) == {name: taken}
 
 
-def test_a_whole_number_above_its_maximum_is_limited_with_a_note() -> None:
+@pytest.mark.requirement("bad-input")
+def test_a_count_above_its_maximum_is_limited_with_a_note() -> None:
     sent: dict[str, object] = {"limit": 1000, "share": 5, "text": "x"}
     taken, note = shapes.limited(_TABLE, sent)
     assert taken == {**sent, "limit": 20}
     assert note == "limit 1000 is above the maximum: 20 is used"
     assert shapes.limited(_TABLE, {"limit": 20})[1] == ""
+    assert shapes.limited({"offset": {"type": "integer", "maximum": 9}}, {"offset": 10})[1] == ""
 
 
 def odd(schema: Mapping[str, Any], value: Any) -> Iterator[Any]:
@@ -96,6 +99,7 @@ def usual(schema: Mapping[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "all"])
+@pytest.mark.requirement("bad-input")
 def test_each_argument_of_each_tool_takes_them(dialect: str) -> None:
     count = 0
     for tool in profile(dialect).listed:
@@ -109,6 +113,7 @@ def test_each_argument_of_each_tool_takes_them(dialect: str) -> None:
     assert count
 
 
+@pytest.mark.requirement("bad-input")
 def test_lists_of_wordings_are_searched_together(memory: Memory) -> None:
     memory.save(topic="cache", decision="Keep prices in Redis", reasoning="Fast")
     query = ["where do cached prices go", "Redis"]
@@ -128,6 +133,7 @@ def test_lists_of_wordings_are_searched_together(memory: Memory) -> None:
         ("powermem", "search_memories", {"query": "x"}),
     ],
 )
+@pytest.mark.requirement("bad-input")
 def test_a_limit_above_the_maximum_is_answered_with_a_note(
     memory: Memory, dialect: str, tool: str, more: dict[str, Any]
 ) -> None:
@@ -144,6 +150,7 @@ def test_a_limit_above_the_maximum_is_answered_with_a_note(
         ({"rejected": 5}, '{"rejected": ["some text"]}'),
     ],
 )
+@pytest.mark.requirement("bad-input")
 def test_a_refusal_shows_the_shape_that_is_taken(
     memory: Memory, sent: dict[str, Any], example: str
 ) -> None:
@@ -152,6 +159,7 @@ def test_a_refusal_shows_the_shape_that_is_taken(
     assert f"for example {example}" in error["hint"]
 
 
+@pytest.mark.requirement("bad-input")
 def test_what_is_missing_has_no_example() -> None:
     tool = Tool("x", "", arguments("a!: text"), lambda *_: {})
     with pytest.raises(BadInput) as failure:

@@ -142,9 +142,6 @@ class NoSite:
     def methods(self, *_: object) -> tuple[str, ...]:
         return ()
 
-    def writes(self, *_: object) -> bool:
-        return False
-
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         return {"error": message}
 

@@ -178,9 +178,9 @@ def talking(
 
 @contextmanager
 def serving_http(folder: Path, *options: str) -> Iterator[str]:
-    """Serve a folder over HTTP; the address of its MCP endpoint."""
+    """Serve a folder over HTTP; the address of its MCP endpoint, with the token."""
     with serving(folder, command=("web", "--port", "0", *options)) as server:
-        yield f"http://127.0.0.1:{server.port}/mcp"
+        yield f"http://127.0.0.1:{server.port}/mcp?token={server.token}"
 
 
 def raw_tools_list(folder: Path) -> bytes:

@@ -38,6 +38,11 @@ class Server(NamedTuple):
     told: str
     host: str = "127.0.0.1"
 
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header that shows the token."""
+        return {"Authorization": f"Bearer {self.token}"}
+
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Reply:
@@ -53,13 +58,15 @@ class Server(NamedTuple):
             connection.close()
 
     def get(self, path: str, **query: Any) -> Reply:
-        """GET with a query string."""
-        return self.ask("GET", f"{path}?{urlencode(query, doseq=True)}" if query else path)
+        """GET with a query string, with the token."""
+        headers = {} if "token" in query else self.bearer
+        address = f"{path}?{urlencode(query, doseq=True)}" if query else path
+        return self.ask("GET", address, headers=headers)
 
     def post(self, path: str, body: Any = None, **more: Any) -> Reply:
         """POST a JSON object, with the token."""
         given = body if body is not None else more
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}
+        headers = {"Content-Type": "application/json", **self.bearer}
         return self.ask("POST", path, given, headers)
 
 

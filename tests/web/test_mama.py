@@ -202,16 +202,14 @@ def test_the_log_is_paged_from_its_end(server: Server) -> None:
     path = "/api/daemon/logs"
     assert server.get("/api/logs/daemon").status == 200
     for _ in range(5):
-        server.get(
-            "/api/observation/ghp_0123456789abcdefghijklmnopqrstuvwxyz", token="a-wrong-secret"
-        )
+        server.get("/api/observation/ghp_0123456789abcdefghijklmnopqrstuvwxyz", agent="a-secret")
     body = server.get(path, lines=2, offset=1).body
     assert (body["success"], body["offset"], len(body["lines"])) == (True, 1, 2)
     assert body["total"] > 5
     assert "GET /api/observation/{id} 404" in body["lines"][0]
     everything = server.get(path, lines=1000).text
     assert "started on port" in everything
-    for hidden in ("ghp_", "a-wrong-secret", server.token, str(server.folder), "/tmp"):
+    for hidden in ("ghp_", "a-secret", server.token, str(server.folder), "/tmp"):
         assert hidden not in everything
     for wrong in ({"lines": "many"}, {"offset": 2**63 - 1}):
         assert server.get(path, **wrong).status == 400

@@ -102,7 +102,7 @@ def test_a_phone_has_an_address_and_a_token_of_its_own(tmp_path: Path) -> None:
         assert "no encryption" in server.told
         assert "█" in server.told or "▀" in server.told
         assert server.token not in ("", "0123456789abcdef0123")
-        assert server.get("/viewer").status == server.get("/viewer/data").status == 401
+        assert {server.ask("GET", path).status for path in ("/viewer", "/viewer/data")} == {401}
         cookie = server.get("/viewer", token=server.token).headers["set-cookie"].partition(";")[0]
         own = {
             "Cookie": cookie,

@@ -1,4 +1,4 @@
-"""Every route times hostile headers: all refused, nothing changed. And who needs the token where."""
+"""Every route times hostile headers: all refused, nothing changed. And who needs the token: everybody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from filemem.web.route import Route as Entry
 from filemem.web.routes import ROUTES
 from tests.support import git, make_repo
-from tests.web.support import Server, serving
+from tests.system.tools import cli, ok
+from tests.web.support import Reply, Server, serving
 
 JSON = {"Content-Type": "application/json"}
 EVERY = [(entry, entry.path.replace("{name:path}", "viewer.css")) for entry in ROUTES]
@@ -107,7 +108,7 @@ def test_hostile_callers_are_refused_everywhere(server: Server, known: str) -> N
 
 
 @pytest.mark.requirement("mama-http-code-auth")
-def test_what_writes_needs_the_token_and_json(server: Server, known: str) -> None:
+def test_every_route_needs_the_token_and_what_is_sent_is_json(server: Server, known: str) -> None:
     for entry, path in ENDING:
         needs_token_and_json(server, known, entry, path)
 
@@ -129,23 +130,22 @@ def needs_token_and_json(server: Server, known: str, entry: Entry, path: str) ->
     ]
     for headers in wrong:
         reply = server.ask(entry.method, address, body, {**JSON, **headers})
-        assert (reply.status == 401) == entry.writes, path
-    if entry.writes:
-        for query in (
-            "token=",
-            "token=wrong",
-            f"token={server.token}&token=wrong",
-            f"Token={server.token}",
-        ):
-            assert server.ask(entry.method, f"{address}?{query}", body, JSON).status == 401
-        # A wrong header is not mended by a right address.
-        both = server.ask(
-            entry.method,
-            f"{address}?token={server.token}",
-            body,
-            {**JSON, "Authorization": "Bearer x"},
-        )
-        assert both.status == 401
+        assert reply.status == 401, path
+    for query in (
+        "token=",
+        "token=wrong",
+        f"token={server.token}&token=wrong",
+        f"Token={server.token}",
+    ):
+        assert server.ask(entry.method, f"{address}?{query}", body, JSON).status == 401
+    # A wrong header is not mended by a right address.
+    both = server.ask(
+        entry.method,
+        f"{address}?token={server.token}",
+        body,
+        {**JSON, "Authorization": "Bearer x"},
+    )
+    assert both.status == 401
     if entry.method == "POST":
         for kind in (
             "",
@@ -156,8 +156,7 @@ def needs_token_and_json(server: Server, known: str, entry: Entry, path: str) ->
         ):
             assert server.ask("POST", address, body, {**bearer, "Content-Type": kind}).status == 415
         assert server.ask("GET", address, None, bearer).status == (405 if _only_post(path) else 200)
-    if entry.writes or entry.method == "GET":
-        assert state(server) == before
+    assert state(server) == before
 
 
 def _only_post(path: str) -> bool:
@@ -192,18 +191,53 @@ def test_the_token_in_the_address_will_do(server: Server) -> None:
     )
 
 
-def test_mcp_on_loopback_needs_no_token(server: Server) -> None:
-    call = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "search", "arguments": {}},
-    }
-    reply = server.ask(
-        "POST", "/mcp", call, {**JSON, "Accept": "application/json, text/event-stream"}
-    )
-    assert reply.status == 200
-    assert "result" in reply.body
+def mcp(server: Server, tool: str, headers: dict[str, str], **arguments: Any) -> Reply:
+    """Call a tool over MCP."""
+    params = {"name": tool, "arguments": arguments}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    accept = {"Accept": "application/json, text/event-stream"}
+    return server.ask("POST", "/mcp", call, {**JSON, **accept, **headers})
+
+
+def test_mcp_needs_the_token_as_every_route_does(server: Server) -> None:
+    before = state(server)
+    decided = {"topic": "evil", "decision": "Evil", "reasoning": "Evil"}
+    assert mcp(server, "save", {}, **decided).status == 401
+    assert mcp(server, "search", {"Authorization": "Bearer wrong"}).status == 401
+    assert state(server) == before
+    assert "result" in mcp(server, "search", {"Authorization": f"Bearer {server.token}"}).body
+
+
+PRIVATE = {"title": "Secret okapi", "text": "private okapi", "visibility": "private", "agent": "a"}
+
+
+@pytest.mark.requirement("mc-http-curl")
+@pytest.mark.parametrize("how", [("--token", "none"), ()])
+def test_without_a_token_the_printed_lines_work_and_private_records_stay_out(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    folder = make_repo(tmp_path / "repo")
+    ok(folder, "save", "observation", *sum(((f"--{k}", v) for k, v in PRIVATE.items()), ()))
+    env = {} if how else {"FILEMEM_TOKEN": "none"}
+    with serving(folder, env, ("web", "--port", "0", *how), lines=3) as running:
+        assert "no token is asked for" in running.told
+        assert "token=" not in running.told
+        saved = running.ask("POST", "/api/save", {"title": "Open okapi", "text": "b"}, JSON)
+        assert saved.status == 200
+        for reply in (
+            running.ask("GET", "/api/search?query=okapi&agent=a"),
+            running.ask("GET", "/viewer/data"),
+            mcp(running, "search", {}, query="okapi"),
+            mcp(running, "search", {}, query="okapi", detail=True),
+        ):
+            assert reply.status == 200
+            assert "Open okapi" in reply.text
+            assert "Secret" not in reply.text
+        assert (
+            running.ask("GET", "/health", headers={"Origin": "http://evil.example"}).status == 403
+        )
+    refusal = cli(folder, "web", "--host", "0.0.0.0", "--token", "none")
+    assert "can be reached from other machines" in refusal.err
 
 
 @pytest.fixture(scope="module")
@@ -217,16 +251,16 @@ GIVEN = "0123456789abcdef0123"
 
 @pytest.mark.requirement("mama-http-code-auth")
 @pytest.mark.parametrize(
-    ("command", "env", "strict"),
+    ("command", "env"),
     [
-        (("web", "--port", "0", "--token", GIVEN), {}, True),
-        (("web", "--port", "0"), {"FILEMEM_TOKEN": GIVEN}, True),
-        (("web", "--port", "0"), {"MAMA_AUTH_TOKEN": GIVEN}, False),
-        (("web", "--port", "0", "--host", "0.0.0.0"), {"MAMA_AUTH_TOKEN": GIVEN}, True),
+        (("web", "--port", "0", "--token", GIVEN), {}),
+        (("web", "--port", "0"), {"FILEMEM_TOKEN": GIVEN}),
+        (("web", "--port", "0"), {"MAMA_AUTH_TOKEN": GIVEN}),
+        (("web", "--port", "0", "--host", "0.0.0.0"), {"MAMA_AUTH_TOKEN": GIVEN}),
     ],
 )
 def test_a_token_that_was_given(
-    another: Path, command: tuple[str, ...], env: dict[str, str], strict: bool
+    another: Path, command: tuple[str, ...], env: dict[str, str]
 ) -> None:
     with serving(another, env, command) as running:
         assert GIVEN not in running.told  # who gave it knows it
@@ -234,15 +268,12 @@ def test_a_token_that_was_given(
         for entry, path in ENDING:
             if entry.method == "GET":
                 address = path.replace("{id}", "7")
-                assert (running.get(address).status == 401) == strict
+                assert running.ask("GET", address).status == 401
                 assert running.ask("GET", address, None, bearer).status != 401
-            elif entry.writes:
+            else:
                 assert running.ask("POST", path, {}, JSON).status == 401
-        assert (running.get("/viewer").status, running.get("/viewer", token=GIVEN).status) == (
-            401 if strict else 200,
-            303,
-        )
-        assert (running.get("/health").status == 401) == strict
+        assert {running.ask("GET", path).status for path in ("/viewer", "/health")} == {401}
+        assert running.get("/viewer", token=GIVEN).status == 303
         assert (
             running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status
             == 200
@@ -259,6 +290,7 @@ def test_a_wrong_token_is_called_wrong(server: Server) -> None:
     told = server.ask("POST", "/api/save", {}, headers).text
     assert "required" in told
     assert "FILEMEM_TOKEN" in told
+    assert "--token none" in told
     wrong = server.ask("POST", "/api/save", {}, {**headers, "Authorization": "Bearer nonsense"})
     assert (wrong.status, "not the one" in wrong.text) == (401, True)
     assert "not the one" in server.ask("POST", "/api/save?token=nonsense", {}, headers).text
