@@ -20,6 +20,8 @@ ROUNDS = 40
 SMALL = 1_000  # records that growth is counted from
 WARM = 5  # questions before the first that counts
 
+TOKEN = "bench"
+
 
 def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     """Measure the same questions in turns: a hybrid search over MCP, and a search of the files for any of the words."""
@@ -91,7 +93,7 @@ def measure_http(stores: Stores, size: int) -> Iterator[Line]:
 @contextmanager
 def _serving(surroundings: Surroundings) -> Iterator[HTTPConnection]:
     """A connection to a server over HTTP."""
-    line = ["filemem", "web", "--port", "0"]
+    line = ["filemem", "web", "--port", "0", "--token", TOKEN]
     process = subprocess.Popen(
         line,
         cwd=surroundings.folder,
@@ -112,9 +114,12 @@ def _serving(surroundings: Surroundings) -> Iterator[HTTPConnection]:
 def _post(connection: HTTPConnection, words: list[str]) -> None:
     params = {"name": "search", "arguments": {"query": " ".join(words)}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-    connection.request(
-        "POST", "/mcp", body, {"Content-Type": "application/json", "Accept": "application/json"}
-    )
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Authorization": f"Bearer {TOKEN}",
+    }
+    connection.request("POST", "/mcp", body, headers)
     answer = json.loads(connection.getresponse().read())
     if answer["result"].get("isError"):
         raise RuntimeError(f"search failed: {answer}")

@@ -8,6 +8,7 @@ imported at first need, after the model.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -131,19 +132,21 @@ def read(path: Path) -> Rows:
     """Read a segment; raises `IndexDamaged`."""
     try:
         with path.open("rb") as file:
-            return Rows(*(_mapped(file) for _ in Rows._fields))
+            # One map for all arrays: each map holds a descriptor of its own.
+            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return Rows(*(_mapped(file, whole) for _ in Rows._fields))
     except (OSError, ValueError, EOFError) as error:
         raise IndexDamaged(f"{path.name} cannot be read") from error
 
 
-def _mapped(file: BinaryIO) -> npt.NDArray[Any]:
-    """The next array of a file that `np.save` wrote, of which only what is read comes into memory."""
+def _mapped(file: BinaryIO, whole: mmap.mmap) -> npt.NDArray[Any]:
+    """The next array that `np.save` wrote; only what is read of it comes into memory."""
     np.lib.format.read_magic(file)
     shape, _, kind = np.lib.format.read_array_header_1_0(file)
-    begin, size = file.tell(), kind.itemsize * math.prod(shape)
-    found = np.asarray(np.memmap(file, kind, "r", begin, shape)) if size else np.zeros(shape, kind)
-    file.seek(begin + size)
-    return found
+    begin = file.tell()
+    count = math.prod(shape)
+    file.seek(begin + kind.itemsize * count)
+    return np.frombuffer(whole, kind, count, begin).reshape(shape)
 
 
 class Growth:

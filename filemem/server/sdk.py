@@ -7,6 +7,7 @@ slow call delays other calls but no ping.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -39,6 +40,7 @@ OnCrash = Callable[[str, BaseException], None]
 Asked = TypeVar("Asked")
 _Context = ServerRequestContext[Any, Any]
 
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 CLOSING = 0.5  # seconds for closing the memory
 _SHOWN = 200  # characters of an address in a message
 _MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
@@ -69,6 +71,9 @@ class Calls:
         )
         self._memory: Memory | None = None
         self._ending = False
+        # Else each thread of Tantivy keeps what it freed: 70 MB in 600 saves.
+        with suppress(AttributeError, OSError, TypeError):  # of glibc alone
+            ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
         self._thread = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="filemem-calls")
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:

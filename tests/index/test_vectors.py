@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
     assert float(exact.max()) == pytest.approx(1, abs=0.01)
     at = vectors.places(part, [37, 5, 1000])
     assert part.keys[at].tolist() == [5, 37]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc")
+def test_an_open_segment_holds_one_file(tmp_path: Path) -> None:
+    write(tmp_path, segment(range(100)))
+    before = len(os.listdir("/proc/self/fd"))
+    part = vectors.read(next(tmp_path.iterdir()))
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    del part
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_graph_finds_nearly_all_of_the_nearest(
