@@ -3,6 +3,9 @@
 A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work tree, a branch for
 the records and the commit policy per type, nothing else. Only the user, in their own configuration file, the
 environment or flags, may decide what runs code, reaches outside or loads a model.
+
+Reading is lenient: a setting that a file has and this version does not know is passed over (`Config.unknown`), and so is
+a file that is not TOML (`Config.unread`). What says where the records are stops everything if it is wrong.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
 )
 HOOKS = ("start", "prompt-first", "prompt", "edits", "capture", "remind")
 _NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
+_REPORTED = 10  # unknown settings that are named
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 
 
@@ -51,11 +55,20 @@ class Config(NamedTuple):
         {}
     )  # events and budget that the user adds to what agents' files call
     allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
+    unknown: tuple[str, ...] = ()  # sentences that name settings that were passed over
+    unread: str = (
+        ""  # why the settings in a file do not count, or "": reads go on, writes are refused
+    )
 
     @property
     def index_cache(self) -> Path:
         """The folder of `cache`, or the user's."""
         return self.cache or user_folder("cache", os.environ)
+
+    def refuse_unread(self) -> None:
+        """Refuse to write or serve while a settings file does not count. Raises BadInput."""
+        if self.unread:
+            raise BadInput(self.unread)
 
 
 class Web(NamedTuple):
@@ -69,13 +82,16 @@ class Web(NamedTuple):
 
 
 def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Read the settings for a work tree: defaults, the repository's, the user's, then the environment's."""
+    """Read the settings for a work tree: defaults, the repository's, the user's, then the environment's.
+
+    Raises BadInput: a known setting with a wrong value.
+    """
     environment = os.environ if environment is None else environment
     user_file = user_folder("config", environment) / "config.toml"
     everything = {**_SHARED, **_USER}
-    config = _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED)
+    config = _from_file(Config(), work_tree / REPOSITORY_FILE, REPOSITORY_FILE, _SHARED)
     config = config._replace(hooks=Config().hooks, allowed=config.hooks)
-    config = _apply(config, _read(user_file, str(user_file)), str(user_file), everything)
+    config = _from_file(config, user_file, str(user_file), everything)
     variables = {
         key: environment[name]
         for key in everything
@@ -232,20 +248,34 @@ _USER: _Readers = {
 }
 
 
+def _from_file(config: Config, path: Path, shown: str, allowed: _Readers) -> Config:
+    try:
+        values = _read(path, shown)
+    except BadInput as error:
+        return config._replace(unread="; ".join(filter(None, (config.unread, error.told))))
+    return _apply(config, values, shown, allowed)
+
+
 def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _Readers) -> Config:
     for name, value in values.items():
         key = "policy" if name == "commit" else name  # in files the table is written [commit]
         if key not in allowed:
-            user_only = " (only the user's own configuration may set it)" if key in _USER else ""
-            known = ", ".join(
-                {"policy": "[commit]", "hooks": "[hooks]"}.get(one, one) for one in allowed
-            )
-            raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {known}")
+            sentence = _unknown(name, where, allowed)
+            config = config._replace(unknown=(*config.unknown, sentence)[:_REPORTED])
+            continue
         try:
             config = config._replace(**{key: allowed[key](value)})  # type: ignore[arg-type]
         except BadInput as error:
             raise BadInput(f"{where}: {name}: {error.message}", error.hint, field=name) from None
     return config
+
+
+def _unknown(name: str, where: str, allowed: _Readers) -> str:
+    """The sentence that names a setting which is passed over."""
+    user_only = " (only the user's own configuration may set it)" if name in _USER else ""
+    tables = {"policy": "[commit]", "hooks": "[hooks]"}
+    known = ", ".join(tables.get(key, key) for key in allowed)
+    return f"{where}: unknown setting {name[:_NAME]!r}{user_only}, passed over; known here: {known}"
 
 
 def _read(path: Path, shown: str = REPOSITORY_FILE) -> Mapping[str, object]:

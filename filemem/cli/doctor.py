@@ -21,6 +21,7 @@ import click
 from filemem.cli import clients, show
 from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Project, emit
+from filemem.config import Config
 from filemem.errors import FilememError
 
 _TRUST = {  # a file in the home or, without ~, in the project; where it lists folders, or servers
@@ -74,6 +75,7 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
 def _memory(project: Project) -> tuple[Path, list[Check]]:
     """The work tree; Git, store, index and model."""
     from filemem.memory.store import Store
+    from filemem.repo.served import given_up
 
     top, checks = project.here, list[Check]()
     try:
@@ -88,10 +90,19 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
             checks += [Check("git", git.decode().strip()), Check("store", store.name, absent)]
             checks += [Check("index", "built" if store.index.sound else "not built yet")]
             checks += [Check("model", model.name if model else "none", trouble)]
+            checks += _settings(store.config)
+            if lost := given_up(store.code.private):
+                checks.append(Check("recall", f"given up for {show.counted(lost, 'prompt')}"))
             store.repo.identity()
     except FilememError as error:
         checks.append(Check("memory", "not ready", error.told))
     return top, checks
+
+
+def _settings(config: Config) -> list[Check]:
+    """The settings that are passed over."""
+    sentences = filter(None, (config.unread, *config.unknown))
+    return [Check("settings", "passed over", sentence) for sentence in sentences]
 
 
 def _agent(

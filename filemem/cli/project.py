@@ -270,6 +270,10 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
             f"index: {read}, {index['model'] or 'words alone'}: {index['state']}",
             f"    {index['folder']}",
         ]
+        lost = answer.get("recalls_given_up")
+        said += (
+            [f"recall: {show.counted(lost, 'prompt')} given up, each took too long"] if lost else []
+        )
     return show.rows_of(*said, *(todo or ["nothing to do"]))
 
 

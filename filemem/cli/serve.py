@@ -147,7 +147,9 @@ def _address(
     from filemem import config
     from filemem.server import http
 
-    chosen = token or config.load(project.folder).token or stated.token
+    settings = config.load(project.folder)
+    settings.refuse_unread()  # the token may stand in what cannot be read
+    chosen = token or settings.token or stated.token
     secret = "" if chosen == NO_TOKEN else chosen or secrets.token_urlsafe(24)
     ports = (port, stated.port, PORT)
     number = next(one for one in ports if one is not None)

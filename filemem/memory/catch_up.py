@@ -201,7 +201,8 @@ class Keeper:
         if unbuilt and self._newest and self._newest.unread:
             unbuilt += f"; until then only the newest {FIRST} records are searched, {self._newest.unread:,} are not"
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
-        return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
+        reasons = (self.store.config.unread, self.trouble, unbuilt, behind, self.store.obstacle())
+        return "; ".join(filter(None, reasons))
 
     @property
     def state(self) -> str:
@@ -300,6 +301,7 @@ class Keeper:
     def write(self, change: Callable[[Store], _Answer]) -> _Answer:
         """Change something, after a look if one is due."""
         self.refuse_past()
+        self.store.config.refuse_unread()
         self.in_step(LONG)
         self._newest = None
         return self._ask(change, lambda: self.store)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from filemem import secrets
 from filemem.chain.compare import eased
+from filemem.config import REPOSITORY_FILE, Config
 from filemem.errors import NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
@@ -76,7 +77,15 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         (one, posixpath.dirname(one.path) if secrets.find(one.path) else one.path) for one in shown
     )
     named = {one._replace(path=store.shown(path)) for one, path in plain}
+    if not wanted and not against:
+        named.update(_of_settings(store.config))
     return sum(map(is_listed, now.files)), tuple(sorted(named, key=lambda one: one.order))
+
+
+def _of_settings(config: Config) -> Iterator[Problem]:
+    """Settings that are passed over."""
+    for sentence in filter(None, (config.unread, *config.unknown)):
+        yield Problem(REPOSITORY_FILE, 1, "settings", "warning", sentence)
 
 
 def brought(before: Snapshot, after: Snapshot) -> list[Problem]:

@@ -18,7 +18,7 @@ from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
 from filemem.repo.journal import pending
-from filemem.repo.served import addresses
+from filemem.repo.served import addresses, given_up
 
 MANY = 50_000  # entries of Git's index above which writing it is most of a save
 SPLIT = "Git writes {:,} entries at every save: `git update-index --split-index` ends that, --no-split-index undoes it"
@@ -111,10 +111,17 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "incomplete": store.repo.incomplete(),
         "not_read": not_read(store.files.root),
         "pages": addresses(store.repo.private),
+        "recalls_given_up": given_up(store.code.private),
         "left": store.left_to_user("decisions/a.md", DECISION),
-        "settings": store.repo.entries > MANY and SPLIT.format(store.repo.entries),
+        "settings": _settings(store),
     }
     return {**found, **{name: value for name, value in more.items() if value}}
+
+
+def _settings(store: Store) -> str:
+    """What could be better in the settings of Git and of filemem, or ""."""
+    large = SPLIT.format(store.repo.entries) if store.repo.entries > MANY else ""
+    return "; ".join(filter(None, (large, *store.config.unknown)))
 
 
 def _broken(store: Store, nodes: Iterable[Node], changed: Collection[str]) -> Iterator[str]:

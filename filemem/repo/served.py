@@ -1,4 +1,6 @@
-"""Where servers show the page of a work tree: a file for each, which its server holds locked while it lives."""
+"""What processes leave in the Git directory for others to read: servers, where they show the page of a work tree, in a
+file for each, which its server holds locked while it lives; hooks, how many searches for a prompt they gave up.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,24 @@ from typing import IO
 _FOLDER = (
     "pages"  # in the Git directory; only its owner may read what is in it: an address holds a token
 )
+_GIVEN_UP = "recalls-given-up"  # one byte for each: appending is safe from several processes
+_COUNTED = 9_999  # bytes at most
+
+
+def give_up(private: Path) -> None:
+    """Count a search for a prompt that was given up; not where the Git directory cannot be written."""
+    with suppress(OSError):
+        if given_up(private) < _COUNTED:
+            with (private / _GIVEN_UP).open("ab") as file:
+                file.write(b".")
+
+
+def given_up(private: Path) -> int:
+    """Return how many searches for a prompt were given up."""
+    try:
+        return (private / _GIVEN_UP).stat().st_size
+    except OSError:
+        return 0
 
 
 def publish(private: Path, address: str) -> IO[str]:

@@ -10,7 +10,7 @@ import pytest
 from filemem.errors import Conflict, FilememError
 from filemem.memory import Memory
 from tests.support import git, head_file, sound, write
-from tests.system.tools import following, until
+from tests.system.tools import cli, following, ok, until
 
 
 def begin_merge(repo: Path) -> None:
@@ -120,3 +120,27 @@ def test_a_record_with_conflict_markers_is_reported_and_refused_for_updates(fill
         assert memory.search("number 3").hits[0].title == "Decide number 3"
         assert memory.search("number 1").hits[0].title == "Decide number 1"
     assert "<<<<<<<" in path.read_text()
+
+
+def test_settings_that_do_not_count_silence_no_reading_and_are_named(repo: Path) -> None:
+    ok(repo, "save", "observation", "--text", "the okapi is striped")
+    write(repo / ".filemem.toml", "future = 1\n")
+    for command in (
+        ["search", "okapi"],
+        ["brief"],
+        ["export"],
+        ["save", "observation", "--text", "x"],
+    ):
+        done = cli(repo, *command)
+        assert (done.code, "future" in done.out + done.err) == (0, False), command
+    for name in ("status", "check", "doctor"):
+        assert "unknown setting 'future'" in cli(repo, name).out, name
+    assert cli(repo, "check").code == 0, "it stops no merge"
+    write(repo / ".filemem.toml", "future = \n")
+    found = ok(repo, "search", "okapi")
+    assert found["count"] == 1
+    assert "is not TOML" in found["degraded"]
+    for name in ("status", "check", "doctor"):
+        assert "is not TOML" in cli(repo, name).out, name
+    refused = cli(repo, "save", "observation", "--text", "y")
+    assert (refused.code, "is not TOML" in refused.err) == (2, True)

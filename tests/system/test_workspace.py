@@ -206,7 +206,7 @@ def test_a_repository_names_no_other_and_what_is_of_one_alone_is_refused(
 ) -> None:
     api, web = both
     (api / ".filemem.toml").write_text(f'workspace = ["{web}"]\n')
-    assert "unknown setting 'workspace'" in cli(api, "search", "cache").err
+    assert "unknown setting 'workspace'" in cli(api, "status").out
     (api / ".filemem.toml").unlink()
     assert cli(api, "search", "--workspace", "cache").code == 2, "nothing is registered"
     assert cli(api, "search", "--also", str(web.parent / "nowhere"), "cache").code != 0
