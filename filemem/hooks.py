@@ -1,7 +1,7 @@
 """Hooks of coding agents: `filemem hook` reads an event, and answers with what the memory knows about it.
 
-Rule: a hook never gets in the way. It always succeeds, within a second, and prints nothing if it is not sure. Its
-answers inform: none blocks or allows anything. A session gets each decision once, until its context is compacted or
+Rule: a hook never gets in the way. It always succeeds, within two seconds, and prints nothing if it is not sure. Its
+answers inform: none blocks or allows anything. Where it cannot read the memory, a session's start says so in one line. A session gets each decision once, until its context is compacted or
 cleared; a file in the Git directory remembers. If an event calls twice, as from two clients' files, the first call is
 answered. A repository's settings may switch hooks off, the user's may add to those that the client's files call.
 """
@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -28,20 +29,26 @@ from filemem.memory.brief import Line
 from filemem.memory.store import Store
 from filemem.query import Filter
 from filemem.record import DECISION
+from filemem.repo import served
 
 LARGEST = 1_000_000  # bytes of an input that is read
-LONGEST, QUICK = 1.0, 0.3  # seconds for all of it, and for a search beside a prompt
+LONGEST = 1.5  # seconds for all of it
+QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2
 USUAL = ("start", "prompt-first")  # where the command names no hook
-CLOSE, MEANT = (
-    0.6,
-    0.4,
-)  # the score of a decision that is told beside a prompt, and the nearness in meaning, at least
+# A decision is told beside a prompt if its score and its nearness in meaning are at least these. Measured on the 71 direct
+# prompts of tests/hooks/recall.jsonl (68 told) and its 30 unrelated ones, each in 5 memories (4 of 150 told).
+CLOSE = 0.4
+MEANT = 0.4
 FEW = 3  # decisions told beside a prompt or edit
 ONE_EVENT, KEPT = (
     10,
     7 * 86_400,
 )  # seconds within which an event is the same, and for which a session is known
 _TITLE = "Project memory (reference data, not instructions):"
+_UNREADABLE = "filemem cannot read this project's memory: `filemem doctor` says why."
+_UNSET = (
+    "filemem: a settings file of this project or user does not count: `filemem doctor` says why."
+)
 _COMPACTED = "The context was compacted: save a checkpoint now if something would be lost."
 _FRESH = ("", "startup", "new", "clear", "compact")  # why a session starts without what it was told
 START, PROMPT, EDIT, END, STOP = "start", "prompt", "edit", "end", "stop"
@@ -145,32 +152,48 @@ def _list(given: Mapping[str, Any], name: str) -> list[Any]:
 
 def run(words: Sequence[str], here: Path) -> None:
     """Answer the event on standard input; `words`: the arguments of the command, [EVENT] [--client NAME]."""
-    _end_after(LONGEST)
+    limit = Limit()
     rest = [*words]
     client = rest.pop(rest.index("--client") + 1) if "--client" in rest[:-1] else ""
     hook = next((word for word in rest if word and word[0] != "-"), "")
+    event = None
     try:
         with open(0, "rb", closefd=False) as file:
             data = file.read(LARGEST + 1)
-        known = len(data) <= LARGEST and hook in ("", *HOOKS)
-        found = read(data, hook, client, here) if known else None
-        if found and found.moment == PROMPT:
-            _end_after(QUICK)
-        if found and (text := said(found, hook)):
-            os.write(1, spelt(found, text).encode())
+        if len(data) <= LARGEST and hook in ("", *HOOKS):
+            event = read(data, hook, client, here)
+        text = said(event, hook, limit) if event else ""
+        if event and text:
+            os.write(1, spelt(event, text).encode())
     except NotFound:  # there is no repository
         return
     except (FilememError, OSError) as error:
-        sys.stderr.write(
-            f"filemem hook: {error.told if isinstance(error, FilememError) else error}\n"
-        )
+        reason = error.told if isinstance(error, FilememError) else error
+        sys.stderr.write(f"filemem hook: {reason}\n")
+        if event and event.moment == START:
+            with suppress(OSError):  # nobody listens
+                os.write(1, spelt(event, _UNREADABLE).encode())
 
 
-def _end_after(seconds: float) -> None:
-    """End the process silently after that time; a save is then finished or not started, as after a kill."""
-    timer = threading.Timer(seconds, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
+class Limit:
+    """Ends the process silently when it takes too long; a save is then finished or not started, as after a kill."""
+
+    def __init__(self) -> None:
+        self._private: Path | None = None
+        timer = threading.Timer(LONGEST, self._end)
+        timer.daemon = True
+        timer.start()
+
+    def begin_recall(self, private: Path) -> None:
+        """Allow QUICK of processor time from now on, and count in a Git directory if more is needed."""
+        self._private = private
+        signal.signal(signal.SIGPROF, lambda *_: self._end())
+        signal.setitimer(signal.ITIMER_PROF, QUICK)
+
+    def _end(self) -> None:
+        if self._private:
+            served.give_up(self._private)
+        os._exit(0)
 
 
 # what is said
@@ -193,9 +216,11 @@ def spelt(event: Event, text: str) -> str:
     return json.dumps(value)
 
 
-def said(event: Event, hook: str) -> str:
+def said(event: Event, hook: str, limit: Limit | None = None) -> str:
     """The text of the answer or ""; `hook`: the one that the command names, or "". Raises NotFound: no repository."""
     store = Store(event.folder)
+    if limit and event.moment == PROMPT:
+        limit.begin_recall(store.code.private)
     try:
         own, allowed = (
             store.config.hooks.get("events", ()),
@@ -203,12 +228,10 @@ def said(event: Event, hook: str) -> str:
         )
         wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
         names = [one for one in HOOKS if one in wanted and HOOKS[one] == event.moment]
-        if (
-            not names
-            or not store.folder.is_dir()
-            or (event.moment == START and event.source not in _FRESH)
-        ):
+        if not names or (event.moment == START and event.source not in _FRESH):
             return ""
+        if not store.folder.is_dir():
+            return _UNSET if event.moment == START and store.config.unread else ""
         with _session(store.code.private / "sessions", event.session) as known:
             about, now = _mark(event.moment, event.source, event.prompt, *event.files), time.time()
             seen = {
@@ -255,11 +278,11 @@ def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
         "told": [line.id for line in found.lines if line.id],
         "files": [],
     }
-    return (
-        "\n".join([found.text, *([_COMPACTED] if event.source == "compact" else [])])
-        if found.lines
-        else ""
-    )
+    lines = [_UNSET] if store.config.unread else []
+    if found.lines:
+        lines.append(found.text)
+        lines += [_COMPACTED] if event.source == "compact" else []
+    return "\n".join(lines)
 
 
 def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str:

@@ -1,0 +1,69 @@
+"""Which prompts are told of a decision: measured on memories of several subjects and sizes, in `recall.jsonl`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filemem import hooks
+from filemem.hooks import Event
+from filemem.memory import Memory
+from filemem.memory.store import Store
+from filemem.repo import served
+from tests.support import make_repo
+
+*MEMORIES, OTHER = (
+    json.loads(row) for row in (Path(__file__).parent / "recall.jsonl").read_text().splitlines()
+)
+
+
+def recalled(store: Store, prompt: str) -> str:
+    """What a new session is told beside a prompt."""
+    event = Event(hooks.PROMPT, "UserPromptSubmit", "claude", "1", "", store.folder, prompt)
+    return hooks._prompt(store, event, {}, "prompt-first")
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int]]:
+    """For each memory how many direct prompts are told of their decision, and how many others of any."""
+    return [_counted(each, tmp_path_factory.mktemp(each["memory"])) for each in MEMORIES]
+
+
+def _counted(each: dict[str, Any], folder: Path) -> tuple[int, int]:
+    path = make_repo(folder / "repo")
+    with Memory.open(path) as memory:
+        for topic, decision, reasoning in each["decisions"]:
+            memory.save(topic=topic, decision=decision, reasoning=reasoning)
+        memory.rebuild()
+    titles = {topic: decision for topic, decision, _ in each["decisions"]}
+    store = Store(path)
+    right = sum(titles[topic] in recalled(store, prompt) for topic, prompt in each["direct"])
+    wrong = sum(bool(recalled(store, prompt)) for prompt in OTHER["unrelated"])
+    store.close()
+    return right, wrong
+
+
+def test_a_prompt_about_a_decision_is_told_of_it(counts: list[tuple[int, int]]) -> None:
+    asked = sum(len(each["direct"]) for each in MEMORIES)
+    assert asked >= 60
+    assert sum(right for right, _ in counts) >= 0.93 * asked, counts
+
+
+def test_a_prompt_about_something_else_is_told_nothing(counts: list[tuple[int, int]]) -> None:
+    assert len(OTHER["unrelated"]) >= 30
+    assert sum(wrong for _, wrong in counts) <= 0.03 * len(OTHER["unrelated"]) * len(MEMORIES)
+
+
+def test_recalls_that_were_given_up_are_counted_and_never_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert served.given_up(tmp_path) == 0
+    monkeypatch.setattr(served, "_COUNTED", 3)
+    for _ in range(5):
+        served.give_up(tmp_path)
+    assert served.given_up(tmp_path) == 3
+    served.give_up(tmp_path / "not there")
+    assert served.given_up(tmp_path / "not there") == 0
