@@ -37,6 +37,7 @@ from filemem.query.terms import Alike, Synonyms, alike, synonyms
 MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
+PART = 0.05  # weight of the parts of a word that mixes letters and digits: the whole word wins
 SAID = 0.4  # weight of what may be said instead of a word; measured in a study of its own: docs/ranking.md
 AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
 BOTH = (
@@ -160,10 +161,13 @@ def _others(each: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:
 
 
 def _word_clauses(word: str) -> Iterator[Clause]:
-    spelt = prepared(STEM, f"{word} {split_identifiers(word)}")
+    mixed = _mixes(word)
     for way in (EXACT, STEM):
-        for token in dict.fromkeys(analyze(way, spelt)):
-            yield from _everywhere(way, (token,))
+        own = analyze(way, prepared(STEM, word))
+        parts = analyze(way, prepared(STEM, split_identifiers(word)))
+        for token in dict.fromkeys((*own, *parts)):
+            is_part = mixed and token not in own and not _mixes(token)
+            yield from _everywhere(way, (token,), PART if is_part else 1.0)
     for run in runs(
         word
     ):  # whole, and each pair of neighbours in it; a single character is a plain term
@@ -172,6 +176,11 @@ def _word_clauses(word: str) -> Iterator[Clause]:
             yield from _everywhere(EXACT, characters, WHOLE_RUN)
         for pair in pairwise(characters) if len(characters) > 2 else (characters,):
             yield from _everywhere(EXACT, pair, PAIR)
+
+
+def _mixes(word: str) -> bool:
+    """Whether a word has both letters and digits, as `0xdeadbe` and `node17` have."""
+    return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
 
 
 def _phrase(typed: str) -> _Group:

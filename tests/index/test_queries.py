@@ -8,7 +8,7 @@ import time
 import pytest
 
 from filemem.index import Index
-from filemem.query import parse
+from filemem.query import parse, split_identifiers
 from tests.index.samples import Tree, doc, make
 
 BOMBS = {
@@ -154,3 +154,44 @@ def test_a_word_of_removed_records_is_worth_no_less_than_nothing(index: Index) -
     tree.docs = {"0.md": doc("0.md", "Note 0", "cache anew")}
     tree.apply(index)
     assert [one.path for one in index.candidates(parse("cache")[0]).candidates] == ["0.md"]
+
+
+NUMBERED = [
+    "0xdeadbe",
+    "0x1f4a07",
+    "0xc0ffee",
+    "0x80070005",
+    "e1042",
+    "f3a9b2",
+    "k8s9",
+    "inv2023",
+    "node17",
+    "a1b2c3",
+    "0b1011",
+    "r2d2",
+    "x86v3",
+    "ticket4711",
+    "0x6deceb",
+]
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["disk", "pending"])
+def test_a_word_that_mixes_letters_and_digits_is_found_whole(
+    words_only: Index, waits: bool
+) -> None:
+    filler = " ".join(f"word{number} alpha beta" for number in range(200))
+    docs = [doc(f"{name}.md", "Note", f"{filler} {name} {filler}") for name in NUMBERED]
+    parts = sorted({part for name in NUMBERED for part in split_identifiers(name).split()})
+    docs += [
+        doc(f"p{at}.md", one, f"{one} {one}") for at, one in enumerate(parts) if one not in NUMBERED
+    ]
+    docs += [doc(f"q{number}.md", "0 and x", f"0 0 0 x{number}") for number in range(30)]
+    if waits:
+        for each in docs:
+            words_only.push(each)
+    else:
+        Tree(docs).apply(words_only)
+    for name in NUMBERED:
+        found = words_only.candidates(parse(name)[0], depth=100).candidates
+        assert max(found, key=lambda one: one.keyword).path == f"{name}.md", name
+    assert words_only.candidates(parse("inv99")[0]).candidates, "its parts are still found"
