@@ -168,7 +168,7 @@ _PARTS = {
     "vector": "how near its nearest passage is in meaning",
     "title": "how near its title is in meaning",
     "wording": "how well one passage has each word, or one of like meaning",
-    "recency": "its age: 1 for today, half after 180 days",
+    "recency": "its age: 1 for today, half after 180 days; always 1 for a decision",
 }
 
 
@@ -270,10 +270,8 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
             f"index: {read}, {index['model'] or 'words alone'}: {index['state']}",
             f"    {index['folder']}",
         ]
-        lost = answer.get("recalls_given_up")
-        said += (
-            [f"recall: {show.counted(lost, 'prompt')} given up, each took too long"] if lost else []
-        )
+        if lost := answer.get("recalls_given_up"):
+            said.append(f"recall: {show.counted(lost, 'prompt')} given up, each took too long")
     return show.rows_of(*said, *(todo or ["nothing to do"]))
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from filemem.chain import Node
 from filemem.query.snippet import COMMON
+from filemem.record import DECISION
 
 
 class Weights(NamedTuple):
@@ -153,7 +154,7 @@ def score(
             vector,
             title,
             wording,
-            recency_of(each.node.created, now) if recency else 0.0,
+            _recency(each.node, now) if recency else 0.0,
         )
         final = min(1.0, sum(map(mul, use, parts)) / sum(use))
         final *= LESSER if each.id in lesser else 1.0
@@ -200,6 +201,11 @@ def promising(parts: Sequence[tuple[float, float | None, float | None]], most: i
 def recency_of(created: int, now: int) -> float:
     """Return 1 for now or the future, one half after each HALF_LIFE."""
     return float(0.5 ** (max(0, now - created) / HALF_LIFE))
+
+
+def _recency(node: Node, now: int) -> float:
+    """What a record's age is worth: a decision holds until another supersedes it, so it has none."""
+    return 1.0 if node.type == DECISION else recency_of(node.created, now)
 
 
 def _unit(cosine: float) -> float:

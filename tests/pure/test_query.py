@@ -386,11 +386,14 @@ def test_hostile_globs_take_no_time(pattern: str, path: str) -> None:
 
 
 def found(
-    name: str, keyword: float = 0.0, cosine: float | None = None, created: int = NOW, **more: float
+    name: str,
+    keyword: float = 0.0,
+    cosine: float | None = None,
+    created: int = NOW,
+    kind: str = "observation",
+    **more: float,
 ) -> Candidate:
-    return Candidate(
-        Node(name, f"{name}.md", "decision", name, created), "", keyword, cosine, **more
-    )
+    return Candidate(Node(name, f"{name}.md", kind, name, created), "", keyword, cosine, **more)
 
 
 def order(scored: tuple[Scored, ...]) -> str:
@@ -430,6 +433,14 @@ def test_recency_is_gentle_and_can_be_off() -> None:
     assert order(query.score([old._replace(cosine=0.60), new], now=NOW)) == "old new"
     assert recency_of(NOW - 180 * DAY, NOW) == pytest.approx(0.5)
     assert recency_of(NOW + DAY, NOW) == 1.0
+
+
+def test_a_decision_does_not_age() -> None:
+    old = found("old", 1.0, 0.5, created=NOW - 3000 * DAY, kind="decision")
+    new = found("new", 1.0, 0.49, kind="decision")
+    assert order(query.score([old, new], now=NOW)) == "old new"
+    both = query.score([old, found("note", 1.0, 0.5, created=NOW - DAY)], now=NOW)
+    assert order(both) == "old note", "of a note it is judged as if it were new"
 
 
 def test_what_is_not_embedded_yet_does_not_sink() -> None:
