@@ -95,10 +95,8 @@ def test_a_bomb_is_read_quickly(name: str) -> None:
     start = time.process_time()
     parsed = parse(data, "decisions/bomb.md")
     spent = time.process_time() - start
-    if small:  # best of three: other work on the machine is no fault of ours
-        spent = min(spent, *(seconds(lambda: parse(data, "decisions/bomb.md")) for _ in range(2)))
-    # Files of a header's size keep to 50 ms; a megabyte of body may take what a megabyte of lines takes.
-    assert spent < (0.05 if small else 3), spent
+    # A usual one takes 5 ms, what is not linear many seconds: a busy machine takes neither for the other.
+    assert spent < (1 if small else 10), spent
     assert all(problem.line >= 1 and problem.message for problem in parsed.problems)
     assert len(parsed.problems) < 30_000
     json.dumps(parsed.record.extra if parsed.record else None)  # no bomb is passed on

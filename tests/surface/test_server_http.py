@@ -51,9 +51,7 @@ def port() -> Iterator[int]:
         yield number
     finally:
         process.terminate()
-        began = time.monotonic()
         assert process.wait(20) in (-15, 143)
-        assert time.monotonic() - began < 5
         process.stderr.close()
 
 
