@@ -1,9 +1,11 @@
-"""Hooks of coding agents: `filemem hook` reads an event, and answers with what the memory knows about it.
+"""Hooks of coding agents: `filemem hook` reads an event, and answers with what it knows about it.
 
-Rule: a hook never gets in the way. It always succeeds, within two seconds, and prints nothing if it is not sure. Its
-answers inform: none blocks or allows anything. Where it cannot read the memory, a session's start says so in one line. A session gets each decision once, until its context is compacted or
-cleared; a file in the Git directory remembers. If an event calls twice, as from two clients' files, the first call is
-answered. A repository's settings may switch hooks off, the user's may add to those that the client's files call.
+Rule: a hook never gets in the way. It always succeeds, within two seconds, and prints nothing if it
+is not sure. Its answers inform: none blocks or allows anything. Where it cannot read the memory, a
+session's start says so in one line. A session gets each decision once, until its context is
+compacted or cleared; a file in the Git directory remembers. If an event calls twice, as from two
+clients' files, the first call is answered. A repository's settings may switch hooks off, the user's
+may add to those that the client's files call.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ LARGEST = 1_000_000  # bytes of an input that is read
 LONGEST = 1.5  # seconds for all of it
 QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2
 USUAL = ("start", "prompt-first")  # where the command names no hook
-# A decision is told beside a prompt if its score and its nearness in meaning are at least these. Measured on the 71 direct
-# prompts of tests/hooks/recall.jsonl (68 told) and its 30 unrelated ones, each in 5 memories (4 of 150 told).
+# A decision is told beside a prompt if its score and its nearness in meaning are at least these.
+# Measured on tests/hooks/recall.jsonl: 68 of 71 direct prompts are told of theirs, and 4 of 150
+# unrelated ones (30 in each of 5 memories) of any.
 CLOSE = 0.4
 MEANT = 0.4
 FEW = 3  # decisions told beside a prompt or edit
@@ -158,10 +161,7 @@ def run(words: Sequence[str], here: Path) -> None:
     hook = next((word for word in rest if word and word[0] != "-"), "")
     event = None
     try:
-        with open(0, "rb", closefd=False) as file:
-            data = file.read(LARGEST + 1)
-        if len(data) <= LARGEST and hook in ("", *HOOKS):
-            event = read(data, hook, client, here)
+        event = _event(hook, client, here)
         text = said(event, hook, limit) if event else ""
         if event and text:
             os.write(1, spelt(event, text).encode())
@@ -175,8 +175,20 @@ def run(words: Sequence[str], here: Path) -> None:
                 os.write(1, spelt(event, _UNREADABLE).encode())
 
 
+def _event(hook: str, client: str, here: Path) -> Event | None:
+    """The event on standard input, if it is one."""
+    with open(0, "rb", closefd=False) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST or hook not in ("", *HOOKS):
+        return None
+    return read(data, hook, client, here)
+
+
 class Limit:
-    """Ends the process silently when it takes too long; a save is then finished or not started, as after a kill."""
+    """Ends the process silently when it takes too long.
+
+    A save is then finished or not started, as after a kill.
+    """
 
     def __init__(self) -> None:
         self._private: Path | None = None
@@ -185,7 +197,7 @@ class Limit:
         timer.start()
 
     def begin_recall(self, private: Path) -> None:
-        """Allow QUICK of processor time from now on, and count in a Git directory if more is needed."""
+        """Allow QUICK of processor time from now on; count in a Git directory if that is too little."""
         self._private = private
         signal.signal(signal.SIGPROF, lambda *_: self._end())
         signal.setitimer(signal.ITIMER_PROF, QUICK)

@@ -75,7 +75,6 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
 def _memory(project: Project) -> tuple[Path, list[Check]]:
     """The work tree; Git, store, index and model."""
     from filemem.memory.store import Store
-    from filemem.repo.served import given_up
 
     top, checks = project.here, list[Check]()
     try:
@@ -91,7 +90,7 @@ def _memory(project: Project) -> tuple[Path, list[Check]]:
             checks += [Check("index", "built" if store.index.sound else "not built yet")]
             checks += [Check("model", model.name if model else "none", trouble)]
             checks += _settings(store.config)
-            if lost := given_up(store.code.private):
+            if lost := store.code.given_up:
                 checks.append(Check("recall", f"given up for {show.counted(lost, 'prompt')}"))
             store.repo.identity()
     except FilememError as error:

@@ -18,7 +18,7 @@ from filemem.memory.store import TOP, Store
 from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
 from filemem.repo.journal import pending
-from filemem.repo.served import addresses, given_up
+from filemem.repo.served import addresses
 
 MANY = 50_000  # entries of Git's index above which writing it is most of a save
 SPLIT = "Git writes {:,} entries at every save: `git update-index --split-index` ends that, --no-split-index undoes it"
@@ -111,7 +111,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "incomplete": store.repo.incomplete(),
         "not_read": not_read(store.files.root),
         "pages": addresses(store.repo.private),
-        "recalls_given_up": given_up(store.code.private),
+        "recalls_given_up": store.code.given_up,
         "left": store.left_to_user("decisions/a.md", DECISION),
         "settings": _settings(store),
     }

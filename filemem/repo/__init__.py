@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filemem.changes import object_id
 from filemem.errors import BrokenStore
-from filemem.repo import settings, state
+from filemem.repo import served, settings, state
 from filemem.repo.objects import Item, Objects
 from filemem.repo.run import (
     LONG,
@@ -78,6 +78,11 @@ class Repo:
         if self._settings is None or self._settings[0] != seen:
             self._settings = seen, settings.asked(self.git)
         return self._settings[1]
+
+    @property
+    def given_up(self) -> int:
+        """How many searches for a prompt hooks gave up here."""
+        return served.given_up(self.private)
 
     @cached_property
     def hash_name(self) -> str:
