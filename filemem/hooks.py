@@ -168,11 +168,16 @@ def run(words: Sequence[str], here: Path) -> None:
     except NotFound:  # there is no repository
         return
     except (FilememError, OSError) as error:
-        reason = error.told if isinstance(error, FilememError) else error
-        sys.stderr.write(f"filemem hook: {reason}\n")
-        if event and event.moment == START:
-            with suppress(OSError):  # nobody listens
-                os.write(1, spelt(event, _UNREADABLE).encode())
+        _fail(event, error)
+
+
+def _fail(event: Event | None, error: FilememError | OSError) -> None:
+    """Say why there is no answer; the start of a session is told that there is none."""
+    reason = error.told if isinstance(error, FilememError) else error
+    sys.stderr.write(f"filemem hook: {reason}\n")
+    if event and event.moment == START:
+        with suppress(OSError):  # nobody listens
+            os.write(1, spelt(event, _UNREADABLE).encode())
 
 
 def _event(hook: str, client: str, here: Path) -> Event | None:

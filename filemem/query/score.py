@@ -204,7 +204,7 @@ def recency_of(created: int, now: int) -> float:
 
 
 def _recency(node: Node, now: int) -> float:
-    """What a record's age is worth: a decision holds until another supersedes it, so it has none."""
+    """What a record's age is worth: a decision has none, it holds until it is superseded."""
     return 1.0 if node.type == DECISION else recency_of(node.created, now)
 
 

@@ -1,7 +1,7 @@
 """What processes leave in the Git directory for others to read.
 
-Servers leave where they show the page of a work tree: a file for each, which its server holds locked
-while it lives. Hooks leave how many searches for a prompt they gave up.
+Servers leave where they show the page of a work tree: a file for each, which its server holds
+locked while it lives. Hooks leave how many searches for a prompt they gave up.
 """
 
 from __future__ import annotations
