@@ -5,8 +5,8 @@ the records and the commit policy per type, nothing else. Only the user, in thei
 environment or flags, may decide what runs code, reaches outside or loads a model.
 
 Reading is lenient: a setting that a file has and this version does not know is passed over
-(`Config.unknown`), and so is a file that is not TOML (`Config.unread`). A known setting with a wrong
-value stops everything: it may say where the records are.
+(`Config.unknown`), and so is a file that is not TOML (`Config.unread`). A known setting with a
+wrong value stops everything: it may say where the records are.
 """
 
 from __future__ import annotations
