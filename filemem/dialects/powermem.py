@@ -120,21 +120,21 @@ def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
         return hit.record.kind == KIND and passes(hit)
 
     found = reader.search(memory, "", may_see, 1_000_000, passes=mine, type=OBSERVATION)
-    for hit in found:
-        memory.delete(hit.id, reason="delete_all_memories")
-    return {"success": True, "deleted_count": len(found)}
+    ids = [hit.id for hit in found]
+    return {
+        "success": True,
+        "deleted_count": memory.delete_several(ids, reason="delete_all_memories"),
+    }
 
 
 def list_memories(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
     how = {"passes": _passing(memory, arguments), **_owners(arguments)}
-    found = reader.page(
-        reader.search(memory, "", _reader(memory, arguments).may_see, limit + offset, **how),
-        offset,
-        limit,
-    )
+    every = reader.search(memory, "", _reader(memory, arguments).may_see, 1_000_000, **how)
+    found = reader.page(every, offset, limit)
     results = [_memory_of(hit) for hit in found.hits]
-    return {"success": True, **asides(found), "count": len(results), "results": results}
+    counts = {"count": len(results), "total": len(every)}
+    return {"success": True, **asides(found), **counts, "results": results}
 
 
 def memory_summary(memory: Memory, _: Arguments) -> Answer:

@@ -69,6 +69,12 @@ class PublicMemory:
         self.get(id)
         return self._memory.delete(id, **given)
 
+    def delete_several(self, ids: Iterable[str], **given: Any) -> int:
+        wanted = tuple(ids)
+        if wanted:
+            self.get(*wanted)
+        return self._memory.delete_several(wanted, **given)
+
     def timeline(self, **asked: Any) -> Results:
         found = self._memory.timeline(**asked)
         hits = self._cleared(found.hits)

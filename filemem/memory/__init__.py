@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filemem import config
-from filemem.errors import BadInput, FilememError
+from filemem.errors import BadInput, BrokenStore, FilememError, Locked
 from filemem.memory import fields
 from filemem.memory.catch_up import LONG, Keeper, Look
 from filemem.memory.store import Progress, Store
@@ -374,6 +374,13 @@ class Memory:
             lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret)
         )
 
+    def delete_several(self, ids: Iterable[str], *, reason: str = "", agent: str = "") -> int:
+        """Remove some records by one commit; return how many. Errors as for `forget.delete`: then none is removed."""
+        wanted = tuple(ids)
+        return self.keeper.write(
+            lambda store: verbs.forget.delete_several(store, wanted, reason, agent)
+        )
+
     def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Restore a deleted record. Errors as for `forget.restore`."""
         return self.keeper.write(
@@ -398,10 +405,13 @@ class Memory:
         done = self.keeper.write(lambda store: verbs.ingest.ingest(store, found, name, **how))
         if dry_run or not done.records:
             return done
-        self.keeper.look()
-        return done._replace(
-            forked=self.keeper.ask(lambda store: store.forked(store.index.nodes()))
-        )
+        try:
+            self.keeper.look()
+            forked = self.keeper.ask(lambda store: store.forked(store.index.nodes()))
+        except (BrokenStore, Locked) as error:  # the records are there: the next look finds them
+            why = f"{sum(done.records.values())} records are imported, but not searchable yet"
+            return done._replace(note="; ".join(filter(None, (done.note, why, error.told))))
+        return done._replace(forked=forked)
 
     def records(self, *, private: bool = False) -> list[Record]:
         """Every record as its file stands now, oldest first; `private` ones if asked for."""

@@ -7,9 +7,12 @@ rewritten here: the command that does it is printed for the user.
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
+from filemem.chain import Node
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed, is_private
 from filemem.memory import fields
@@ -39,35 +42,76 @@ def delete(
     """
     told, agent = _said(store, agent, allow_secret, reason=reason)
     node, note = store.named(reference)
+    with store.repo.saving():
+        removal = _removal(store, node)
+        shown, held = removal.record, removal.held
+        text = message_of(
+            shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent
+        )
+        made = write(store, node.path, node.type, lambda: (removal.edits, text))
+    kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
+    undo = f"restore {short_id(node.id)}" if held else ""
+    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", note, undo=undo)
+
+
+def delete_several(store: Store, ids: Iterable[str], reason: str, agent: str = "") -> int:
+    """Remove some records by one commit, and those that are not committed after it; return how many.
+
+    Errors as for `delete`; if one record cannot be removed, none is.
+    """
+    told, agent = _said(store, agent, False, reason=reason)
+    with store.repo.saving():
+        nodes = [store.find(one) for one in dict.fromkeys(ids)]
+        by_reason = defaultdict[str, list[_Removal]](list)
+        for node in nodes:
+            by_reason[store.left_to_user(node.path, node.type)].append(_removal(store, node))
+        for _, removals in sorted(by_reason.items()):  # "", those that are committed, is first
+            _remove(store, removals, told, agent)
+    return len(nodes)
+
+
+def _remove(store: Store, removals: Sequence[_Removal], reason: str, agent: str) -> None:
+    """Remove records that are all committed, or all not, by one commit."""
+    edits = tuple(edit for removal in removals for edit in removal.edits)
+    trailers = [("Filemem-Id", removal.record.id) for removal in removals]
+    trailers += [("Agent", agent)] if agent else []
+    count = f"{len(removals)} record{'s' * (len(removals) > 1)}"
+    text = message(f"delete {count}" + (f" ({reason})" if reason else ""), trailers)
+    first = removals[0].record
+    write(store, first.path, first.type, lambda: (edits, text))
+
+
+class _Removal(NamedTuple):
+    """What removes one record: its file goes, a tombstone comes."""
+
+    record: Record
+    held: bool  # whether HEAD has it
+    edits: tuple[Edit, ...]
+
+
+def _removal(store: Store, node: Node) -> _Removal:
+    """What removes a record. Raises Conflict: its file has edits that are not committed."""
     record = store.read(node.path).record
     shown = (
         record._replace(id=node.id)
         if record
         else Record(node.id, node.type, path=node.path, title=node.title)
     )
-    with store.repo.saving():
-        held = store.repo.item(store.files.named(node.path)) is not None
-        if store.left_to_user(node.path, node.type) and not is_private(node.path):
-            if not held:
-                told = f"{store.shown(node.path)} was never committed, so it could not be restored"
-                raise Conflict(told, "commit it first, or delete the file yourself")
-            if store.edited(node.path):
-                told = f"{store.shown(node.path)} has edits that are not committed"
-                raise Conflict(told, "commit or undo them first")
-        edits = [Edit(node.path, None, store.files.read(node.path))]
-        private = is_private(
-            node.path
-        )  # of one that was imported, so that the next import leaves it away
-        mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
-        if (bool(shown.source) if private else held) and not store.files.exists(mark):
-            edits.append(Edit(mark, b"", None))
-        text = message_of(
-            shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent
-        )
-        made = write(store, node.path, node.type, lambda: (tuple(edits), text))
-    kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
-    undo = f"restore {short_id(node.id)}" if held else ""
-    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", note, undo=undo)
+    held = store.repo.item(store.files.named(node.path)) is not None
+    private = is_private(node.path)
+    if store.left_to_user(node.path, node.type) and not private:
+        if not held:
+            told = f"{store.shown(node.path)} was never committed, so it could not be restored"
+            raise Conflict(told, "commit it first, or delete the file yourself")
+        if store.edited(node.path):
+            told = f"{store.shown(node.path)} has edits that are not committed"
+            raise Conflict(told, "commit or undo them first")
+    edits = [Edit(node.path, None, store.files.read(node.path))]
+    mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
+    # A private one that was imported leaves a tombstone too, so that the next import leaves it away.
+    if (bool(shown.source) if private else held) and not store.files.exists(mark):
+        edits.append(Edit(mark, b"", None))
+    return _Removal(shown, held, tuple(edits))
 
 
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:

@@ -11,6 +11,7 @@ import pytest
 
 from filemem.dialects.powermem import memory_summary as summary
 from filemem.dialects.tool import profile
+from filemem.errors import Conflict
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
 from tests.support import git, write
@@ -260,6 +261,44 @@ def test_delete_all_takes_memories_alone(memory: Memory) -> None:
     refused(memory, "powermem", "delete_all_memories", confirm=False)
     assert good(memory, "powermem", "delete_all_memories", confirm=True)["deleted_count"] == 2
     assert {hit.id for hit in memory.search("")} == {decision, noted}
+
+
+@pytest.mark.requirement("pm-delete-all")
+def test_delete_all_is_one_commit_that_one_undo_takes_back(memory: Memory) -> None:
+    for n in range(3):
+        add(memory, f"Memory {n}")
+    other = add(memory, "Ann's", user_id="ann")["record"]
+    hidden = memory.save(kind="memory", text="Secret wish", visibility="private").id
+    work_tree = memory.work_tree
+    before = git(work_tree, "rev-list", "--count", "HEAD")
+    assert good(memory, "powermem", "delete_all_memories", confirm=True)["deleted_count"] == 3
+    assert int(git(work_tree, "rev-list", "--count", "HEAD")) == int(before) + 1
+    assert git(work_tree, "log", "-1", "--format=%s") == "delete 3 records (delete_all_memories)"
+    memory.undo()
+    assert len(memory.search("")) == 5
+    assert memory.delete_several([other, hidden], reason="both") == 2
+    assert hidden not in git(work_tree, "log", "--all", "--format=%B")
+    assert len(memory.search("")) == 3
+    assert git(work_tree, "status", "--porcelain") == ""
+
+
+@pytest.mark.requirement("pm-delete-all")
+def test_delete_all_removes_nothing_where_one_cannot_be_removed(memory: Memory) -> None:
+    for n in range(3):
+        add(memory, f"Memory {n}")
+    path = next((memory.work_tree / "memory/observations").glob("**/*memory-1*"))
+    path.write_text(path.read_text() + "By hand\n")
+    with pytest.raises(Conflict):
+        memory.delete_several([hit.id for hit in memory.search("")])
+    assert len(memory.search("")) == 3
+
+
+@pytest.mark.requirement("pm-list")
+def test_a_list_says_how_many_there_are(memory: Memory) -> None:
+    for n in range(5):
+        add(memory, f"Memory {n}", agent_id="a" if n else "b")
+    told = good(memory, "powermem", "list_memories", limit=2, offset=1, agent_id="a")
+    assert (told["count"], told["total"]) == (2, 4)
 
 
 @pytest.mark.requirement("pm-summary")
