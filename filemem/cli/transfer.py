@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ _COUNTS = {
     "--all-projects",
     "every",
     is_flag=True,
-    help="Also what belongs to other projects, or names none.",
+    help="Also what belongs to other projects, or names none where others do.",
 )
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
 @as_json
@@ -65,7 +65,8 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
     has what becomes of each. `filemem import rules --dry-run` lists lines of CLAUDE.md, AGENTS.md and .cursor/rules
     that read like decisions, for you to pick from.
 
-    Only what belongs to this repository is taken. What is about a person comes in as private, which is never committed.
+    Only what belongs to this repository is taken; of a SOURCE that names no projects, everything. What is about a
+    person comes in as private, which is never committed.
     Run again, it brings what is new, updates what has changed there and not here, and names what was edited here.
 
     Exit status: 0 done, 1 something was edited here or refused, and is left to you.
@@ -92,8 +93,12 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
         )
     source = Path(os.path.normpath(source))
     with project.memory() as memory:
+        every = importers.read(form, source)
         items, others = importers.chosen(
-            importers.read(form, source), *_restricted(memory, form, source, given)
+            every,
+            _projects(memory, form, source, every, given),
+            _since(memory, given),
+            given["limit"],
         )
         ask = not (given["dry_run"] or given["yes"])
         done = memory.ingest(items, form, dry_run=ask or given["dry_run"], progress=bar("reading"))
@@ -106,10 +111,8 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
     click.get_current_context().exit(1 if done.edited or done.refused else 0)
 
 
-def _restricted(
-    memory: Memory, form: str, source: Path, given: Mapping[str, Any]
-) -> tuple[frozenset[str] | None, int | None, int | None]:
-    """The arguments of `importers.chosen`. What lies in this work tree belongs to it. Raises BadInput."""
+def _since(memory: Memory, given: Mapping[str, Any]) -> int | None:
+    """The moment that `--since` names, in epoch milliseconds. Raises BadInput."""
     from filemem.query import parse_moment
 
     since = parse_moment(given["since"], memory.now()) if given["since"] else None
@@ -119,13 +122,24 @@ def _restricted(
             "for example 2025-11-20 or 30d",
             field="since",
         )
-    own = not FORMATS[form].shared or source.resolve().is_relative_to(memory.work_tree.resolve())
-    projects = frozenset({given["name"].casefold()}) if given["name"] else memory.project_names()
-    return (
-        None if given["every"] or (own and not given["name"]) else projects,
-        since,
-        given["limit"],
-    )
+    return since
+
+
+def _projects(
+    memory: Memory, form: str, source: Path, items: Iterable[Item], given: Mapping[str, Any]
+) -> frozenset[str] | None:
+    """The names of the project whose items are taken; None for all.
+
+    All are taken of what lies in this work tree, and of a source that the user names and that names no project.
+    """
+    if given["every"]:
+        return None
+    if given["name"]:
+        return frozenset({given["name"].casefold()})
+    inside = source.resolve().is_relative_to(memory.work_tree.resolve())
+    named = given["source"] is not None and not any(item.project for item in items)
+    own = inside or named or not FORMATS[form].shared
+    return None if own else memory.project_names()
 
 
 def _confirm(answer: Answer) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from filemem.errors import NotFound
 from filemem.importers.source import documents
 from filemem.importers.values import sections, text
 from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
 from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
+from filemem.repo import Repo
+from filemem.repo.history import History
 
 _MADE_ANEW = (
     "id",
@@ -35,11 +39,15 @@ _OURS = (
 
 
 def read_claude_code(source: Path) -> Iterator[Item]:
-    """The notes below `projects/`: the folder of each project is named by its path. `MEMORY.md` only lists them."""
-    for path, data in documents(source, "**/memory/*.md"):
+    """The notes below `projects/`: the folder of each project is named by its path. `MEMORY.md` only lists them.
+
+    The memory folder of one project is read too; who names that means it, so its notes name no project.
+    """
+    below = list(documents(source, "**/memory/*.md"))
+    for path, data in below or documents(source, "*.md"):
         if path.name == "MEMORY.md":
             continue
-        project, made = path.parent.parent.name, int(path.stat().st_mtime * 1000)
+        project = path.parent.parent.name
         found = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
         title = text(found.extra.get("name"))
         whole = found.text or found.title * bool(
@@ -48,21 +56,49 @@ def read_claude_code(source: Path) -> Iterator[Item]:
         body = sections(("", found.extra.get("description")), ("", whole))
         given = {"title": title or found.title, "text": body, "kind": "memory"}
         yield Item(
-            f"{project}/{path.name}", OBSERVATION, made, given, project=project, private=True
+            f"{project}/{path.name}",
+            OBSERVATION,
+            _written(path),
+            given,
+            project=project if below else "",
+            private=True,
         )
 
 
 def read_basic_memory(source: Path) -> Iterator[Item]:
-    """The notes of a folder, each by its permalink; one that says `type: decision` is a decision."""
-    for path, data in documents(source):
+    """The notes of a folder, each by its permalink; one that says `type: decision` is a decision.
+
+    A note states no time: its first commit counts, else when its file was written.
+    """
+    found = list(documents(source))
+    committed = _first_commits(source, [path for path, _ in found])
+    for path, data in found:
         name = path.relative_to(source).as_posix()
         if (record := parse(data, f"observations/{path.name}").record) is None:
             continue
         kind = record.type if record.type == DECISION else OBSERVATION
+        created = record.created or committed.get(path) or _written(path)
         one = text(record.extra.get("permalink")) or name
-        yield item_of(
-            record._replace(type=kind), one, more={"kind": "memory"} if kind == OBSERVATION else {}
-        )
+        more = {"kind": "memory"} if kind == OBSERVATION else {}
+        yield item_of(record._replace(type=kind, created=created), one, more=more)
+
+
+def _written(path: Path) -> int:
+    return int(path.stat().st_mtime * 1000)
+
+
+def _first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
+    """When each file of a folder was first committed, in epoch milliseconds; none outside a repository."""
+    try:
+        repo = Repo.discover(folder)
+    except NotFound:
+        return {}
+    with closing(repo):
+        top = repo.work_tree.resolve()
+        names = {path: path.resolve().relative_to(top).as_posix() for path in paths}
+        with closing(History(repo, folder.resolve().relative_to(top).as_posix())) as history:
+            dates = history.dates(names.values())
+    return {path: dates[name] for path, name in names.items() if name in dates}
 
 
 def item_of(record: Record, one: str, *, kept: bool = False, more: dict[str, Any]) -> Item:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from filemem.importers.source import database
+from filemem.errors import BadInput
+from filemem.importers.source import Row, database
 from filemem.importers.values import line, mapping, moment, text
 from filemem.memory.ingest import Item
 from filemem.record import OBSERVATION
@@ -18,30 +19,33 @@ _SCORES = (
     "access_count",
     "scope",
     "memory_type",
+    "processing_applied",
 )
 _NAMES = ("user_id", "agent_id", "run_id")
 
 
 def read(source: Path) -> Iterator[Item]:
-    """The memories of every collection of a database."""
+    """The memories of every collection of a database. Raises BadInput: it has none."""
     with database(source) as found:
-        for table in found.tables():
-            for row in found.rows(table):
-                if not {"id", "payload"} <= row.keys():
-                    break  # no collection
-                payload = mapping(row["payload"])
-                stated = mapping(payload.get("metadata"))
-                given: dict[str, Any] = {name: line(payload.get(name)) for name in _NAMES}
-                given |= {
-                    "text": text(payload.get("data")) or text(row.get("fulltext_content")),
-                    "kind": "memory",
-                    "scope": line(stated.get("scope")),
-                    "memory_type": line(payload.get("category") or stated.get("memory_type")),
-                    "metadata": {
-                        name: value for name, value in stated.items() if name not in _SCORES
-                    },
-                }
-                created = moment(payload.get("created_at")) or moment(row.get("created_at"))
-                yield Item(
-                    text(row["id"]), OBSERVATION, created, given, private=bool(given["user_id"])
-                )
+        # Beside its collections the database holds their full-text indexes, and those have other columns.
+        collections = found.tables("id", "payload")
+        if not collections:
+            hint = "name the database that SQLITE_PATH names"
+            raise BadInput(f"{source} has no memories of powermem", hint, field="source")
+        for table in collections:
+            yield from map(_item, found.rows(table))
+
+
+def _item(row: Row) -> Item:
+    payload = mapping(row["payload"])
+    stated = mapping(payload.get("metadata"))
+    given: dict[str, Any] = {name: line(payload.get(name)) for name in _NAMES}
+    given |= {
+        "text": text(payload.get("data")) or text(row.get("fulltext_content")),
+        "kind": "memory",
+        "scope": line(stated.get("scope")),
+        "memory_type": line(payload.get("category")),  # the other is a stage of its forgetting
+        "metadata": {name: value for name, value in stated.items() if name not in _SCORES},
+    }
+    created = moment(payload.get("created_at")) or moment(row.get("created_at"))
+    return Item(text(row["id"]), OBSERVATION, created, given, private=bool(given["user_id"]))

@@ -22,14 +22,16 @@ class Database:
 
     _connection: sqlite3.Connection
 
-    def tables(self) -> list[str]:
-        """The names of the tables."""
-        return [
-            name
-            for (name,) in self._connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table'"
-            )
-        ]
+    def tables(self, *columns: str) -> list[str]:
+        """The names of the tables that have all these columns. A virtual table is none: it may need its own program."""
+        found = self._connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        )
+        return [name for (name,) in found.fetchall() if {*columns} <= self._columns(name)]
+
+    def _columns(self, table: str) -> set[str]:
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+        return {name for (name,) in rows}
 
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of a table, in the order in which they were made; none where there is no such table."""

@@ -44,13 +44,17 @@ def delete(
     node, note = store.named(reference)
     with store.repo.saving():
         removal = _removal(store, node)
-        shown, held = removal.record, removal.held
+        shown = removal.record
         text = message_of(
             shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent
         )
         made = write(store, node.path, node.type, lambda: (removal.edits, text))
-    kept = "Git history keeps it" if held else "it was never committed, so it cannot be restored"
-    undo = f"restore {short_id(node.id)}" if held else ""
+    kept = (
+        "Git history keeps it"
+        if removal.held
+        else "it was never committed, so it cannot be restored"
+    )
+    undo = f"restore {short_id(node.id)}" if removal.held else ""
     return answer(store, shown, made, f"Deleted {called(node)}; {kept}", note, undo=undo)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from filemem.errors import BrokenStore
 from filemem.importers import read
 from filemem.memory import Memory
 from filemem.record import Record, format_time, parse
@@ -889,3 +890,120 @@ def test_the_heading_of_a_log_is_a_title_without_number_and_date(
     assert [item.more["title"] for item in read("decision-log", tmp_path / "DECISIONS.md")] == [
         title
     ]
+
+
+# what the programs themselves made
+
+
+MADE = Path(sources.__file__).parent / "made"
+REAL = {
+    "server-memory": ("server-memory.jsonl", {"Parser", "../Cache", "Ada"}, {"Ada"}),
+    "powermem": (
+        "powermem.db",
+        {"The build takes 4 minutes", "Likes tabs", "Deploy on Fridays only"},
+        {"Likes tabs"},
+    ),
+    "basic-memory": ("basic-memory", {"Parser", "Use LRU"}, set[str]()),
+}
+
+
+@pytest.mark.parametrize("form", REAL)
+def test_what_the_program_made_comes_in_whole_and_once(
+    repo: Path, tmp_path: Path, form: str
+) -> None:
+    name, titles, private = REAL[form]
+    source = tmp_path / name  # its own folder, so that reading could leave something beside it
+    if (MADE / name).is_dir():
+        shutil.copytree(MADE / name, source)
+    else:
+        shutil.copy(MADE / name, source)
+    before = snapshot(tmp_path, skip=("repo",))
+    done = ok(repo, "import", form, str(source), "--yes")
+    assert (done["new"], done.get("private", 0), done.get("refused")) == (
+        len(titles),
+        len(private),
+        None,
+    )
+    found = records(repo)
+    assert found.keys() == titles
+    assert {title for title, one in found.items() if one.visibility == "private"} == private
+    again = ok(repo, "import", form, str(source), "--yes")
+    assert (again["new"], again["updated"], again["same"]) == (0, 0, len(titles))
+    assert snapshot(tmp_path, skip=("repo",)) == before
+
+
+def test_metadata_and_owners_of_a_real_powermem_are_kept(repo: Path) -> None:
+    ok(repo, "import", "powermem", str(MADE / "powermem.db"), "--yes")
+    found = records(repo)
+    build = found["The build takes 4 minutes"]
+    assert (build.metadata, build.memory_type) == ({"team": "core"}, "")
+    assert (found["Likes tabs"].user_id, found["Likes tabs"].created is None) == ("ada", False)
+    owned = found["Deploy on Fridays only"]
+    assert (owned.agent_id, owned.run_id) == ("coder", "r1")
+
+
+def test_a_database_without_memories_is_no_powermem(repo: Path, tmp_path: Path) -> None:
+    told = cli(repo, "import", "powermem", str(mama(tmp_path)), "--dry-run")
+    assert (told.code, "has no memories of powermem" in told.err) == (2, True)
+
+
+def test_a_source_that_names_no_project_is_taken_where_the_user_names_it(
+    repo: Path, tmp_path: Path, guarded_home: Path
+) -> None:
+    source = server_memory(tmp_path)
+    assert ok(repo, "import", "server-memory", str(source), "--dry-run")["new"] == 2
+    usual = mama(guarded_home / ".mama").rename(guarded_home / ".mama/memories.db")
+    try:
+        shown = ok(repo, "import", "mama", "--dry-run")
+        assert (shown["new"], shown["other_projects"]) == (0, {"(none)": 3})
+        assert ok(repo, "import", "mama", str(usual), "--dry-run")["new"] == 3
+        named = ok(repo, "import", "mama", str(usual), "--dry-run", "--project", "shop")
+        assert named["new"] == 0
+    finally:
+        usual.unlink()
+
+
+def test_the_memory_folder_of_one_project_is_read(repo: Path, tmp_path: Path) -> None:
+    top = claude_code(tmp_path)
+    folder = str(top / "mine/memory")
+    done = ok(repo, "import", "claude-code", folder, "--yes")
+    assert (done["new"], done["private"], [*records(repo)]) == (1, 1, ["Tabs"])
+    again = ok(repo, "import", "claude-code", str(top), "--all-projects", "--yes")
+    assert (again["new"], again["same"]) == (1, 1)
+
+
+def test_notes_keep_the_order_of_their_commits_else_of_their_files(
+    repo: Path, tmp_path: Path
+) -> None:
+    folder = make_repo(tmp_path / "vault") / "notes"
+    for number, name in enumerate(("first", "second")):
+        sources.note(folder / f"{name}.md", f"# {name.title()}\n\nText.\n")
+        git(folder.parent, "add", ".")
+        when = f"{START // 1000 - 1_000_000 + number} +0000"
+        git(folder.parent, "commit", "-q", "-m", name, GIT_COMMITTER_DATE=when)
+    git(folder.parent, "mv", "notes/first.md", "notes/zero.md")
+    git(folder.parent, "commit", "-q", "-m", "Rename")
+    sources.note(folder / "third.md", "# Third\n\nText.\n")
+    ok(repo, "import", "basic-memory", str(folder), "--yes")
+    dates = {title: one.created for title, one in records(repo).items()}
+    first = START - 1_000_000_000
+    assert dates == {"First": first, "Second": first + 1000, "Third": START}
+    outside = sources.note(tmp_path / "plain/one.md", "# One\n\nText.\n").parent
+    ok(repo, "import", "basic-memory", str(outside), "--yes")
+    assert records(repo)["One"].created == START
+
+
+def test_an_import_that_is_committed_is_no_failure_where_the_index_cannot_be_written(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise BrokenStore("the search index cannot be written or read: No space left on device")
+
+    items = read("mama", mama(tmp_path))
+    with Memory.open(repo) as memory:
+        monkeypatch.setattr(memory.keeper, "look", full)
+        done = memory.ingest(items, "mama")
+    assert done.commit
+    assert done.note.startswith("3 records are imported, but not searchable yet; ")
+    assert "No space left" in done.note
+    assert len(records(repo)) == 3
