@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from filemem import secrets
@@ -105,6 +105,8 @@ def ingest(
         named = edit._replace(path=store.files.named(edit.path))
         (others if store.left_to_user(edit.path, kind) else ours).append(named)
     with store.repo.saving():
+        if done.counts["private"]:
+            store.files.hide("private")
         if ours:
             made = commit.save(
                 store.repo, store.files, lambda: Plan(tuple(ours), told, store.clock())
@@ -113,11 +115,20 @@ def ingest(
             done = done._replace(
                 commit=made.commit, note="; ".join(filter(None, (waits, made.left, made.trouble)))
             )
-        if done.counts["private"]:
-            store.files.hide("private")
-        write_files(store.files, others)
+        _write_others(store, others, done)
     store.repo.first(system)
     return done
+
+
+def _write_others(store: Store, edits: Sequence[Edit], done: Ingested) -> None:
+    """Write what is not committed. Raises BrokenStore: it cannot be written; it says what is committed already."""
+    try:
+        write_files(store.files, edits)
+    except BrokenStore as error:
+        if not done.commit:
+            raise
+        told = f"{done.commit[:10]} has what is committed; the other {len(edits)} are not written"
+        raise BrokenStore(f"{told}: {error.message}", f"{error.hint}, then import again") from None
 
 
 def names(store: Store) -> frozenset[str]:
