@@ -258,7 +258,7 @@ def _refuse_undo(store: Store, touches: Sequence[Touch], since: str) -> None:
     if IMPORTED in dict(done.trailers):
         raise Conflict(f"the last save is an import: {done.subject}", by_hand)
     listed = [touch for touch in touches if is_listed(store.files.inside(touch.path))]
-    if sum(touch.kind != "D" for touch in listed) > 1:
+    if len(listed) > 1:
         raise Conflict(f"{done.id[:10]} holds several records: {done.subject}", by_hand)
     if store.clock() - done.at > RECENT:
         raise Conflict(
