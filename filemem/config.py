@@ -45,6 +45,7 @@ class Config(NamedTuple):
     )
     model: str = ""  # folder of a model2vec embedding model; empty for the bundled one
     agent: str = ""  # name recorded for saves that do not say who makes them
+    department: str = ""  # whose records the user sees besides those for everybody
     cache: Path | None = (
         None  # where the index goes if the Git directory cannot be written; None: the user's cache
     )
@@ -241,6 +242,7 @@ _SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _poli
 _USER: _Readers = {
     "model": _text,
     "agent": _text,
+    "department": _text,
     "cache": lambda value: Path(_text(value)).expanduser(),
     "token": _text,
     "org_url": _service,

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from filemem.record import DECISION, Record, topic_key
+from filemem.record.visibility import audience
 
 DEMOTING = frozenset({"accepted", "deprecated"})
 
@@ -38,9 +39,7 @@ class Node(NamedTuple):
     tags: tuple[str, ...] = ()
     kind: str = ""  # of an observation
     agent: str = ""
-    closed: bool = (
-        False  # it is not meant for all who have the repository: private, or a department's
-    )
+    audience: str = ""  # for whom it is meant; "" for everybody
 
     @property
     def key(self) -> str:
@@ -115,7 +114,7 @@ class Node(NamedTuple):
                 if edge.kind != "supersedes"
             ),
             slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
-            closed=record.visibility in ("private", "department"),
+            audience=audience(record),
         )
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects import shapes
 from filemem.dialects.present import around
-from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import Answer, Dialect, Payload, Tool, tool_of
 from filemem.errors import BadInput, FilememError, suggest
 from filemem.record import cut, schema
+from filemem.record.visibility import EVERYBODY
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -37,8 +37,8 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
     """Call one tool of a dialect."""
     try:
         listed, (dialect, tool) = dialect, tool_of(dialect, name)
-        if dialect is not listed:  # a tool of another profile: private records are out of its reach
-            memory = cast("Memory", PublicMemory(memory))
+        if dialect is not listed:  # a tool of another profile sees what everybody does
+            memory = memory.seen_by(EVERYBODY)
         values, note = checked(tool, arguments)
         answer = noted(tool.call(memory, values), note)
         if tool.cut and not isinstance(answer, str):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from filemem.dialects import present
 from filemem.dialects.present import asides, similarities
-from filemem.dialects.reader import Reader
-from filemem.dialects.reader import search as find
+from filemem.dialects.reader import for_caller
 from filemem.dialects.tool import Answer, Arguments, Dialect, Tool, sentence, tools
 from filemem.dialects.tool import arguments as schema
 from filemem.errors import Conflict, FilememError, NotFound
@@ -64,22 +63,24 @@ def save_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
     return save(memory, {**arguments, "type": CHECKPOINT})
 
 
+@for_caller
 def search(memory: Memory, arguments: Arguments) -> Answer:
     kind = arguments.get("type", "all")
-    reader = Reader.of(memory)
     query = arguments.get("query", "")
     only = {} if kind == "all" else {"type": kind}
-    found = find(memory, query, reader.may_see, arguments.get("limit", 10), **only)
+    found = memory.search(query, limit=arguments.get("limit", 10), **only)
     results = listed(found.hits, "seconds", query)
     return {"success": True, **asides(found), "count": len(results), "results": results}
 
 
+@for_caller
 def update(memory: Memory, arguments: Arguments) -> Answer:
     outcome = fields.outcome("outcome", arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
     return {"success": True, "message": f"Updated {saved.id} -> {outcome}{waits(saved)}"}
 
 
+@for_caller
 def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
     found = memory.latest_checkpoint()
     if found is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.dialects import mama, present
 from filemem.dialects.mama import CONFIDENCE, decide, waits
 from filemem.dialects.present import asides, similarities
-from filemem.dialects.reader import in_words
+from filemem.dialects.reader import for_caller, in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, tools, worded
 from filemem.errors import BadInput, Conflict
 from filemem.memory import fields
@@ -51,6 +51,7 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     return {"success": True, "decision_id": saved.id, "topic": given["topic"], "message": message}
 
 
+@for_caller
 def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     told = memory.history(arguments["topic"])
     own = [step for step in told.chain if not step.foreign]
@@ -58,6 +59,7 @@ def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     return {"success": True, "topic": told.topic, **present.lacking(memory), "history": history}
 
 
+@for_caller
 def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
     weight, scale = arguments.get("recencyWeight", 0.3), arguments.get("recencyScale", 7)
     decay, limit = arguments.get("recencyDecay", 0.5), arguments.get("limit", 10)
@@ -88,6 +90,7 @@ def freshness(age: float, scale: float, decay: float) -> float:
     return float(decay ** min((age / scale) ** 2, 1e6))
 
 
+@for_caller
 def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 10), arguments.get("offset", 0)
     found = memory.search("", type=DECISION, limit=limit, offset=offset)
@@ -105,6 +108,7 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@for_caller
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
     outcome, why = _outcome(arguments), arguments.get("failure_reason") or None
     named = (

@@ -7,17 +7,19 @@ listed: hosts refuse names that begin with an underscore.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present, reader
 from filemem.dialects.present import asides, content, similarity
-from filemem.dialects.reader import NOBODY, NOWHERE, Reader, in_words
+from filemem.dialects.reader import NOBODY, for_caller, in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, Payload, tools, worded
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory.fields import lines
 from filemem.query import Results, affects_match, fold
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, number, parse_time
+from filemem.record.visibility import NO_DEPARTMENT
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -34,6 +36,8 @@ _READABLE = {
     "public": "every agent; whoever has the repository can open the file",
 }
 
+_for_caller = partial(for_caller, department=NO_DEPARTMENT)
+
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
     given = {name: value for name, value in arguments.items() if value not in ("", None, [])}
@@ -43,7 +47,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         "project": given.get("project", "manual"),
         "session": given.get("memory_session_id") or f"mcp-{memory.now()}-{token_hex(3)}",
         "agent": given.get("agent") or memory.agent or NOBODY,
-        "department": given.get("department", NOWHERE),
+        "department": given.get("department", NO_DEPARTMENT),
         "visibility": given.get("visibility", "project"),
     }
     ignored = sorted(
@@ -63,8 +67,9 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@_for_caller
 def search(memory: Memory, arguments: Arguments) -> Answer:
-    may_see, passes = _reader(memory, arguments).may_see, _passing(arguments)
+    passes = _passing(arguments)
     query, limit, offset = (
         arguments.get("query", ""),
         arguments.get("limit", 20),
@@ -85,7 +90,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
         found = Results((), note="prompts are never kept: ask for observations or sessions")
     else:
         with in_words(since="dateStart", until="dateEnd"):
-            found = reader.search(memory, query, may_see, enough, passes=passes, **how)
+            found = reader.search(memory, query, enough, passes, **how)
         found = reader.page(found.replace(hits=tuple(_ordered(found.hits, order))), offset, limit)
     return {
         **asides(found),
@@ -97,18 +102,16 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@_for_caller
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
-    who, query, anchor = (
-        _reader(memory, arguments),
-        arguments.get("query", ""),
-        arguments.get("anchor", ""),
-    )
+    query, anchor = arguments.get("query", ""), arguments.get("anchor", "")
+    for_project = partial(_is_meant, project=arguments.get("project", ""))
     if bool(query) == (anchor != ""):
         raise BadInput("give either anchor or query", "an id or a time; or words", field="anchor")
     middle: Hit | None = None
     aside: Answer = {}
     if query:
-        found = reader.search(memory, query, who.may_see, 1)
+        found = reader.search(memory, query, 1, for_project)
         middle, aside = next(iter(found), None), asides(found)
         if middle is None:
             return {
@@ -119,14 +122,14 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
                 **aside,
             }
     elif not (isinstance(anchor, str) and not anchor.isdigit() and parse_time(anchor) is not None):
-        middle = _seen(memory, anchor, who, "anchor")
+        middle = _seen(memory, anchor, arguments, "anchor")
     before, after = arguments.get("depth_before", 10), arguments.get("depth_after", 10)
     around = memory.timeline(
         anchor=middle.id if middle else str(anchor), depth_before=100, depth_after=100
     )
     aside |= present.lacking(memory)
     at = middle.created if middle else parse_time(str(anchor)) or 0
-    hits = [hit for hit in around if who.may_see(hit.record)]
+    hits = [hit for hit in around if for_project(hit)]
     place = next((n for n, hit in enumerate(hits) if middle and hit.id == middle.id), None)
     start = place if place is not None else sum(hit.created < at for hit in hits)
     hits = hits[max(0, start - before) : start + after + (place is not None)]
@@ -139,13 +142,13 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@_for_caller
 def get_observations(memory: Memory, arguments: Arguments) -> Answer:
-    who = _reader(memory, arguments)
     hits, missing = [], []
     given = arguments["ids"]
     for one in given if isinstance(given, list) else [given]:
         try:
-            hits.append(_seen(memory, one, who, "ids"))
+            hits.append(_seen(memory, one, arguments, "ids"))
         except NotFound:
             missing.append(one)
     hits = _ordered(hits, arguments.get("orderBy", ""))[: arguments.get("limit")]
@@ -165,7 +168,7 @@ def shown(hit: Hit) -> Answer:
         "facts": list(record.facts or record.rejected),
         "concepts": list(record.concepts or record.tags),
         "files_modified": list(record.files_modified or record.affects or record.open_files),
-        "department": record.department or NOWHERE,
+        "department": record.department or NO_DEPARTMENT,
         "visibility": record.visibility or "project",
         **present.fields(hit, "files_read memory_session_id=session agent path next_steps?"),
         **(present.fields(hit, "topic? decision=decided? outcome?") if decided else {}),
@@ -187,21 +190,19 @@ def _row(hit: Hit, asked: str = "") -> Answer:
     return row | present.fields(hit, "superseded_by=replaced_by? hidden?")
 
 
-def _reader(memory: Memory, arguments: Arguments) -> Reader:
-    return Reader.of(
-        memory,
-        arguments.get("agent", ""),
-        arguments.get("department", ""),
-        arguments.get("project", ""),
-    )
+def _is_meant(hit: Hit, project: str) -> bool:
+    """Whether a record is meant for work on a project; any is where none is named."""
+    record = hit.record
+    free = record.type != OBSERVATION or record.visibility == "public"
+    return free or not project or fold(project) == fold(record.project)
 
 
-def _seen(memory: Memory, reference: Any, who: Reader, field: str) -> Hit:
-    """A record that this reader may see; one that is not for it looks as if it were not there."""
+def _seen(memory: Memory, reference: Any, arguments: Arguments, field: str) -> Hit:
+    """A record for this caller; one that is not looks as if it were not there."""
     hit = reader.find(
         memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field
     )
-    if hit is None or not who.may_see(hit.record):
+    if hit is None or not _is_meant(hit, arguments.get("project", "")):
         raise NotFound(f"{field}: no observation {reference}", "search shows ids")
     return hit
 
@@ -229,7 +230,8 @@ def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
             and (not files or any(affects_match(one, path) for one in files for path in touched))
         )
 
-    return passes
+    project = arguments.get("project", "")
+    return lambda hit: _is_meant(hit, project) and passes(hit)
 
 
 def _ordered(hits: Iterable[Hit], order: str) -> list[Hit]:

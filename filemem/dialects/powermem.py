@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.config import powermem_user
 from filemem.dialects import present, reader
 from filemem.dialects.present import asides, everything, similarities
-from filemem.dialects.reader import Reader, in_words
+from filemem.dialects.reader import for_caller, in_words
 from filemem.dialects.tool import TEXT, Answer, Arguments, Dialect, Resource, tools, worded
 from filemem.errors import BadInput, NotFound
 from filemem.memory.fields import heading
@@ -59,21 +59,24 @@ def add_memory(memory: Memory, arguments: Arguments) -> Answer:
     return {"success": True, "results": [added], **present.fields(saved, "pending? degraded?")}
 
 
+@for_caller
 def search_memories(memory: Memory, arguments: Arguments) -> Answer:
     least = arguments.get("threshold") or 0.0
-    may_see, limit = _reader(memory, arguments).may_see, arguments.get("limit", 10)
-    how = {"passes": _passing(memory, arguments), "recency": False, **_owners(arguments)}
-    found = reader.search(memory, arguments["query"], may_see, limit, **how)
+    passes, limit = _passing(memory, arguments), arguments.get("limit", 10)
+    how = {"recency": False, **_owners(arguments)}
+    found = reader.search(memory, arguments["query"], limit, passes, **how)
     rated = zip(found.hits, similarities(found.hits, arguments["query"]), strict=True)
     results = [{**_memory_of(hit), "score": near} for hit, near in rated if near >= least]
     return {"success": True, **asides(found), "count": len(results), "results": results}
 
 
+@for_caller
 def get_memory(memory: Memory, arguments: Arguments) -> Answer:
     shown = _memory_of(_allowed(memory, arguments))
     return {"success": True, **shown, "content": shown["memory"], **present.lacking(memory)}
 
 
+@for_caller
 def update_memory(memory: Memory, arguments: Arguments) -> Answer:
     hit = _allowed(memory, arguments)
     if hit.record.type == DECISION:
@@ -100,12 +103,14 @@ def update_memory(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@for_caller
 def delete_memory(memory: Memory, arguments: Arguments) -> Answer:
     hit = _allowed(memory, arguments)
     done = memory.delete(hit.id, agent=arguments.get("agent_id", ""))
     return {"success": True, "id": number(hit.id), "message": done.message}
 
 
+@for_caller
 def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
     if not any(arguments.get(name) for name in _OWNERS) and not arguments.get("confirm"):
         raise BadInput(
@@ -114,32 +119,33 @@ def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
             "give one of them, or confirm: true if all is meant",
             field="user_id",
         )
-    passes, may_see = _passing(memory, arguments), _reader(memory, arguments).may_see
+    passes = _passing(memory, arguments)
 
     def mine(hit: Hit) -> bool:
         return hit.record.kind == KIND and passes(hit)
 
-    found = reader.search(memory, "", may_see, 1_000_000, passes=mine, type=OBSERVATION)
-    ids = [hit.id for hit in found]
+    hits = reader.search(memory, "", 1_000_000, mine, type=OBSERVATION)
+    ids = [hit.id for hit in hits]
     return {
         "success": True,
         "deleted_count": memory.delete_several(ids, reason="delete_all_memories"),
     }
 
 
+@for_caller
 def list_memories(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
-    how = {"passes": _passing(memory, arguments), **_owners(arguments)}
-    every = reader.search(memory, "", _reader(memory, arguments).may_see, 1_000_000, **how)
+    passes = _passing(memory, arguments)
+    every = reader.search(memory, "", 1_000_000, passes, **_owners(arguments))
     found = reader.page(every, offset, limit)
     results = [_memory_of(hit) for hit in found.hits]
     counts = {"count": len(results), "total": len(every)}
     return {"success": True, **asides(found), **counts, "results": results}
 
 
+@for_caller
 def memory_summary(memory: Memory, _: Arguments) -> Answer:
-    may_see = Reader.of(memory).may_see
-    records = [hit.record for hit in reader.search(memory, "", may_see, 1_000_000)]
+    records = [hit.record for hit in reader.search(memory, "", 1_000_000, bool)]
     counts = {
         name: Counter(value for one in records if (value := getattr(one, name))) for name in STATED
     }
@@ -175,10 +181,6 @@ def _part(message: Any, name: str) -> str:
         parts = [one.get("text") if isinstance(one, Mapping) else one for one in part]
         part = "\n".join(one for one in parts if isinstance(one, str))
     return part if isinstance(part, str) else ""
-
-
-def _reader(memory: Memory, arguments: Arguments) -> Reader:
-    return Reader.of(memory, arguments.get("agent_id", ""))
 
 
 def _passing(
@@ -239,7 +241,7 @@ def _allowed(memory: Memory, arguments: Arguments) -> Hit:
     named = arguments["memory_id"]
     hit = reader.find(memory, named, "memory_id")
     passes = _passing(memory, {**arguments, "run_id": "", "filters": {}}, anyone=True)
-    if hit is None or not passes(hit) or not _reader(memory, arguments).may_see(hit.record):
+    if hit is None or not passes(hit):
         raise NotFound(
             f"memory_id: there is no memory {named}", "list_memories shows what there is"
         )

@@ -10,8 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from filemem.dialects.present import asides, everything, unwritten
-from filemem.dialects.reader import Reader, in_words
-from filemem.dialects.reader import search as find
+from filemem.dialects.reader import for_caller, in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
 from filemem.errors import FilememError
 from filemem.record import OBSERVATION
@@ -36,9 +35,9 @@ def save_context(memory: Memory, arguments: Arguments) -> Answer:
     return {"status": "success", "id": saved.id, **unwritten(saved)}
 
 
+@for_caller
 def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:
-    reader = Reader.of(memory)
-    found = find(memory, arguments["query"], reader.may_see, arguments.get("limit", 5))
+    found = memory.search(arguments["query"], limit=arguments.get("limit", 5))
     results = [everything(hit.record) for hit in found]
     return {
         "status": "success",

@@ -1,87 +1,67 @@
-"""Who reads, and which records they may see: the tools of other systems search on behalf of a reader."""
+"""What the tools of other systems ask of a memory: on behalf of a reader, and with tests that the index cannot make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory.advice import nothing_like, passed_over
-from filemem.query import Results, fold
-from filemem.record import OBSERVATION, Record, number
+from filemem.memory.advice import passed_over
+from filemem.query import Results
+from filemem.record import number
+from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
+_Told = TypeVar("_Told")
 
-NOBODY, NOWHERE = "legacy", "default"  # an agent and a department that do not say who they are
+NOBODY = "legacy"  # an agent that does not say who it is
 _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at most, in one search
 
 
-class Reader(NamedTuple):
-    """Who reads, as the caller states it: a courtesy, not access control. An empty project means any."""
+def for_caller(
+    work: Callable[[Memory, Any], _Told], department: str = ""
+) -> Callable[[Memory, Any], _Told]:
+    """Let a call see what its caller may, by the agent and department that it names, else by the configured ones.
 
-    agent: str
-    department: str = NOWHERE
-    project: str = ""
+    `department`: the one that is meant where neither states any.
+    """
 
-    @classmethod
-    def of(cls, memory: Memory, agent: str = "", department: str = "", project: str = "") -> Reader:
-        """The reader that a call names, else the configured one."""
-        return cls(agent or memory.agent or NOBODY, department or NOWHERE, project)
+    @wraps(work)
+    def call(memory: Memory, arguments: Any) -> _Told:
+        agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent or NOBODY
+        stated = arguments.get("department") or memory.reader.department or department
+        return work(memory.seen_by(Reader(agent=agent, department=stated)), arguments)
 
-    def may_see(self, record: Record) -> bool:
-        """Whether this reader may see a record: a private one only if it names this agent."""
-        visibility = record.visibility if record.type == OBSERVATION else "public"
-        if visibility == "private":
-            return bool(record.agent) and fold(self.agent) == fold(record.agent)
-        if visibility == "department" and fold(self.department) != fold(
-            record.department or NOWHERE
-        ):
-            return False
-        return (
-            visibility == "public" or not self.project or fold(self.project) == fold(record.project)
-        )
+    return call
 
 
 def search(
-    memory: Memory,
-    query: str,
-    may_see: Callable[[Record], bool],
-    wanted: int,
-    *,
-    passes: Callable[[Hit], bool] = lambda _: True,
-    **how: Any,
+    memory: Memory, query: str, wanted: int, passes: Callable[[Hit], bool], **how: Any
 ) -> Results:
     """Find the `wanted` first hits that pass, best first; without a query the newest first.
 
-    Hidden records are not mentioned either: an answer without hits reads as if they did not exist. `passes`: a test
-    that the index cannot make; `how`: further arguments of `Memory.search`.
+    `passes`: a test that the index cannot make; `how`: further arguments of `Memory.search`.
     """
     kept: dict[str, Hit] = {}
-    at, size, seen = 0, min(wanted + _SPARE, _MOST), False
-    first: Results | None = None
+    size = min(wanted + _SPARE, _MOST)
+    ask = partial(memory.search, query, **how)
+    first = results = ask(limit=size)
+    at = size
     while True:
-        found = memory.search(query, limit=size, offset=at, **how)
-        first = first or found
-        shown = [hit for hit in found.hits if may_see(hit.record)]
-        seen = seen or bool(shown)
-        kept |= {hit.id: hit for hit in shown if hit.id not in kept and passes(hit)}
-        at += size
-        if len(kept) >= wanted or len(found.hits) < size:
-            note = first.note
-            if first.hits and not kept:
-                restricted = any(
-                    value is not None
-                    for name, value in how.items()
-                    if name not in ("mode", "recency")
-                )
-                like = nothing_like(bool(query.strip()), restricted=restricted)
-                note = "what was found does not pass the filters" if seen else like
-            return Results(tuple(kept.values())[:wanted], found.degraded, note)
+        kept |= {hit.id: hit for hit in results if hit.id not in kept and passes(hit)}
+        if len(kept) >= wanted or len(results) < size:
+            break
         size = min(size * 4, _MOST)
+        results = ask(limit=size, offset=at)
+        at += size
+    lost = bool(first.hits) and not kept
+    note = "what was found does not pass the filters" if lost else first.note
+    return Results(tuple(kept.values())[:wanted], first.degraded, note)
 
 
 def page(found: Results, offset: int, limit: int) -> Results:

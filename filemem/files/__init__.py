@@ -6,8 +6,8 @@ from filemem.files.scan import (
     check_path,
     fits,
     is_listed,
-    is_private,
     is_record,
     not_read,
 )
 from filemem.files.write import Files
+from filemem.record.visibility import is_private

@@ -207,11 +207,6 @@ def is_listed(path: str) -> bool:
     return is_record(path) and not path.startswith(".") and "/." not in path and not _bad_path(path)
 
 
-def is_private(path: str) -> bool:
-    """Whether a store-relative path lies in the folder that is never committed."""
-    return path.split("/", 1)[0].casefold() == "private"
-
-
 def _bad_path(path: str) -> str:
     parts = path.split("/")
     if path.startswith("/") or "\\" in path or path[1:2] == ":" or not _NOWHERE.isdisjoint(parts):

@@ -20,6 +20,7 @@ from filemem.changes import Entry
 from filemem.errors import Locked
 from filemem.index.document import DATABASE, Doc, IndexDamaged, Seal, node_from, refused
 from filemem.record import Record, names_of, readings, topic_key
+from filemem.record.visibility import Reader
 
 _PATIENCE = 20.0  # seconds that a reader or writer waits for another's commit
 UNSTATED = "topic:"  # before the topic of a record that states none, among its names
@@ -38,7 +39,7 @@ CREATE TABLE IF NOT EXISTS links (kind TEXT, value, row INTEGER, PRIMARY KEY (ki
 _ROWS = "SELECT row, live, shown, blob, node, meant, place, names FROM nodes WHERE"
 _NUMBERS = "IN (SELECT value FROM json_each(?))"
 _AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
-_LINKED = ("name", "refers", "target", "affects", "branch")  # kinds of links
+_LINKED = ("name", "refers", "target", "affects", "branch", "audience")  # kinds of links
 
 Dates = Callable[
     [Collection[str]], Mapping[str, int]
@@ -216,10 +217,10 @@ class Database:
             row.number for row in self._over.values() if row and not row.live
         }
 
-    def private(self) -> list[int]:
-        """Return the numbers of the records in the folder `private`."""
-        folder = "path >= CAST('private/' AS BLOB) AND path < CAST('private0' AS BLOB)"  # `0` follows `/`
-        return [row for (row,) in self._ask(f"SELECT row FROM nodes WHERE {folder}")]  # noqa: S608 - no value in it
+    def barred(self, reader: Reader | None) -> list[Row]:
+        """Return the records that a reader may not see; None sees all."""
+        closed = self.stated("audience") if reader else ()
+        return self.rows("audience", [name for name in closed if reader and not reader.sees(name)])
 
     @property
     def last(self) -> int:
@@ -285,8 +286,13 @@ def links_of(row: Row) -> tuple[tuple[str, str], ...]:
     """Return the names of a record, those it refers to and the ids that these mean; what it governs; its branch."""
     targets = (("target", row.meant.get(each, each)) for each in row.written.references)
     governed = (("affects", path) for path in row.written.affects)
-    branch = (("branch", row.written.branch),) if row.written.branch else ()
-    return (*_names_and_references(row.written), *targets, *governed, *branch)
+    single = ((kind, getattr(row.written, kind)) for kind in ("branch", "audience"))
+    return (
+        *_names_and_references(row.written),
+        *targets,
+        *governed,
+        *((kind, value) for kind, value in single if value),
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -336,8 +336,9 @@ class Search:
             for own, others in asked.scored
         )
         query = words.sum_of(known.best_of(own, others) for own, others in sides)
-        limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
-        demands = [*limits, *self._not_hidden()]
+        limits = [*self._restriction(wanted), *asked.demands(known)]
+        hidden = self._hidden(wanted)
+        demands = [*limits, *self._not_hidden(wanted)]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []
         if near:
             if limits:
@@ -368,7 +369,8 @@ class Search:
         """Return the nodes of the newest records, newest first, undated ones last; the exclusions of `without` hold."""
         with self._now():
             asked, wanted = plan.plan(without or Terms()), wanted or Filter()
-            limits = [*self._restriction(wanted), *asked.demands(self._words), *self._not_hidden()]
+            hidden = self._not_hidden(wanted)
+            limits = [*self._restriction(wanted), *asked.demands(self._words), *hidden]
             found = self._words.search(both(everything(), limits), limit + offset, words.CREATED)
             rows = self._db.rows("row", self._words.numbers(words.ROW, found)) + self._allowed(
                 wanted, asked
@@ -379,7 +381,7 @@ class Search:
         """Return the number of records that satisfy a filter."""
         with self._now():
             wanted = wanted or Filter()
-            limits = [*self._restriction(wanted), *self._not_hidden()]
+            limits = [*self._restriction(wanted), *self._not_hidden(wanted)]
             return self._words.count(both(everything(), limits)) + len(
                 self._allowed(wanted, Plan())
             )
@@ -391,14 +393,22 @@ class Search:
             rows = self._db.rows(_COLUMNS.get(field, field), values) if values else []
             return [row.node for row in rows if row.shown]
 
-    def terms(self, field: str, prefix: str = "") -> list[tuple[str, int]]:
-        """Return (value, number of records) of a field, in order."""
+    def barred(self, wanted: Filter) -> frozenset[str]:
+        """Return the ids of the records that the reader of a filter may not see."""
         with self._now():
-            query = both(everything(), self._not_hidden())
+            return frozenset(row.written.id for row in self._db.barred(wanted.reader))
+
+    def terms(
+        self, field: str, prefix: str = "", wanted: Filter | None = None
+    ) -> list[tuple[str, int]]:
+        """Return (value, number of records) of a field, in order, of what a reader may see."""
+        seen = Filter(reader=wanted.reader if wanted else None)
+        with self._now():
+            query = both(everything(), self._not_hidden(seen))
             counts = Counter(
                 {value: n for value, n in self._words.terms(field, prefix, query) if n}
             )
-            for row in self._allowed(Filter(), Plan()):
+            for row in self._allowed(seen, Plan()):
                 stated = self._docs[row.number].terms.get(field, ())
                 counts.update({value for value in stated if value.startswith(prefix)})
             return sorted(counts.items())
@@ -459,13 +469,15 @@ class Search:
             limits.append((MUST, known.between(wanted.since, wanted.until)))
         if wanted.live and (dead := self._db.dead()):
             limits.append((MUST_NOT, known.one_of(words.ROW, dead)))
-        if wanted.shared and (private := self._db.private()):
-            limits.append((MUST_NOT, known.one_of(words.ROW, private)))
         return limits
 
-    def _not_hidden(self) -> Restriction:
-        """That a document is not to be found, or that what waits takes its place."""
-        hidden = self._db.hidden()
+    def _hidden(self, wanted: Filter) -> set[int]:
+        """What is not to be found, or not by this reader, or has its place taken by what waits."""
+        return self._db.hidden().union(row.number for row in self._db.barred(wanted.reader))
+
+    def _not_hidden(self, wanted: Filter) -> Restriction:
+        """That a document is none of these."""
+        hidden = self._hidden(wanted)
         return [(MUST_NOT, self._words.one_of(words.ROW, hidden))] if hidden else []
 
     def _allowed(self, wanted: Filter, asked: Plan) -> list[Row]:
@@ -476,7 +488,7 @@ class Search:
             for row in self._db.rows("row", self._docs)
             if row.shown
             and (row.live or not wanted.live)
-            and not (wanted.shared and row.written.path.startswith("private/"))
+            and (wanted.reader is None or wanted.reader.sees(row.written.audience))
             and matches(plain, self._docs[row.number].terms, row.written.created)
             and plan.admits(asked, self._tokens[row.number])
         ]

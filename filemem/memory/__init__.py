@@ -9,18 +9,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from filemem import config
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked
 from filemem.memory import fields
-from filemem.memory.catch_up import LONG, Keeper, Look
+from filemem.memory.catch_up import LONG, Answering, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
 from filemem.record import Problem, Record
+from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
@@ -71,10 +73,11 @@ class Memory:
         self.work_tree = store.code.work_tree  # to which the paths of hits are relative
         self.folder = store.folder  # of the records
         self.agent = store.config.agent  # who saves where a save does not say; may be empty
+        self.reader = store.reader  # who asks
         self.keeper = Keeper(store, progress)  # answers from the index, and says how that stands
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
-        self._past: Memory | None = None  # the one opened last
+        self._past: list[Memory] = []  # the one opened last
         self.personal: Callable[[], Memory] | None = (
             None  # opens the user's personal memory, where that may be asked
         )
@@ -122,19 +125,31 @@ class Memory:
         """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
         with self.keeper.lock:
             then = verbs.snapshot.moment(self._store, when)
-            if self._past is None or self._past.moment.id != then.id:
-                state = verbs.snapshot.of_commit(self._store, then.id)
-                self._past = Memory(verbs.snapshot.PastStore(self._store, state, then))
-            self._past.moment = then
-            return self._past
+            if not self._past or self._past[0].moment.id != then.id:
+                store = self.keeper.store
+                state = verbs.snapshot.of_commit(store, then.id)
+                self._past[:] = [Memory(verbs.snapshot.PastStore(store, state, then))]
+            self._past[0].moment = then
+            return self._past[0].seen_by(self.reader)
+
+    def seen_by(self, reader: Reader) -> Memory:
+        """The same memory, asked by another reader; one that is not its owner's stays as it is."""
+        if not self.reader.owner or reader == self.reader:
+            return self
+        other = copy(self)
+        other.reader = reader
+        other._store = self._store.seen_by(reader)
+        other.keeper = cast("Keeper", Answering(self.keeper, reader))
+        other.personal = other.workspace = None
+        return other
 
     def close(self) -> None:
         """Close everything."""
         for action in self.closing:
             action()
         with self.keeper.lock:
-            if self._past is not None:
-                self._past.close()
+            for past in self._past:
+                past.close()
             self._store.close()
 
     def __enter__(self) -> Memory:
@@ -278,7 +293,7 @@ class Memory:
         """Title and path of records by id; ids that no record has are left out."""
         wanted = fields.each("ids", ids)
         return self.keeper.ask(
-            lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)}
+            lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.visible(wanted)}
         )
 
     def owners(self) -> dict[str, str]:

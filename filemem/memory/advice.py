@@ -67,7 +67,7 @@ def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:
     """Return a line for each decision that is replaced: its title, its age, and why it was made."""
     records = store.records([node.path for node in replaced])
     lines = []
-    for node in replaced:
+    for node in (node for node in replaced if node.id not in store.barred):
         since = f" ({age(store.clock() - node.created)} old)" if node.created else ""
         reason = ""
         if node.path in records:
@@ -86,8 +86,9 @@ def _near(store: Store, record: Record) -> list[Near]:
         )
     except ModelUnavailable:
         return []
+    hidden = {record.id, *store.barred}
     return [
-        other for other in near if other.node.type == record.type and other.node.id != record.id
+        other for other in near if other.node.type == record.type and other.node.id not in hidden
     ]
 
 
@@ -126,7 +127,8 @@ def _same(store: Store, record: Record, near: Iterable[Near]) -> Iterator[Simila
     if record.type == DECISION:
         titled = store.index.lookup("name", [record.title.casefold()])
         same |= {node: 1.0 for node in titled if node.type == DECISION and node.id != record.id}
-    left = [node for node in same if node.id not in (record.supersedes or ())]
+    hidden = {*(record.supersedes or ()), *store.barred}
+    left = [node for node in same if node.id not in hidden]
     holding = _not_superseded(store, left)
     for node in sorted(left, key=lambda node: (-same[node], node.id))[:MOST]:
         if node.id in holding:
@@ -173,7 +175,12 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
         if words <= set(topic.split("_")) or words >= set(topic.split("_"))
     ]
     nodes = store.index.lookup("topic", {*spelt, *nested}) if spelt or nested else []
-    near = [node for node in nodes if node.key in spelt or query.topical(_text(record), node.title)]
+    barred = store.barred if nodes else ()
+    near = [
+        node
+        for node in nodes
+        if node.id not in barred and (node.key in spelt or query.topical(_text(record), node.title))
+    ]
     graph = store.index.around(near).graph if near else None
     for node in [node for node in near if graph and graph.is_head(node.id)][:1]:
         hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
@@ -186,7 +193,7 @@ def _text(record: Record) -> str:
 
 def why_empty(store: Store, wanted: Filter, asked: bool) -> str:
     """Explain in one sentence why a search shows nothing; `asked`: whether the query had words."""
-    if not store.index.count():
+    if not store.index.count(Filter(reader=store.reader)):
         begin = (
             "there is no memory here yet: run `filemem init`, or save something"
             if store.absent
@@ -195,11 +202,13 @@ def why_empty(store: Store, wanted: Filter, asked: bool) -> str:
         return "" if store.obstacle() or not store.index.exists else begin
     for field, name in FIELDS.items():
         for value in getattr(wanted, field):
-            known = [one for one, _ in store.index.terms(name)]
+            known = [one for one, _ in store.index.terms(name, wanted=wanted)]
             if value and value not in known:
                 near = meant(value, known)
                 return f"no record has {name} {value!r}" + (f": {near}" if near else "")
-    return nothing_like(asked and store.index.count(wanted) > 0, restricted=wanted != Filter())
+    return nothing_like(
+        asked and store.index.count(wanted) > 0, restricted=wanted != Filter(reader=wanted.reader)
+    )
 
 
 def passed_over(offset: int) -> str:

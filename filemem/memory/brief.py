@@ -18,11 +18,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from filemem import changes
-from filemem.files import MAX_SIZE, is_listed, is_private
+from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Catalog, Node, Row
 from filemem.memory.store import Store, mark_of
 from filemem.query import affects_match, fixed, within
 from filemem.record import CHECKPOINT, DECISION, Record, cut, format_time, parse, short_id
+from filemem.record.visibility import audience
 from filemem.repo import Branch, GitError, Repo
 from filemem.repo.state import BRANCHES, moves, tip_of
 
@@ -233,10 +234,10 @@ class _Teller:
 
     def _record(self, row: Row) -> Record | None:
         """A record as its file is now; None if it must not be quoted."""
-        if row.written.path in self.foreign or is_private(row.written.path):
+        if row.written.path in self.foreign:
             return None
         record = self.store.read(row.written.path).record
-        return None if record and record.visibility == "private" else record
+        return None if record and audience(record) else record
 
     def forks(self, govern: Iterable[Row]) -> list[Line]:
         """The forked topics among the governing decisions."""

@@ -23,6 +23,7 @@ from filemem.files import is_listed
 from filemem.index import IndexDamaged, document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 from filemem.record import parse
+from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
     from filemem.repo.commit import Made
@@ -344,3 +345,23 @@ class Keeper:
                 return question(self.store if built else self.store.from_files())
         finally:
             self.asked = time.monotonic()
+
+
+class Answering:
+    """A keeper that answers one reader: every question is put to the store as this one sees it."""
+
+    def __init__(self, keeper: Keeper, reader: Reader) -> None:
+        self._keeper = keeper
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._keeper, name)
+
+    def read(self, question: Callable[[Store], _Answer]) -> _Answer:
+        return self._keeper.read(lambda store: question(store.seen_by(self._reader)))
+
+    def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
+        return self._keeper.ask(lambda store: question(store.seen_by(self._reader)))
+
+    def write(self, change: Callable[[Store], _Answer]) -> _Answer:
+        return self._keeper.write(lambda store: change(store.seen_by(self._reader)))

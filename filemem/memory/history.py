@@ -15,7 +15,7 @@ from filemem.errors import BadInput
 from filemem.index import Around, Node
 from filemem.memory import fields
 from filemem.memory.evidence import Testimony
-from filemem.memory.hits import present, vacancy
+from filemem.memory.hits import present, vacancy, without
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
 from filemem.record import (
@@ -98,7 +98,9 @@ def history(store: Store, topic_or_id: str) -> History:
     Raises NotFound, with what was probably meant; BadInput: the record is not a decision.
     """
     key = topic_key(topic_or_id)
-    start = [node for node in store.index.lookup("topic", [key]) if node.key] if key else []
+    barred = store.barred
+    start = store.index.lookup("topic", [key]) if key else []
+    start = [node for node in start if node.key and node.id not in barred]
     if not start:
         start = [store.find(topic_or_id)]
         if start[0].type != DECISION:
@@ -113,10 +115,12 @@ def history(store: Store, topic_or_id: str) -> History:
     last = around.nodes[members[-1]]
     topic = last.topic if key else start[0].topic
     why, notes = (
-        vacancy(graph, around.nodes, last, heads),
+        vacancy(graph, around.nodes, last, heads, barred),
         tuple(filter(None, [store.repo.incomplete()])),
     )
-    return History(topic, heads, tuple(chain), notes, graph.chain(key).is_forked, why)
+    return History(
+        topic, without(barred, heads), tuple(chain), notes, graph.chain(key).is_forked, why
+    )
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
@@ -137,7 +141,7 @@ def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Ite
         hit = hits[node.id]
         yield Step(
             hit=hit._replace(evidence=testimony.of(node, hit.record)),
-            supersedes=graph.predecessors(node.id),
+            supersedes=without(store.barred, graph.predecessors(node.id)),
             implied=node.id in graph.chain(node.key).implied,
             foreign=node.key != key,
             revisions=_revisions(store, node, touches),
@@ -195,10 +199,10 @@ def timeline(
         middle = store.find(anchor or best[0].id)
         at = middle.created or store.clock()
     skip = middle.id if middle else ""
-    older = [n for n in store.index.newest(Filter(until=at), depth_before + 1, 0) if n.id != skip][
-        :depth_before
-    ]
-    since = Filter(since=at)
+    until = Filter(until=at, reader=store.reader)
+    older = [n for n in store.index.newest(until, depth_before + 1, 0) if n.id != skip]
+    older = older[:depth_before]
+    since = Filter(since=at, reader=store.reader)
     first = max(
         0, store.index.count(since) - depth_after - 1
     )  # the end of the newest-first listing
@@ -212,7 +216,7 @@ def timeline(
 def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
     """Return the checkpoint to resume from, of `branch` or the current one, and a note if it is another author's."""
     here = branch or store.code.branch() or ""
-    wanted = Filter(types=(CHECKPOINT,))
+    wanted = Filter(types=(CHECKPOINT,), reader=store.reader)
     ways = ([wanted._replace(branches=(here,))] if here else []) + [wanted]
     recent = next((found for way in ways if (found := store.index.newest(way, LOOKED_AT, 0))), [])
     if not recent:
@@ -248,13 +252,20 @@ def topics(store: Store, prefix: str = "", *, limit: int, offset: int = 0) -> To
     last, count = store.index.topics(topic_key(prefix), limit, offset)
     around = store.index.around(last)
     families = {one.members[-1]: one for one in around.graph.families()}
-    found = (_topic(store, around, *families[node.id]) for node in last if node.id in families)
+    barred = store.barred
+    found = (
+        _topic(store, around, *families[node.id])
+        for node in last
+        if node.id in families and node.id not in barred
+    )
     return Topics(tuple(found), count)
 
 
 def _topic(
     store: Store, around: Around, key: str, members: Sequence[str], heads: tuple[str, ...]
 ) -> Topic:
+    barred = store.barred
+    heads = without(barred, heads)
     held = [around.nodes[head] for head in heads]
     newest = max(held, key=lambda node: node.age, default=None)
     last = around.nodes[members[-1]]
@@ -268,7 +279,7 @@ def _topic(
         latest=last.created,
         stated=last.stated,
         forked=len(held) > 1 and all(key and node.key == key for node in held),
-        vacancy=vacancy(around.graph, around.nodes, last, heads),
+        vacancy=vacancy(around.graph, around.nodes, last, heads, barred),
         number=adr_number((newest or last).path, (newest or last).id),
         path="" if key else store.shown(named.path),
     )

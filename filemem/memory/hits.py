@@ -45,6 +45,8 @@ def of_places(
 
     `around` holds the chains of the places; `detail` adds who wrote them, by path in `said` if that is known.
     """
+    barred = store.barred
+    places = [place for place in places if place.id not in barred]
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     alike = terms.alike if terms and detail else ()
     records = store.records([node.path for node in nodes])
@@ -54,14 +56,15 @@ def of_places(
     }  # of other records, in the words of this one
     for node in around.pointing:
         for kind, target, reason in node.edges:
-            if target in incoming:
+            if target in incoming and node.id not in barred:
                 incoming[target].append(Edge(INVERSE.get(kind, kind), node.id, reason))
     hits = []
     for node, place in zip(nodes, places, strict=True):
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
-        who, heads = said.get(node.path, Provenance()), graph.holds_for(node.id)
-        superseded_by = graph.superseded_by(node.id)
+        who = said.get(node.path, Provenance())
+        heads = graph.holds_for(node.id)
+        superseded_by = without(barred, graph.superseded_by(node.id))
         if (
             superseded_by and record.superseded_by and record.status == "deprecated"
         ):  # it is only marked as superseded
@@ -75,15 +78,16 @@ def of_places(
                 score=place.worth,
                 scores=place.scored.scores if place.scored else None,
                 superseded_by=superseded_by,
-                heads=heads,
-                vacancy=vacancy(graph, around.nodes, node, heads),
-                proposed=graph.proposed_for(node.id),
+                heads=without(barred, heads),
+                vacancy=vacancy(graph, around.nodes, node, heads, barred),
+                proposed=without(barred, graph.proposed_for(node.id)),
                 more=place.more,
                 brought_in=place.scored is None,
                 related=tuple(
                     {
                         one[:2]: one
                         for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])
+                        if one.target not in barred
                     }.values()
                 ),
                 already_rejected=query.rejected_before(terms, record.rejected, about)
@@ -99,13 +103,24 @@ def of_places(
     return tuple(hits)
 
 
-def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collection[str]) -> str:
+def without(barred: Collection[str], ids: Iterable[str]) -> tuple[str, ...]:
+    """The ids that are not barred."""
+    return tuple(name for name in ids if name not in barred)
+
+
+def vacancy(
+    graph: Graph,
+    nodes: Mapping[str, Node],
+    node: Node,
+    heads: Collection[str],
+    barred: Collection[str],
+) -> str:
     """Return a note that nothing holds for a decision, and what is proposed; "" if its `heads` hold."""
     if node.type != DECISION or heads or node.id not in graph.nodes:
         return ""
     others = [
         nodes[one]
-        for one in graph.chain(node.key).order
+        for one in without(barred, graph.chain(node.key).order)
         if node.key and one in nodes and one != node.id
     ]
     proposed = [

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from filemem import chain
 from filemem.errors import NotFound
-from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory.snapshot import PastStore
 from filemem.memory.store import Store
@@ -68,15 +67,10 @@ class Detail(NamedTuple):
     ]  # edges: kind, the other record, the reason, whether from that one
 
 
-def is_open(node: Node) -> bool:
-    """Whether a record is meant for all who have the repository."""
-    return not (node.closed or is_private(node.path))
-
-
 def overview(store: Store) -> Overview:
     """Return a row for each record that is meant for all who have the repository."""
     every = list(store.index.nodes())
-    nodes = [one for one in every if is_open(one)]
+    nodes = [one for one in every if not one.audience]
     graph = chain.resolve(one for one in nodes if one.type == DECISION)
     head = store.repo.head() or ""
     who = store.history.authors(store.seen_from) if head else {}
@@ -84,7 +78,7 @@ def overview(store: Store) -> Overview:
         errors="replace"
     )
     rows = (_row(store, graph, one, who.get(store.files.named(one.path), "")) for one in nodes)
-    closed = {one.id: one.title for one in every if not is_open(one)}
+    closed = {one.id: one.title for one in every if one.audience}
     return Overview(
         store.branch,
         head,
@@ -97,19 +91,17 @@ def overview(store: Store) -> Overview:
 def detail(store: Store, hit: Hit) -> Detail:
     """Return all that is known of a record that was read whole. Raises NotFound: it is not meant for everybody."""
     node = store.find(hit.id)
-    if not is_open(node):
+    if node.audience:
         raise NotFound(f"no record {hit.id!r}", "search lists what there is")
     around = store.index.around([node]).nodes.values()
-    seen = {one.id: one for one in around if is_open(one)}
+    seen = {one.id: one for one in around if not one.audience}
     graph = chain.resolve(seen.values())
     named = store.files.named(node.path)
     touches = store.history.touches([named], store.seen_from)[named] if store.repo.head() else ()
     row = _row(store, graph, node, touches[-1].commit.author if touches else "")
     family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
     edges = list(_edges(row, hit))
-    others = {
-        one.id: one for one in store.index.lookup("id", [edge[1] for edge in edges]) if is_open(one)
-    }
+    others = {one.id: one for one in store.visible([edge[1] for edge in edges]) if not one.audience}
     return Detail(
         hit
         if len(seen) == len(around)

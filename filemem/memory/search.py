@@ -84,10 +84,8 @@ def search(  # noqa: C901
         (asked, Here(asked)) if (alone := isinstance(asked, Store)) else (asked.store, asked)
     )
     terms, stated = query.parse(text, store.clock())
-    wanted, has_words = (
-        query.merge(given, stated)._replace(shared=not alone),
-        bool(terms.words or terms.phrases),
-    )
+    wanted = query.merge(given, stated)._replace(reader=store.reader)
+    has_words = bool(terms.words or terms.phrases)
     if not alone and (wanted.path or not has_words):
         field = "path" if wanted.path else "query"
         raise BadInput(
@@ -109,7 +107,7 @@ def search(  # noqa: C901
             shown = tuple(
                 hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True)
             )
-        if shown and text.strip() and wanted == given and not terms.excluded:
+        if shown and text.strip() and wanted._replace(reader=None) == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
         terms = terms._replace(
@@ -242,7 +240,9 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
         "outcome": (node.outcome,),
         "live": ("yes" if _holds(around, node) else "no",),
     }
-    wanted = wanted._replace(path="")  # what it replaced governs that
+    if wanted.reader and not wanted.reader.sees(node.audience):
+        return False
+    wanted = wanted._replace(path="", reader=None)  # what it replaced governs that path
     asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None)
-    asked = asked._replace(live=False, shared=False)
+    asked = asked._replace(live=False)
     return asked == Filter() and query.matches(wanted, terms, node.created)

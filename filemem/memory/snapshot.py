@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem import chain, index
 from filemem.changes import Entry
 from filemem.errors import BadInput, BrokenStore, NotFound
-from filemem.files import MAX_SIZE, is_listed, is_private
+from filemem.files import MAX_SIZE, is_listed
 from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
@@ -192,7 +192,12 @@ def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
 def everything(store: Store, *, private: bool) -> list[Record]:
     """The records of the work tree, oldest first, dated, paths as people see them; `private` ones if asked for."""
     found = of_work_tree(store)
-    chosen = [(at, path) for path, at in found.dates.items() if private or not is_private(path)]
+    reader = store.reader._replace(owner=private)
+    chosen = [
+        (at, path)
+        for path, at in found.dates.items()
+        if reader.sees(chain.Node.of_record(found.records[path]).audience)
+    ]
     of_all = ((found.records[path], at, path) for at, path in sorted(chosen))
     return [
         one._replace(created=at or one.created, path=store.shown(path)) for one, at, path in of_all

@@ -19,7 +19,7 @@ from filemem.files import Files, is_private, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
-from filemem.query import fixed, within
+from filemem.query import Filter, Reader, fixed, within
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import DECISION, Parsed, Record, adr_number, parse, short_id, topic_key
 from filemem.repo.history import History
@@ -124,6 +124,7 @@ class Store:
         self.serving = serving
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.entropy: Callable[[], bytes] = lambda: os.urandom(8)
+        self.reader = Reader(True, self.config.agent, self.config.department)  # who asks
         self.tip = "HEAD"  # the commit from which history is seen
         self.unread = 0  # files that this store leaves out: see `from_files`
 
@@ -166,7 +167,23 @@ class Store:
         other.unread = len(there[most:]) if most else 0
         return other
 
+    def seen_by(self, reader: Reader) -> Store:
+        """Return the same store, asked by another reader."""
+        other = copy.copy(self)
+        other.reader = reader
+        return other
+
     # records
+
+    @property
+    def barred(self) -> Collection[str]:
+        """The ids of the records that the reader may not see."""
+        return self.index.barred(Filter(reader=self.reader))
+
+    def visible(self, ids: Collection[str]) -> list[Node]:
+        """The records with these ids that the reader may see."""
+        barred = self.barred
+        return [node for node in self.index.lookup("id", ids) if node.id not in barred]
 
     @cached_property
     def folder(self) -> Path:
@@ -277,12 +294,14 @@ class Store:
             found = self.index.lookup(
                 "short", [short for short, _ in self.index.terms("short", wanted.casefold())]
             )
-        if len(found) > 1:
-            told = f"{len(found)} records answer to {wanted!r}: {listed(sorted(found, key=lambda one: one.path))}"
+        barred = self.barred
+        nodes = [node for node in found if node.id not in barred]
+        if len(nodes) > 1:
+            told = f"{len(nodes)} records answer to {wanted!r}: {listed(sorted(nodes, key=lambda one: one.path))}"
             raise NotFound(told, "name one by its short id or path")
-        if not found:
+        if not nodes:
             raise NotFound(f"no record {wanted!r}", self._hint(wanted))
-        return found[0]
+        return nodes[0]
 
     def named(self, reference: str) -> Named:
         """Find what a reference means, as `find`; or the one decision that holds on a topic.
@@ -293,7 +312,9 @@ class Store:
             return Named(self.find(reference))
         except NotFound:
             key = topic_key(reference)
-            nodes = [node for node in self.index.lookup("topic", [key]) if node.key] if key else []
+            named = self.index.lookup("topic", [key]) if key else []
+            barred = self.barred
+            nodes = [node for node in named if node.key and node.id not in barred]
             around = self.index.around(nodes)
             heads = around.graph.chain(key).heads if nodes else ()
             if not heads:
@@ -315,9 +336,12 @@ class Store:
     def _hint(self, wanted: str) -> str:
         """A hint at the record that was probably meant."""
         key = topic_key(wanted)
-        if key and (chain := [node for node in self.index.lookup("topic", [key]) if node.key]):
+        barred = self.barred
+        chain = self.index.lookup("topic", [key]) if key else []
+        if chain := [node for node in chain if node.key and node.id not in barred]:
             return f"that is a topic; its latest decision is {called(max(chain, key=lambda node: node.created))}"
-        titles = {node.title.casefold(): called(node) for node in self.index.nodes()}
+        nodes = (node for node in self.index.nodes() if node.id not in barred)
+        titles = {node.title.casefold(): called(node) for node in nodes}
         near = [titles[title] for title in fields.alike(wanted.casefold(), titles, 3, 0.5)]
         ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"
         if len(wanted) < LEAST:

@@ -1,6 +1,6 @@
 """The workspace: memories of several repositories on this machine, searched as one, and never written to.
 
-Rule: the user names the repositories, nobody else. Private records take no part, whosever they are. What cannot be
+Rule: the user names the repositories, nobody else. Only what is for everybody takes part. What cannot be
 asked is named, and stops nobody. Up to FEW stores are asked one by one; above, one index in the user's cache nominates
 for all that are registered, fed from their own indexes.
 """
@@ -16,13 +16,12 @@ from zlib import crc32
 
 from filemem import changes, config, query
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
-from filemem.files import is_private
 from filemem.index import Counts, Doc, Found, Index, Node, added, document, embedder
 from filemem.memory.catch_up import SHORT, Keeper
 from filemem.memory.search import Here
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Name, Placed, Results, Scored, Terms
-from filemem.record import Record
+from filemem.record.visibility import EVERYBODY
 from filemem.repo.run import find
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ _CHUNK = 500  # records taken from an index at a time
 
 
 class Member(Here):
-    """One store of a workspace: what it shows says where it is from, and nothing of it is private."""
+    """One store of a workspace: what it shows is for everybody, and says where it is from."""
 
     def __init__(self, keeper: Keeper, *, own: bool = False) -> None:
-        super().__init__(keeper.store)
+        super().__init__(keeper.store.seen_by(EVERYBODY))
         self.keeper, self.own, self.repository = keeper, own, str(keeper.store.code.work_tree)
         self.key = f"{crc32(self.repository.encode('utf-8', 'surrogateescape')):08x}"
 
@@ -54,36 +53,14 @@ class Member(Here):
         self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
     ) -> Any:
         """By its own nodes: who nominated may know less, and of what is gone or hidden by now."""
-        own = {node.id: node for node in self.store.index.lookup("id", list(known))}
+        own = {node.id: node for node in self.store.visible(list(known))}
         return super().place([one for one in scored if one.id in own], own, wanted, limit)
 
     def show(
         self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
     ) -> tuple[Hit, ...]:
-        hits = [
-            hit
-            for hit in super().show(places, known, terms, detail=detail)
-            if not _private(hit.record)
-        ]
-        linked = {
-            one
-            for hit in hits
-            for one in (*hit.successors, *hit.heads, *(edge.target for edge in hit.related))
-        }
-        open_ = {
-            one.id for one in self.store.index.lookup("id", linked) if not is_private(one.path)
-        }
-        return tuple(
-            hit._replace(
-                repository=self.repository,
-                quoted=not self.own,
-                superseded_by=tuple(one for one in hit.superseded_by if one in open_),
-                heads=tuple(one for one in hit.heads if one in open_),
-                proposed=tuple(one for one in hit.proposed if one in open_),
-                related=tuple(edge for edge in hit.related if edge.target in open_),
-            )
-            for hit in hits
-        )
+        hits = super().show(places, known, terms, detail=detail)
+        return tuple(hit._replace(repository=self.repository, quoted=not self.own) for hit in hits)
 
 
 class Merged:
@@ -102,7 +79,7 @@ class Merged:
         if sound and self.index.folders == stamps:
             return
         found = ((one.key, each) for one in members for each in one.store.index.manifest().items())
-        entries = {f"{key}/{path}": entry for key, (path, entry) in found if not is_private(path)}
+        entries = {f"{key}/{path}": entry for key, (path, entry) in found}
         differing = list(changes.diff(self.index.manifest() if sound else {}, entries))
         docs = _documents(
             {one.key: one.store.index for one in members},
@@ -117,7 +94,7 @@ class Merged:
     def nominate(
         self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
     ) -> Found:
-        wanted = wanted._replace(live=False, shared=False)
+        wanted = wanted._replace(live=False)
         return self.index.candidates(terms, wanted, depth, mode=mode, counts=counts)
 
 
@@ -136,12 +113,8 @@ def _documents(indexes: Mapping[str, Index], paths: Iterable[str]) -> Iterator[D
                 doc = document(record, entry.blob)._replace(
                     path=name, created=node.created, node=bare
                 )
-                ready |= {} if _private(record) else {name: doc}
+                ready |= {} if node.audience else {name: doc}
         yield from map(ready.get, chunk)
-
-
-def _private(record: Record) -> bool:
-    return record.visibility == "private" or is_private(record.path)
 
 
 class Together(Here):
@@ -246,12 +219,8 @@ class Workspace:
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id, none of them private."""
         stores = [member.store for member in (self._own, *self._open.values())]
-        found = [(store, node) for store in stores for node in store.index.lookup("id", list(ids))]
-        return {
-            node.id: Name(node.title, of.shown(node.path))
-            for of, node in found
-            if not is_private(node.path)
-        }
+        found = [(store, node) for store in stores for node in store.visible(list(ids))]
+        return {node.id: Name(node.title, of.shown(node.path)) for of, node in found}
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(

@@ -22,7 +22,7 @@ from filemem.memory.search import Here
 from filemem.memory.store import Store
 from filemem.org.engine import HEAD, Reader, Shown
 from filemem.query import FEW, Candidate, Filter, Hit, Placed, Scored, Terms, promising
-from filemem.record import Record
+from filemem.record.visibility import EVERYBODY
 from filemem.repo.mirror import web_page
 
 MARKS = {
@@ -120,6 +120,8 @@ class _Stand:
     """What `memory.search` and `memory.hits` ask of a store; `shown`: what is known of the records of a page."""
 
     synonyms = tip = seen_from = ""
+    reader = EVERYBODY
+    barred = ()
 
     def __init__(self, index: Nominations) -> None:
         self.index, self.repo, self.incomplete = index, self, str
@@ -129,7 +131,7 @@ class _Stand:
         """The time in epoch milliseconds."""
         return time.time_ns() // 1_000_000
 
-    def records(self, paths: Iterable[str]) -> dict[str, Record]:
+    def records(self, paths: Iterable[str]) -> dict[str, Any]:
         """Return records by the addresses of their paths."""
         return {path: record_from(self.page[path].card) for path in paths if path in self.page}
 

@@ -38,7 +38,6 @@ TROUBLE = (
     LookupError,
     RecursionError,
 )  # what a repository can bring upon a worker
-_OPEN = ("", "project", "public")  # visibilities; what is misspelt is taken as private
 _CHUNK = 200  # records that are read and written at a time
 _PATH = 500  # characters of the longest path that is read
 _AT_ONCE = 4  # repositories: a host that does not answer holds up one
@@ -143,10 +142,12 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
 
 
 def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:
-    """What is kept of a file; None if it is no record, is forgotten, or private."""
+    """What is kept of a file; None if it is no record, is forgotten, or is not for everybody."""
     record = None if data is None else parse(data, path).record
-    hidden = record is None or record.visibility not in _OPEN or mark_of(record.id) in marks
-    return None if record is None or hidden else document(record, blob)
+    if record is None or mark_of(record.id) in marks:
+        return None
+    doc = document(record, blob)
+    return None if doc.node.audience else doc
 
 
 def _births(

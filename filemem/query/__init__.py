@@ -3,6 +3,7 @@
 from filemem.query.filter import (
     FIELDS,
     Filter,
+    Reader,
     affects_match,
     fixed,
     fold,

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from filemem.record import OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
+from filemem.record.visibility import Reader as Reader
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
 
@@ -65,7 +66,7 @@ class Filter(NamedTuple):
     until: int | None = None
     path: str = ""  # a path or glob that the record's `affects` must touch
     live: bool = False  # only records that nothing supersedes
-    shared: bool = False  # only records that do not lie in the folder of private ones
+    reader: Reader | None = None  # only records that this one may see
 
 
 def merge(a: Filter, b: Filter) -> Filter:
@@ -81,7 +82,7 @@ def merge(a: Filter, b: Filter) -> Filter:
         until=min((t for t in (a.until, b.until) if t is not None), default=None),
         path=b.path or a.path,
         live=a.live or b.live,
-        shared=a.shared or b.shared,
+        reader=a.reader or b.reader,
     )
 
 

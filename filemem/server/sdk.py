@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -26,9 +26,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.call import call, perform
-from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, suggest
+from filemem.record.visibility import EVERYBODY
 from filemem.server.front import lists, server
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
@@ -107,7 +107,7 @@ class Calls:
     def without_private(self) -> Calls:
         """The same calls in the same order, for callers of whom nothing is known."""
         other = copy(self)
-        other._open_memory = lambda: cast("Memory", PublicMemory(self._opened()))
+        other._open_memory = lambda: self._opened().seen_by(EVERYBODY)
         return other
 
     def end(self) -> None:

@@ -12,14 +12,14 @@ import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from filemem import secrets
 from filemem.dialects.call import perform
-from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import profile
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import NO_RECORDS, check_path, is_private, is_record, write
+from filemem.record.visibility import EVERYBODY
 from filemem.repo import Repo
 from filemem.web.route import Answer, Arguments, Ask, Context, Refused, how_to_install
 
@@ -165,7 +165,7 @@ def _answer(memory: Memory, name: str, values: object) -> object:
         told = {first: values[0], **told}
     if tool:
         try:
-            return perform(profile("native"), cast("Memory", PublicMemory(memory)), tool, told)
+            return perform(profile("native"), memory.seen_by(EVERYBODY), tool, told)
         except NotFound:  # what it says may name records that are private
             raise NotFound(
                 f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}"

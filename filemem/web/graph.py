@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from filemem.dialects import present
 from filemem.dialects.mama import shown
 from filemem.dialects.present import similarity
-from filemem.dialects.reader import find
+from filemem.dialects.reader import find, for_caller
 from filemem.record import DECISION, topic_key
 from filemem.web.mama import MILLISECONDS, every_decision
 from filemem.web.route import Answer, Arguments, Refused
@@ -27,6 +27,7 @@ SIMILAR, LIKE = 5, 0.5  # what /graph/similar shows: how many, from which value 
 _WORDS = 2_000  # characters of a decision that its likeness to others is judged by
 
 
+@for_caller
 def graph(memory: Memory, arguments: Arguments) -> Answer:
     """Draw the decisions, or those of a topic with their neighbours' edges."""
     began = time.perf_counter()
@@ -52,6 +53,7 @@ def graph(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@for_caller
 def similar(memory: Memory, arguments: Arguments) -> Answer:
     """Find the decisions that are like a given one."""
     hit = find(memory, arguments["id"], "id")

@@ -8,7 +8,7 @@ from filemem.dialects import present
 from filemem.dialects.export import document, table
 from filemem.dialects.mama import checkpoint, decide, listed, shown, waits
 from filemem.dialects.present import asides
-from filemem.dialects.reader import Reader
+from filemem.dialects.reader import for_caller
 from filemem.dialects.reader import search as find
 from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION, format_time, number
@@ -31,6 +31,7 @@ def checkpoint_save(memory: Memory, arguments: Arguments) -> Answer:
     return {"success": True, "id": number(saved.id), "message": message, "record": saved.id}
 
 
+@for_caller
 def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
     """Return the latest checkpoint."""
     found = memory.latest_checkpoint()
@@ -46,11 +47,11 @@ def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
     }
 
 
+@for_caller
 def search(memory: Memory, arguments: Arguments) -> Answer:
     """Find decisions by words and meaning."""
     query, limit = arguments["q"], min(arguments.get("limit", LIMIT), MOST)
-    reader = Reader.of(memory)
-    found = find(memory, query, reader.may_see, limit, type=DECISION)
+    found = memory.search(query, limit=limit, type=DECISION)
     results = listed(found.hits, MILLISECONDS, query)
     return {"query": query, "results": results, "count": len(results), **asides(found)}
 
@@ -66,6 +67,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@for_caller
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision."""
     outcome = fields.outcome("outcome", arguments["outcome"])
@@ -79,6 +81,7 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
+@for_caller
 def export(memory: Memory, arguments: Arguments) -> Result:
     """Hand out every decision: as JSON, as a table, or as one text to read."""
     hits = every_decision(memory)
@@ -109,7 +112,7 @@ def export(memory: Memory, arguments: Arguments) -> Result:
 
 def every_decision(memory: Memory) -> list[Hit]:
     """Decisions, the newest first."""
-    return list(find(memory, "", lambda _: True, 1_000_000, type=DECISION).hits)
+    return list(find(memory, "", 1_000_000, bool, type=DECISION).hits)
 
 
 def _only(arguments: Arguments, *names: str) -> dict[str, Any]:

@@ -10,18 +10,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from filemem.dialects import present
-from filemem.dialects.reader import search as look
 from filemem.errors import Conflict, NotFound
-from filemem.index import Node
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
-from filemem.memory.overview import is_open
-from filemem.record import DECISION, Record
+from filemem.record import DECISION
+from filemem.record.visibility import EVERYBODY, audience
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
@@ -167,7 +166,7 @@ def whole(memory: Memory, found: Detail) -> Answer:
         "similar": [
             {**present.fields(other, "id title"), "score": score}
             for other, score in likely
-            if _everybody(other.record)
+            if not audience(other.record)
         ],
         "governed": [made._asdict() for made in found.governed],
         "commits": [
@@ -177,21 +176,11 @@ def whole(memory: Memory, found: Detail) -> Answer:
     return {**row(found.row), **{name: value for name, value in told.items() if value}}
 
 
-def _everybody(one: Record) -> bool:
-    return is_open(Node.of_record(one))
-
-
 def search(memory: Memory, arguments: Arguments) -> Answer:
     """Find records by words and meaning, best first."""
     kind = {"type": arguments["type"]} if arguments.get("type") else {}
-    found = look(
-        memory,
-        arguments["q"],
-        _everybody,
-        min(arguments.get("limit", FOUND), FOUND),
-        detail=False,
-        **kind,
-    )
+    most = min(arguments.get("limit", FOUND), FOUND)
+    found = memory.seen_by(EVERYBODY).search(arguments["q"], limit=most, detail=False, **kind)
     hits = [
         {"id": hit.id, "score": round(hit.score, 3), "snippet": _marked(hit.snippet)}
         for hit in found.hits
@@ -257,9 +246,9 @@ def near(memory: Memory, arguments: Arguments) -> Answer:
     """What holds near a text that is being written, what is on its topic first."""
     topic, decision = arguments.get("topic", ""), arguments.get("decision", "")
     words = re.sub(r"[^\w]+", " ", f"{topic} {decision}").strip()  # no word of it restricts
-    how: Any = {"type": DECISION, "live": True}
-    own = look(memory, "", _everybody, NEAR, topic=topic, **how).hits if topic else ()
-    found = look(memory, words, _everybody, NEAR, **how).hits if words else ()
+    ask = partial(memory.seen_by(EVERYBODY).search, limit=NEAR, type=DECISION, live=True)
+    own = ask("", topic=topic).hits if topic else ()
+    found = ask(words).hits if words else ()
     hits, same = {hit.id: hit for hit in (*own, *found)}, {hit.id for hit in own}
     names = "id topic title outcome score ruled_out=already_rejected?"
     told = [{**present.fields(hit, names), "same_topic": hit.id in same} for hit in hits.values()]

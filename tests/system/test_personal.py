@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from filemem.dialects import native
-from filemem.dialects.public import PublicMemory
 from filemem.errors import BadInput
 from filemem.memory import Memory
+from filemem.record.visibility import EVERYBODY
 from tests.support import git
 from tests.system.tools import cli, ok, snapshot, talking
 
@@ -101,4 +101,4 @@ def test_before_the_first_save_a_command_says_so_and_makes_nothing(repo: Path, h
 def test_only_a_server_over_stdio_reads_it(memory: Memory) -> None:
     with pytest.raises(BadInput, match="not served here"):
         native.search(memory, {"query": "tabs", "scope": "personal"})
-    assert PublicMemory(memory).personal is None
+    assert memory.seen_by(EVERYBODY).personal is None

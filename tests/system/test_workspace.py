@@ -13,10 +13,10 @@ import pytest
 from filemem import config
 from filemem.cli.find import join
 from filemem.dialects import native
-from filemem.dialects.public import PublicMemory
 from filemem.errors import BadInput
 from filemem.memory import Memory, workspace
 from filemem.memory.workspace import FOLDER
+from filemem.record.visibility import EVERYBODY
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, snapshot, talking
 
@@ -218,4 +218,4 @@ def test_a_repository_names_no_other_and_what_is_of_one_alone_is_refused(
         assert done.code == 2, done
     with pytest.raises(BadInput, match="not served here"):
         asked(memory, "cache")
-    assert PublicMemory(memory).workspace is None
+    assert memory.seen_by(EVERYBODY).workspace is None
