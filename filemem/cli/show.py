@@ -259,9 +259,11 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     path = f"{hit['repository']}/{hit['path']}" if "repository" in hit else hit["path"]
     if sys.stdout.isatty() and len(path) > (room := max(_LEAST, _width() - len(foot))):
         path = f"…{path[1 - room :]}"
-    more = (
+    more = [
         f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence also_in")
-    )
+    ]
+    if earlier := hit.get("earlier"):
+        more.append(f"    {earlier} earlier on this topic: filemem history {short}")
     head = [
         _title(f"{number:2}. ", hit),
         about,

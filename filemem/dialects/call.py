@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects import shapes
@@ -45,9 +45,8 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
             # More for more results than the default, and twice as much where detail is asked for.
             usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
             wanted = max(values.get("limit", usual), usual) / usual if usual else 1
-            answer = within(
-                answer, int(dialect.budget * wanted * (2 if values.get("detail") else 1))
-            )
+            budget = int(dialect.budget * wanted * (2 if values.get("detail") else 1))
+            answer = within(answer, budget, dialect.whole)
         words = readable(answer) if dialect.readable and not isinstance(answer, str) else ""
         return Reply(answer, is_error=False, text=words)
     except FilememError as error:
@@ -171,8 +170,8 @@ _NAMES = frozenset(
 # What else is shown whole, unless these alone are too much.
 _FACTS = _NAMES | frozenset(
     """
-    path created created_at created_at_epoch timestamp recency_days proposed successors heads more
-    because line drift evidence note hidden confidence read_tokens project number related_to by user_id
+    path created created_at created_at_epoch timestamp recency_days proposed successors heads
+    earlier because line drift evidence note hidden confidence read_tokens project number related_to by user_id
     agent_id run_id scope memory_type repository author commit link seen_at also_in
     """.split()  # noqa: SIM905
 )
@@ -194,22 +193,46 @@ _BEST = 2  # steps by which the best result is shown more fully
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def within(answer: Answer, budget: int) -> Answer:
-    """Cut the results of an answer until it has at most `budget` characters as JSON."""
+def within(answer: Answer, budget: int, whole: str = "") -> Answer:
+    """Cut the results of an answer until it has at most `budget` characters as JSON.
+
+    One result alone is never cut. `whole`: how to read what was cut, for the note that says so.
+    """
     lists = [name for name in LISTS if isinstance(answer.get(name), list)]
-    shown, step = answer, 0
-    while len(_encoded(shown)) > budget and step < len(_STEPS) + _BEST:
-        best, others = min(max(0, step - _BEST), len(_STEPS) - 1), min(step, len(_STEPS) - 1)
-        first = next((name for name in lists if answer[name]), "")
-        shown = answer | {
+    if len(_encoded(answer)) <= budget or sum(len(answer[name]) for name in lists) <= 1:
+        return answer
+    note = "; ".join(filter(None, (str(answer.get("note", "")), f"texts are cut: {whole}")))
+    answer = {"note": note} | answer | {"note": note}
+    room = budget - len(_encoded(answer.get("ids", [])))
+    fitted = _fitted(answer, lists, room)
+    return fitted | _truncated(answer, fitted)
+
+
+def _fitted(answer: Answer, lists: Sequence[str], room: int) -> Answer:
+    """The answer at the first step at which it has at most `room` characters, else at the last."""
+    first = next(name for name in lists if answer[name])
+    last = len(_STEPS) - 1
+    fitted = answer
+    for step in range(len(_STEPS) + _BEST):
+        best = max(0, step - _BEST)
+        fitted = answer | {
             name: [
-                _shown(one, best if name == first and at == 0 else others)
-                for at, one in enumerate(answer[name])
+                _shown(result, best if name == first and at == 0 else min(step, last))
+                for at, result in enumerate(answer[name])
             ]
             for name in lists
         }
-        step += 1
-    return shown
+        if len(_encoded(fitted)) <= room:
+            break
+    return fitted
+
+
+def _truncated(answer: Answer, fitted: Answer) -> Answer:
+    """The ids of the results that were cut, where these are texts and cannot say so themselves."""
+    if "ids" not in answer:
+        return {}
+    pairs = zip(answer["ids"], answer["results"], fitted["results"], strict=True)
+    return {"truncated": [name for name, text, part in pairs if text != part]}
 
 
 def _shown(result: Any, step: int) -> Any:

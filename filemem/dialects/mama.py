@@ -121,7 +121,7 @@ def shown(hit: Hit, unit: str, near: float = 0.0) -> Answer:
     if hit.scores or hit.score:
         answer["similarity"] = near
     related = "related_to edge_reason related" if hit.related else ""
-    return answer | present.fields(hit, f"superseded_by? hidden? {related}")
+    return answer | present.fields(hit, f"superseded_by? earlier? hidden? {related}")
 
 
 _DECISION = "topic decision reasoning=text confidence outcome outcome_reason=reason? outcomes=reasons? status=review? rejected?"

@@ -75,7 +75,7 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
         scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
         rated.append(
             {
-                **present.fields(hit, "decision_id=id topic decision"),
+                **present.fields(hit, "decision_id=id topic decision earlier?"),
                 **scores,
                 "outcome": _theirs(hit),
             }

@@ -187,7 +187,7 @@ def _row(hit: Hit, asked: str = "") -> Answer:
         + 1,  # the usual guess: four letters each
     }
     row |= {"score": similarity(hit, asked)} if hit.score else {}
-    return row | present.fields(hit, "superseded_by=replaced_by? hidden?")
+    return row | present.fields(hit, "superseded_by=replaced_by? earlier? hidden?")
 
 
 def _is_meant(hit: Hit, project: str) -> bool:
@@ -306,6 +306,7 @@ save writes open: Save an observation.
 )
 DIALECT = Dialect(
     name="mem-claude",
+    whole="get_observations shows them whole",
     tools=TOOLS,
     hidden=(TOOLS[0]._replace(name="__IMPORTANT"),),
     instructions=INSTRUCTIONS,

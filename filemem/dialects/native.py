@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BUDGET, LIMIT = 4_000, 10  # characters of an answer at the default limit, and that limit
 _BRIEF = """
     id type kind topic title created holds status outcome superseded_by proposed heads note already_rejected evidence
-    drift reasons more hidden session branch repository author commit link seen_at also_in path decision
+    drift reasons earlier hidden session branch repository author commit link seen_at also_in path decision
     text
 """.split()  # noqa: SIM905  what a search shows of a result unless detail is asked for, in this order
 _USUAL = {"status": "accepted", "outcome": "pending", "topic": "", "superseded_by": []}
@@ -111,7 +111,7 @@ def _slim(results: Sequence[Answer], limit: int = LIMIT) -> list[Answer]:
     share = max(_LEAST, (BUDGET * max(limit, LIMIT) // LIMIT - facts) // (len(shown) + 2))
     for at, (one, whole) in enumerate(zip(shown, results, strict=True)):
         most = share if at else 3 * share
-        if len(one.get("decision", "")) + len(one.get("text", "")) > most:
+        if len(results) > 1 and len(one.get("decision", "")) + len(one.get("text", "")) > most:
             one.pop("decision", None)
             found = present.around(whole, most) if whole.get("snippet") else whole.get("text", "")
             one |= {"text": cut(found, most), "truncated": True}
@@ -389,6 +389,7 @@ DIALECT = Dialect(
     instructions=INSTRUCTIONS,
     failure=envelope,
     budget=BUDGET,
+    whole="get shows one whole",
     readable=True,
     resources=tuple(
         Resource(f"filemem://{address}", name, description, "application/json", tool)

@@ -251,7 +251,7 @@ def _allowed(memory: Memory, arguments: Arguments) -> Hit:
 def _memory_of(hit: Hit) -> Answer:
     record = hit.record
     names = "id=number memory=everything user_id! agent_id! run_id! scope! memory_type! metadata created_at=created! "
-    answer = present.fields(hit, f"{names} record=id hidden?")
+    answer = present.fields(hit, f"{names} record=id earlier? hidden?")
     answer["metadata"] = dict(record.metadata)
     if record.type != OBSERVATION or record.kind != KIND:
         answer["memory_type"] = record.memory_type or (
@@ -363,6 +363,7 @@ memory_summary reads: How much is remembered, of whom.
 )
 DIALECT = Dialect(
     name="powermem",
+    whole="get_memory shows one whole",
     tools=TOOLS[:-1],
     hidden=TOOLS[-1:],
     resources=(

@@ -36,7 +36,7 @@ _BODY = (
     "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
     "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
-    "already_rejected? heads? drift? evidence? more? hidden?"
+    "already_rejected? heads? drift? evidence? earlier? hidden?"
 )
 _FROM = "repository? author? commit? link? seen_at? also_in?"  # of one from elsewhere
 _WHOLE = f"{_HEAD} {_FROM} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
@@ -161,7 +161,7 @@ FIELDS: Mapping[
     "drifted": lambda hit: [*hit.drift.changed, *hit.drift.missing] if hit.drift else [],
     "gone": lambda hit: list(hit.drift.missing) if hit.drift else [],
     "evidence": lambda hit: [str(one) for one in hit.evidence],
-    "more": lambda hit: hit.more or None,
+    "earlier": lambda hit: hit.earlier or None,
     "hidden": lambda hit: _hidden(hit.record),
     "snippet": lambda hit: hit.snippet.text,
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from filemem.dialects.present import asides, everything, unwritten
+from filemem.dialects.present import asides, everything, filled, unwritten
 from filemem.dialects.reader import for_caller, in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
 from filemem.errors import FilememError
@@ -42,6 +42,7 @@ def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:
     return {
         "status": "success",
         **asides(found),
+        **filled({"earlier": sum(hit.earlier for hit in found)}),
         "results": results,
         "ids": [hit.id for hit in found],
     }

@@ -128,6 +128,7 @@ class Dialect(NamedTuple):
     ] = ()  # profiles whose tools can be called too, if none of this dialect has the name
     readable: bool = False  # whether the text beside a structured answer is for reading; else it is the same JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
+    whole: str = "limit 1 shows the best one whole"  # how to read what was cut
     listed: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
 
     def scoped(self, name: str, told: str, calls: Mapping[str, Call | None]) -> Dialect:

@@ -81,7 +81,7 @@ def of_places(
                 heads=without(barred, heads),
                 vacancy=vacancy(graph, around.nodes, node, heads, barred),
                 proposed=without(barred, graph.proposed_for(node.id)),
-                more=place.more,
+                earlier=place.earlier,
                 brought_in=place.scored is None,
                 related=tuple(
                     {

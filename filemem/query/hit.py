@@ -98,7 +98,7 @@ class Hit(NamedTuple):
     proposed: tuple[
         str, ...
     ] = ()  # what is only proposed in its place; empty where something has replaced it
-    more: int = 0  # found records of the same chain that are left out
+    earlier: int = 0  # found of the same chain and left out; stated on its newest alone
     brought_in: bool = False  # not found by the query, but it holds today for a hit that was
     related: tuple[Edge, ...] = ()  # edges from and to it, each with the reason it was stated for
     already_rejected: tuple[str, ...] = ()  # alternatives that it rejected and the query names

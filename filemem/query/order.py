@@ -2,7 +2,7 @@
 
 Rule: a superseded decision never stands above the decision that holds instead of it. The hits of one chain stand
 together at the place of the best of them: what holds today first (brought in where the query did not find it),
-what led there after it, at most three in all; what is left out is counted. Everything else keeps its place.
+the newest of what led there after it, three in all; what is left out is counted. Everything else keeps its place.
 """
 
 from collections import defaultdict
@@ -20,9 +20,7 @@ class Placed(NamedTuple):
 
     id: str  # the record
     scored: Scored | None  # None where it holds for a record that was found: the caller loads it
-    more: int = (
-        0  # found records of the same chain that are left out; stated on the first of them only
-    )
+    earlier: int = 0  # found of the same chain and left out; stated on its newest alone
     worth: float = 0.0  # the score of the best found of its chain: one place, one score, however much of it is shown
 
 
@@ -88,12 +86,11 @@ def _of_one_chain(
     missing = [node for node in live if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [node for node in members if node not in live and may_show(node)]
-    kept = others[
-        : max(0, MOST_OF_A_CHAIN - len(heads))
-    ]  # the best of them, then shown from the newest back
-    shown = [*heads, *sorted(kept, key=lambda node: -found[node].created)]
-    more, worth = len(others) - len(kept), found[members[0]].scores.final
+    others.sort(key=lambda node: found[node].created, reverse=True)
+    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]
+    earlier = len(others) - len(kept)
+    worth = found[members[0]].scores.final
     return [
-        Placed(node, found.get(node), more if at == 0 else 0, worth)
-        for at, node in enumerate(shown)
+        Placed(node, found.get(node), 0 if at else earlier, worth)
+        for at, node in enumerate([*heads, *kept])
     ]

@@ -171,3 +171,74 @@ def test_the_budget_holds_in_every_profile_and_no_result_is_left_out(memory: Mem
         )
         usual = 5 if name in ("project-memory", "mama-v1") or tool == "timeline" else 10
         assert len(results) >= min(usual, answer.get("count", usual))
+
+
+@pytest.mark.requirement("profiles")
+def test_what_is_cut_says_so_in_every_profile_and_how_to_read_it(memory: Memory) -> None:
+    for at in range(10):
+        memory.save(
+            topic=f"gateway timeouts {at}",
+            decision=f"Give call number {at} of the gateway a deadline of its own",
+            reasoning="The gateway waits too long. " * 75,
+        )
+    ways = {
+        "native": "get shows",
+        "powermem": "get_memory shows",
+        "mem-claude": "get_observations shows",
+    }
+    for name, tool, arguments, _ in LISTS:
+        answer = good(memory, name, tool, **arguments)
+        rows = answer.get("results") or answer.get("suggestions") or answer.get("decisions") or []
+        cut = answer.get("truncated") or [
+            row["id"] if "id" in row else row["decision_id"]
+            for row in rows
+            if isinstance(row, dict) and "truncated" in row
+        ]
+        if name == "project-memory":
+            assert cut
+            assert set(cut) <= set(answer["ids"])
+        if cut and (name, arguments) != ("native", {"query": "gateway"}):
+            assert ways.get(name, "limit 1 shows") in answer["note"], (name, tool)
+
+
+@pytest.mark.requirement("profiles")
+def test_one_result_alone_is_never_cut(memory: Memory) -> None:
+    text = "The gateway waits too long. " * 600
+    memory.save(text=f"Zymurgy.\n\n{text}", kind="context")
+    for name, tool, arguments, _ in LISTS:
+        words = {key: "zymurgy" for key in arguments if key != "detail"}
+        if name == "mama-v1":
+            continue
+        for more in ({}, {"limit": 1}):
+            if tool == "timeline" and more:
+                continue
+            answer = good(memory, name, tool, **words, **more)
+            assert "truncated" not in str(answer), (name, tool)
+            if name != "mem-claude":
+                assert text.strip() in str(answer.get("results")).replace("\\n", "\n"), (name, tool)
+
+
+@pytest.mark.requirement("profiles")
+def test_the_newest_three_of_a_chain_are_shown_and_the_others_counted(memory: Memory) -> None:
+    ids = [
+        memory.save(topic="evolve", decision=f"Step {at} of the zebra plan", reasoning="x").id
+        for at in range(5)
+    ]
+    newest = ids[:1:-1]
+    for name, tool, arguments in (
+        ("native", "search", {"query": "zebra plan"}),
+        ("native", "search", {"query": "zebra plan", "detail": True}),
+        ("mama", "search", {"query": "zebra plan"}),
+        ("openclaw", "mama_search", {"query": "zebra plan"}),
+        ("powermem", "search_memories", {"query": "zebra plan"}),
+        ("mem-claude", "search", {"query": "zebra plan"}),
+    ):
+        answer = good(memory, name, tool, **arguments)
+        rows = answer.get("results") or answer["observations"]
+        assert [row.get("record", row["id"]) for row in rows] == newest, name
+        assert [row.get("earlier") for row in rows] == [2, None, None], name
+    asked = good(memory, "project-memory", "retrieve_context", query="zebra plan")
+    assert (asked["ids"], asked["earlier"]) == (newest, 2)
+    asked = good(memory, "mama-v1", "suggest_decision", userQuestion="zebra plan")
+    rows = {row["decision_id"]: row.get("earlier") for row in asked["suggestions"]}
+    assert rows == {newest[0]: 2, newest[1]: None, newest[2]: None}

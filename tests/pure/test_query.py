@@ -537,8 +537,8 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
 
 def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     places = query.arrange(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
-    assert [place.id for place in places] == ["d", "b", "a", "other"]
-    assert [place.more for place in places] == [1, 0, 0, 0]
+    assert [place.id for place in places] == ["d", "c", "b", "other"]
+    assert [place.earlier for place in places] == [1, 0, 0, 0]
     assert places[0] == Placed("d", places[0].scored, 1, 0.9)
     assert resolve(CHAIN).holds_for("b") == ("d",)
 

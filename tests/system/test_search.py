@@ -169,7 +169,7 @@ def test_what_holds_stands_above_what_it_replaced_for_any_query(chains: Path) ->
                 assert all(hit.superseded_by for hit in chain[1:])
                 assert chain[0].superseded_by == ()
         broad = memory.search("store answers").hits
-        assert broad[[hit.id for hit in broad].index("decision_4")].more == 2
+        assert broad[[hit.id for hit in broad].index("decision_4")].earlier == 2
 
 
 def test_what_holds_is_found_by_the_words_of_what_it_replaced(repo: Path) -> None:
@@ -272,3 +272,20 @@ def test_a_script_that_the_model_does_not_know_is_searched_by_words_and_one_shar
     found = memory.search(asked)
     assert "only words were searched" in found.degraded
     assert all(hit.score < 0.95 for hit in found)
+
+
+def test_the_command_line_shows_the_newest_of_a_chain_and_how_to_see_the_rest(repo: Path) -> None:
+    for at in range(5):
+        ok(
+            repo,
+            *DECIDE,
+            "evolve",
+            "--decision",
+            f"Step {at} of the zebra plan",
+            "--reasoning",
+            "x",
+        )
+    told = cli(repo, "search", "zebra plan", "-n", "20").out
+    assert [at for at in range(5) if f"Step {at} " in told] == [2, 3, 4]
+    assert told.index("Step 4") < told.index("Step 3") < told.index("Step 2")
+    assert "2 earlier on this topic: filemem history " in told
