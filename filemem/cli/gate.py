@@ -22,7 +22,7 @@ _LEVELS = {
     "hint": "grey",
 }  # of a problem, the worst first -> its colour
 # No reason to stop a merge: code may be right, a message cannot be mended.
-_ADVISORY = ("drift", "evidence", "settings")
+_ADVISORY = ("drift", "evidence", "settings", "unknown-status")
 _EFFECTS = {
     "forked": ("!", "red", "hold at once:"),
     "new": ("+", "green", "supersedes"),

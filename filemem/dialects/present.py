@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from filemem.query import Name
 
 
-_STATUS = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
+_STATUS = {
+    "proposed": "only proposed",
+    "rejected": "rejected",
+    "deprecated": "deprecated",
+    "unknown": 'status not understood: "{}"',
+}
 _SCORES = "keyword vector wording title recency final"
 
 # Native keys, in the order in which they are shown; `fields` says what the marks mean.
@@ -303,7 +308,8 @@ def hit(
 def _note(value: Hit, edited: bool) -> str:
     """Everything that limits a record, in one note: its status, forks, uncommitted changes."""
     record = value.record
-    notes = [_STATUS.get(record.status, "") if record.type == DECISION else "", value.vacancy]
+    status = _STATUS.get(record.status, "").format(record.status_written)
+    notes = [status if record.type == DECISION else "", value.vacancy]
     notes += ["quoted from another repository"] * value.quoted
     notes += [f"contested: {len(value.heads)} decisions hold at once on its topic"] * (
         len(value.heads) > 1

@@ -27,6 +27,7 @@ from filemem.record.lines import hidden_characters, named
 from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
+UNKNOWN_STATUS = "unknown-status"
 NAMED = 5  # files that a message names
 _SAVED = tuple(f"{kind}s/2025/01/a.md" for kind in TYPES)  # the like of what is saved
 
@@ -117,6 +118,7 @@ def problems(snapshot: Snapshot) -> list[Finding]:
     return [
         *(Finding(problem, problem.path) for problem in snapshot.skipped),
         *_each(snapshot),
+        *_statuses(snapshot),
         *_together(snapshot),
         *_others(snapshot),
         *_names(snapshot),
@@ -134,6 +136,8 @@ def _each(snapshot: Snapshot) -> Iterator[Finding]:
     for path, parsed in snapshot.parsed.items():
         rows = snapshot.data[path].decode(errors="replace").splitlines() if parsed.problems else []
         for one in parsed.problems:
+            if one.code == UNKNOWN_STATUS:
+                continue
             row = (
                 rows[one.line - 1].strip() if one.code == "secret" and one.line <= len(rows) else ""
             )
@@ -148,6 +152,19 @@ def _each(snapshot: Snapshot) -> Iterator[Finding]:
             if at > limit:
                 text = f"its {what} {format_time(at)[:10]} is in the future, so it counts as the newest: correct it"
                 yield Finding(Problem(path, 1, code, "warning", text), record.id)
+
+
+def _statuses(snapshot: Snapshot) -> Iterator[Finding]:
+    """Statuses that are not understood, each word once."""
+    words: dict[str, list[Problem]] = {}
+    for parsed in snapshot.parsed.values():
+        for problem in parsed.problems:
+            if problem.code == UNKNOWN_STATUS:
+                words.setdefault(problem.message.casefold(), []).append(problem)
+    for word, cases in words.items():
+        others = f" (and in {len(cases) - 1} more)" if len(cases) > 1 else ""
+        first = cases[0]
+        yield Finding(first._replace(message=f"{first.message}{others}"), "", word)
 
 
 def _together(snapshot: Snapshot) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.query.terms import UNSPACED, Terms
-from filemem.record.foreign import FIELD
+from filemem.record.foreign import states_field
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -93,7 +93,7 @@ def prose(text: str) -> str:
             in_status = name == "status"
             if name not in _USUAL:
                 kept.append(heading[1])
-        elif not in_status and not (":" in line and re.match(FIELD, line)):
+        elif not in_status and not states_field(line):
             kept.append(line)
     return "\n".join(kept).strip() or readable.strip() or text
 

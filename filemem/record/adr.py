@@ -13,13 +13,14 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from filemem.record import body as md
-from filemem.record.foreign import read_preamble, read_status
+from filemem.record.foreign import field_named, read_preamble
 from filemem.record.identity import ADR_NAME, slug
 from filemem.record.keys import KEYS, TEXT
 from filemem.record.lines import escape, tidy
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
+from filemem.record.status import is_status, read_status
 from filemem.record.times import first_date, format_time
 
 DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.(?:md|markdown|mdx)"
@@ -33,10 +34,8 @@ _BRACKETS = str.maketrans("[]", "()")
 _LEFT_OUT = ("id", "type", "created")  # the path and Git say these where no neighbour does
 _STATUS_KEYS = ("status", "state")
 _DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
-_STATUS_WORDS = 3  # a field of more words says more than a status
 
 # Names of sections by what they hold, in the words of templates: en de fr es pt it ja ko zh.
-_STATUS_SECTION = ("status", "statut", "estado", "stato", "ステータス", "상태", "状态", "狀態")
 _CONTEXT_SECTION = (
     "context",
     "background",
@@ -146,20 +145,15 @@ def _shape(like: bytes) -> Shape:
     sections = [match["name"] for line in lines if (match := _SECTION.match(line))]
     keys = {key.casefold(): str(value) for key, value in header.values.items()}
     status = next((keys[key] for key in _STATUS_KEYS if key in keys), "")
+    title = parts.title.line if parts.title else -1
     return Shape(
         header=text[: header.body],
         keys=tuple(header.values),
         heading=parts.title.text if parts.title else "",
         above=tuple(lines[:first]),
         sections=tuple(sections),
-        status=status or read_preamble(lines, parts).status or _status_above(lines[:first]),
+        status=status or read_preamble(lines, parts.code, title).status,
     )
-
-
-def _status_above(lines: Sequence[str]) -> str:
-    """The value of the first field whose value is a status, whatever its label is."""
-    values = (match["value"].strip("*_ ") for line in lines if (match := _FIELD.match(line)))
-    return next((value for value in values if _is_status(value)), "")
 
 
 def _name(newest: str, title: str, day: str, step: int) -> Name:
@@ -178,14 +172,10 @@ def _name(newest: str, title: str, day: str, step: int) -> Name:
 def _status(shape: Shape, status: str) -> str:
     """Our status in the model's word where it has the same one, else in its letter case."""
     written = shape.status.strip().strip("*_")
-    if _is_status(written) and read_status(written).status == status:
+    if is_status(written) and read_status(written).status == status:
         return written
     first = re.search(r"[^\W\d_]", written)
     return status if first and first[0].islower() else status.capitalize()
-
-
-def _is_status(text: str) -> bool:
-    return len(text.split()) <= _STATUS_WORDS and read_status(text).status is not None
 
 
 def _heading(shape: Shape, record: Record, name: Name) -> str:
@@ -250,7 +240,8 @@ def _parts(record: Record, shape: Shape, status: str, day: str, links: list[str]
         yield "\n".join(lead)
     in_header = any(key.casefold() in _STATUS_KEYS for key in shape.keys)
     if not in_header and not any(status in line for line in lead):
-        yield f"## {_section(shape, _STATUS_SECTION, 'Status')}"
+        names = (name for name in shape.sections if field_named(name) == "status")
+        yield f"## {next(names, 'Status')}"
         yield status
     if not bullet:
         yield from links
@@ -262,11 +253,10 @@ def _filled(line: str, status: str, day: str) -> str:
     field = _FIELD.match(line)
     if not field:
         return ""
-    label = field["label"].strip("*_ ").casefold()
-    value = field["value"].strip("*_ ")
-    if label == "date" or first_date(value[:40]) is not None:
+    kind = field_named(field["label"])
+    if kind == "date" or first_date(field["value"][:40]) is not None:
         filling = day
-    elif label in _STATUS_KEYS or _is_status(value):
+    elif kind == "status":
         filling = status
     else:
         return ""

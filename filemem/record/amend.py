@@ -25,7 +25,7 @@ from filemem.record.yaml import Entry, Value, flow, read_entries, scalar, typed
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {
     "id": frozenset(("id_stated",)),
     "topic": frozenset(("topic_stated",)),
-    "status": frozenset(("superseded_by", "supersedes")),
+    "status": frozenset(("superseded_by", "supersedes", "status_written")),
     "outcome": frozenset(("outcomes",)),
     "title": frozenset(("topic", "decision", "mentions", "text")),
     "text": frozenset(("topic", "decision", "mentions", "title")),

@@ -20,7 +20,7 @@ _NAMES = {key.field: key.name for key in KEYS} | {
 _TEXTS = {"decision": "decision", "text": "reasoning", "next_steps": "next steps"}
 # What weighs most comes first; all other fields are compared by default, so that no change of a new one is passed over.
 _FIRST = ("type", "id", "secrets_allowed", "status", "title", "outcomes", *_TEXTS)
-_SAID_ELSEWHERE = {"path", "outcome", "topic_stated", "id_stated"}
+_SAID_ELSEWHERE = {"path", "outcome", "topic_stated", "id_stated", "status_written"}
 _FIELDS = [
     one for one in dict.fromkeys((*_FIRST, *_NAMES, *Record._fields)) if one not in _SAID_ELSEWHERE
 ]

@@ -1,212 +1,213 @@
-"""Records of other makers (MADR, Nygard, FIP and their kin): status words, dates and links, mapped onto ours.
+"""Where records of other makers (MADR, Nygard, FIP and their kin) state status, date and links.
 
-What is stated is read; links stay as written, because only the whole store knows which record they mean.
+That is above the first section, in sections such as `## Status`, `### 2. Date` and `## Metadata`,
+and in the earliest entry of a changelog. Links stay as written, because only the whole store knows
+which record they mean.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from filemem.record.body import Outline
-from filemem.record.model import STATUSES, Edge
+from filemem.record.lines import HEADING
+from filemem.record.links import begins_link, links_in, links_of_field
+from filemem.record.model import Edge
+from filemem.record.status import is_status, without_comments
 from filemem.record.times import first_date
 
-_STATUS_WORDS: Mapping[str, str] = {
-    **{word: word for word in STATUSES},
-    # `Last Call`, `Under review`
-    **dict.fromkeys(
-        ("draft", "pending", "open", "proposal", "review", "rfc", "wip", "last", "under"),
-        "proposed",
-    ),
-    **dict.fromkeys(
-        ("deferred", "experimental", "trial", "in-progress", "progress", "discussion"), "proposed"
-    ),
-    **dict.fromkeys(
-        ("accept", "approved", "approve", "final", "active", "adopted", "agreed"), "accepted"
-    ),
-    **dict.fromkeys(("decided", "implemented", "done", "living", "amended", "current"), "accepted"),
-    **dict.fromkeys(
-        ("declined", "withdrawn", "abandoned", "cancelled", "canceled", "stagnant", "reject"),
-        "rejected",
-    ),
-    **dict.fromkeys(
-        ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"),
-        "deprecated",
-    ),
+# The field, and the names that it has in the languages of `status.py`.
+_NAMES = {
+    "status": "status, statut, état, etat, estado, situação, stato, ステータス, 状態, 상태, 状态, 狀態",
+    "date": "date, decision date, decided on, datum, fecha, data, 日付, 決定日, 日期, 날짜, 일자",
+    "created": "created, created on, creation date, date created, start date, erstellt, erstellt am",
+    "metadata": "metadata, meta, document control, metadaten, métadonnées, metadatos, 元数据",
+    "log": "changelog, change log, change history, revision history, version history, "
+    "document history",
 }
-_WORD = r"[^\W\d_]+(?:-[^\W\d_]+)?"
-_LINKS = r"\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)"
-# Texts, which `re` compiles at first use and keeps: most stores hold no record of another maker.
-_PARTLY = r"(?i)\b(?:partly|partially|in part)\b"
-_OLD = r"\b(?:superseded|superceded|replaced)\b(?:[ \t]+(?:by|with)\b)?"
-_NEW = r"\b(?:supersedes|supercedes|replaces)\b"
-_OLD_SIDE, _NEW_SIDE = f"(?i){_OLD}", f"(?i){_NEW}"
-_STOP = rf"(?i)\.(?:\s|$)|;|{_OLD}|{_NEW}"
-_REFERENCE = (
-    r"\[\[([^\]\n]{1,200})\]\]"
-    r"|\[([^\]\n]{0,200})\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
-    r"|(https?://[^\s<>()]{1,300})"
-    r"|(?<![\w./-])([\w./-]{1,200}\.md)\b"
-    r"|\b(decision_[a-z0-9_]{1,200}|file_[0-9a-z]{16})\b"
-    r"|(?<![\w-])([A-Za-z]{2,8}-[0-9O]{1,5}|(?:ADR|MADR|RFC|No\.?|Nr\.?) ?[0-9O]{1,5}|#?[0-9]{1,5})(?![\w-])"
-)
-_NOTHING = frozenset(
-    ("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil", "nothing")
-)
+_FIELDS = {name: field for field, names in _NAMES.items() for name in names.split(", ")}
+_BEFORE = r"(?:\d+(?:\.\d+)*[.):]?\s+)?(?:(?:adr|current|decision|proposal)\s+(?=stat))?"
 _MARKS = r"[ \t]{0,3}(?:[>|*+_-][ \t]*+)*+"  # of quotes, tables, lists and bold type
-FIELD = (
-    rf"(?i){_MARKS}(status|date|created|supersedes|supercedes|replaces|superseded[ -]by|replaced[ -]by)"
-    r"[*_]*[ \t]*[:|][ \t*_]*(.*)$"
+_FIELD = re.compile(rf"{_MARKS}([^\W\d][^:：|*_.,;()\[\]]{{1,40}}?)[*_]*[ \t]*[:：][ \t*_]*(.*)$")
+_BESIDE = re.compile(r"(?<![ \t])[ \t]++[·•|][ \t]++")  # between two fields on one line
+_UNDERLINE = re.compile(r"(?:-{3,}|={3,})[ \t]*$")
+_LABEL = re.compile(
+    r"(?:\*\*|__)[^*_:：|]{2,30}[:：]?(?:\*\*|__)[:：]?\s*$|[^\W\d_][\w ]{1,30}[:：]\s*$"
 )
-_SENTENCE = rf"(?i)\W{{0,12}}(?:this (?:adr|decision|record) )?(?:is )?(?:{_OLD}|{_NEW})"
-_BESIDE = r"(?<![ \t])[ \t]++[·•|][ \t]++"  # between two fields on one line
-# A link whose address is no file, by its text: `ADR 32`; an issue or a pull request is no record.
-_SERIES = r"(?i)(?!(?:pr|pull|mr|issue|gh)\b)[a-z]{2,8}[-_ ]?#?[0-9]{1,5}\b"
+_BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,2}[.)])[ \t]|[ \t]*[>|]")
 _PREAMBLE_LINES = 60
 _STATUS_LINES = 20
 _LONGEST_LINE = 2000  # characters of it count
-_NEW_NAMES, _OLD_NAMES = ("supersedes", "supercedes", "replaces"), ("superseded by", "replaced by")
-_LOGS = (
-    "changelog",
-    "change log",
-    "change history",
-    "revision history",
-    "version history",
-    "document history",
-)
-_AMENDS = r"(?i)\W{0,12}(?:this (?:adr|decision|record) )?(?:amends|(amended by))\b(.*)$"
-_SECTIONS = ("status", "date", *_NEW_NAMES, *_OLD_NAMES)
-
-
-class Standing(NamedTuple):
-    """What a status text says: our status word or None, and the links of both sides of a supersession."""
-
-    status: str | None = None
-    superseded_by: tuple[str, ...] = ()
-    supersedes: tuple[str, ...] = ()
-
-
-def read_status(text: str) -> Standing:
-    """Read a status as other makers write it: `✅ Accepted`, `Superseded by [ADR-12](0012-x.md)`, `Final`.
-
-    A superseded record without a link is `deprecated`; a partly superseded one still holds.
-    """
-    if text in STATUSES:
-        return Standing(text)
-    text = text[:2000]
-    words = re.findall(_WORD, _without_links(text).casefold())
-    status = next((_STATUS_WORDS[word] for word in words if word in _STATUS_WORDS), None)
-    if re.search(_PARTLY, text):
-        return Standing("accepted" if status == "deprecated" else status)
-    old, new = _after(_OLD_SIDE, text), _after(_NEW_SIDE, text)
-    return Standing("accepted" if status is None and new else status, old, new)
-
-
-def _without_links(text: str) -> str:
-    """Return a text of the same length whose links say nothing."""
-    return re.sub(_LINKS, lambda link: " " * len(link[0]), text)
-
-
-def _after(pattern: str, text: str) -> tuple[str, ...]:
-    found: list[str] = []
-    for line in text.split("\n"):
-        if match := re.search(pattern, line):
-            rest = line[match.end() :]
-            stop = re.search(_STOP, _without_links(rest))  # a link may hold a full stop
-            found += references_in(rest[: stop.start()] if stop else rest, bare=False)
-    return tuple(dict.fromkeys(found))
-
-
-def references_in(text: str, *, bare: bool = True) -> tuple[str, ...]:
-    """The links, file names, ids and numbers, all with `bare`, that the first 5,000 characters of a text name."""
-    text = text[:5000]
-    found: list[str] = []
-    for match in re.finditer(_REFERENCE, text):
-        shown, target = match[2], match[3]
-        reference = next(group for at, group in enumerate(match.groups(), 1) if group and at != 2)
-        file = reference.partition("#")[0].partition("?")[0].casefold()
-        if ("://" in reference and not file.endswith(".md")) or (target and target.startswith("#")):
-            if not shown or not (named := re.match(_SERIES, shown.strip())):
-                continue
-            reference = named[0]
-        if bare or target or not reference.isdigit() or not text[: match.start()].strip(" \t:*_"):
-            found.append(reference.partition("|")[0])
-    return tuple(dict.fromkeys(found))
-
-
-def stated_references(value: str) -> tuple[str, ...]:
-    """Return the references of one front matter scalar, such as `FIP-0003, FIP-0005` or `N/A`."""
-    if value.strip(" \t[]{}\"'").casefold() in _NOTHING:
-        return ()
-    value = value.strip()
-    found = references_in(value) if any(sign in value for sign in ",[(: ") else ()
-    return found or (value,)
 
 
 class Preamble(NamedTuple):
-    """What the body says where the header does not, and where; `logged` is the earliest day of its changelog."""
+    """What the body says where the header does not, and where; `logged` is from a changelog."""
 
     status: str = ""
     status_line: int = 0
     date: str = ""
     date_line: int = 0
-    supersedes: tuple[str, ...] = ()
-    superseded_by: tuple[str, ...] = ()
     logged: int | None = None
-    amends: tuple[Edge, ...] = ()  # on both sides: `builds_on`, and `built_on_by` for "Amended by"
+    links: tuple[Edge, ...] = ()
 
 
-def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
-    """Read what lines and rows above the first section, sections such as `## Status`, and a changelog state."""
-    named = [name for name in (*_SECTIONS, *_LOGS) if name in parts.other]
-    sections = {
-        name: [at for at in range(*parts.other[name]) if lines[at].strip()] for name in named
-    }
-    found: dict[str, tuple[str, int]] = {}
-    old: list[str] = []
-    new: list[str] = []
-    amends: list[Edge] = []
-    for number in (*_above(lines, parts), *sections.get("status", [])[:_STATUS_LINES]):
-        line = lines[number][:_LONGEST_LINE]
-        for name, value in _fields_of(line):
-            found.setdefault(name, (value, number))
-        if re.match(_SENTENCE, line) and not re.search(_PARTLY, line):
-            old += _after(_OLD_SIDE, line)
-            new += _after(_NEW_SIDE, line)
-        if said := re.match(_AMENDS, line):
-            kind = "built_on_by" if said[1] else "builds_on"
-            amends += [Edge(kind, one, line.strip()) for one in references_in(said[2], bare=False)]
-    for name in (name for name in _SECTIONS if name not in found and sections.get(name)):
-        first, stop = sections[name][0], parts.other[name][1]
-        found[name] = "\n".join(lines[first : min(stop, first + _STATUS_LINES)]).strip(), first
-    status, status_line = found.get("status", ("", 0))
-    date, date_line = found.get("date") or found.get("created") or ("", 0)
-    for name, (value, _) in found.items():
-        if name in _NEW_NAMES:
-            new += stated_references(value)
-        elif name in _OLD_NAMES:
-            old += stated_references(value)
-    days = [first_date(lines[at][:80]) for name in _LOGS for at in sections.get(name, ())]
-    logged = min((day for day in days if day is not None), default=None)
-    return Preamble(
-        status, status_line, date, date_line, tuple(new), tuple(old), logged, tuple(amends)
+class _Section(NamedTuple):
+    name: str  # "" above the first section
+    start: int
+    stop: int
+
+
+class _Block(NamedTuple):
+    """A paragraph, an item or a row: its text, wrapped lines joined, and where it begins."""
+
+    text: str
+    line: int
+
+
+def read_preamble(lines: Sequence[str], code: frozenset[int], title: int = -1) -> Preamble:
+    """Read what a body states; `code` are lines in fenced blocks, `title` is that of the heading."""
+    lines = without_comments("\n".join(lines)).split("\n")
+    reading = _Fields()
+    for section in _sections(lines, code, title):
+        reading.read(section, lines, code)
+    status, status_line = reading.fields.get("status", ("", 0))
+    date, date_line = reading.fields.get("date") or reading.fields.get("created") or ("", 0)
+    logged = min(reading.days, default=None)
+    links = tuple(dict.fromkeys(reading.links))
+    return Preamble(status, status_line, date, date_line, logged, links)
+
+
+def field_named(label: str) -> str:
+    """Return the field that a label in a text names, or ""."""
+    plain = " ".join(re.sub(r"[*_`#-]", " ", label).split()).strip(" :：").casefold()
+    return _FIELDS.get(re.sub(_BEFORE, "", plain, count=1), "")
+
+
+def states_field(line: str) -> bool:
+    """Whether a line of a text is a field, such as `* Status: accepted`."""
+    return any(
+        field_named(name) or links_of_field(name, value) is not None
+        for name, value in _fields_of(line)
     )
 
 
-def _above(lines: Sequence[str], parts: Outline) -> Iterator[int]:
-    """Yield the lines of text above the first section."""
-    for start, stop in parts.text[:2]:
-        for number in range(start, min(stop, start + _PREAMBLE_LINES)):
-            if lines[number].startswith("## "):
-                break
-            yield number
+class _Fields:
+    """What was read so far; the first of each field counts."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, tuple[str, int]] = {}
+        self.links: list[Edge] = []
+        self.days: list[int] = []
+
+    def read(self, section: _Section, lines: Sequence[str], code: frozenset[int]) -> None:
+        """Read one section, if its name says that it states something."""
+        name, _, value = section.name.partition(":")
+        field = field_named(name)
+        if value.strip():
+            self._field(name, value.strip(), section.start - 1)
+            return
+        most = _PREAMBLE_LINES if field in ("", "metadata") else _STATUS_LINES
+        stop = min(section.stop, section.start + most)
+        numbers = [at for at in range(section.start, stop) if at not in code]
+        text = "\n".join(lines[at] for at in numbers).strip()
+        first = next((at for at in numbers if lines[at].strip()), section.start)
+        if field == "log":
+            days = (first_date(lines[at][:80]) for at in range(section.start, section.stop))
+            self.days += [day for day in days if day is not None]
+        elif not section.name or field in ("metadata", "status"):
+            for block in _blocks(lines, numbers):
+                self._block(block)
+        if field and text:
+            self.fields.setdefault(field, (text, first))
+        elif section.name and text:
+            self.links += links_of_field(section.name, text) or ()
+
+    def _block(self, block: _Block) -> None:
+        stated = [self._field(name, value, block.line) for name, value in _fields_of(block.text)]
+        if not any(stated):
+            self.links += links_in(block.text)
+
+    def _field(self, name: str, value: str, line: int) -> bool:
+        field = field_named(name)
+        links = None if field else links_of_field(name, value)
+        if field and value:
+            self.fields.setdefault(field, (value, line))
+        if field == "status":
+            self.links += links_in(value)
+        self.links += links or ()
+        return bool(field) or links is not None
 
 
-def _fields_of(line: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and values that a line states; a row of a table only if it has two cells."""
-    if ":" not in line and "|" not in line:
+def _sections(lines: Sequence[str], code: frozenset[int], title: int) -> Iterator[_Section]:
+    """Yield what stands above the sections, then each; a lower one states nothing, named `-`."""
+    name, start, top = "", 0, 2
+    heads = [
+        (at, *head) for at in range(len(lines)) if at not in code and (head := _head(lines, at))
+    ]
+    levels = [level for at, level, _ in heads if at != title and level > 1]
+    top = max(2, levels[0]) if levels else 2
+    for at, level, text in (*heads, (len(lines), 0, "")):
+        if at == title and not field_named(text):
+            continue
+        yield _Section(name, start, at)
+        name, start = (text if level <= top else "-"), at + 1
+
+
+def _head(lines: Sequence[str], at: int) -> tuple[int, str] | None:
+    """Return level and text of a heading: `## x`, underlined, or a known label in bold type."""
+    line = lines[at]
+    if line.startswith("#") and (match := HEADING.match(line)):
+        return len(match[1]), line[match.end() :].strip(" \t#*_")
+    if _LABEL.match(line) and field_named(line):
+        return 2, line.strip(" \t*_:：")
+    following = lines[at + 1] if at + 1 < len(lines) else ""
+    if _UNDERLINE.match(following) and line.strip() and not _BULLET.match(line):
+        return 2, line.strip()
+    return None
+
+
+def _blocks(lines: Sequence[str], numbers: Iterable[int]) -> Iterator[_Block]:
+    """Yield the blocks of these lines; a line begins one where it cannot go on with another."""
+    rows: list[list[str]] = []
+    block = _Block("", 0)
+    for number in numbers:
+        line = lines[number][:_LONGEST_LINE]
+        if line.lstrip(" \t>").startswith("|"):
+            rows.append([cell.strip() for cell in line.strip(" \t>|").split("|")])
+            continue
+        yield from (_Block(text, number - 1) for text in _of_table(rows))
+        rows.clear()
+        if block.text and not _goes_on(block.text, line):
+            yield block
+            block = _Block("", number)
+        text = line.strip(" \t") if not line.endswith(("  ", "\\")) else line.lstrip()
+        block = _Block(f"{block.text} {text}" if block.text else text, block.line or number)
+    yield block
+    yield from (_Block(text, block.line) for text in _of_table(rows))
+
+
+def _goes_on(text: str, line: str) -> bool:
+    if not line.strip() or text.endswith(("  ", "\\")) or _BULLET.match(line) or states_field(line):
+        return False
+    plain = line.lstrip()
+    return not begins_link(plain) or (plain[:1].islower() and not is_status(text))
+
+
+def _of_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the fields of a table, in two columns or, below a row of names, side by side."""
+    if not rows:
         return
-    row = line.lstrip(" \t>").startswith("|")
-    for part in [line] if row else re.split(_BESIDE, line):
-        if (match := re.match(FIELD, part)) and not (row and "|" in match[2].rstrip(" \t|")):
-            yield match[1].casefold().replace("-", " "), match[2].rstrip(" \t|")
+    names = [field_named(cell) for cell in rows[0]]
+    across = len(rows) > 2 and "status" in names and (len(names) > 2 or all(names))
+    pairs = (
+        zip(rows[0], rows[-1], strict=False) if across else (row for row in rows if len(row) == 2)
+    )
+    for name, value in pairs:
+        yield f"{name}: {value}"
+
+
+def _fields_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values that a line states."""
+    if ":" in text or "：" in text:
+        for part in _BESIDE.split(text):
+            if match := _FIELD.match(part):
+                yield match[1], match[2].strip()

@@ -6,12 +6,12 @@ A value that cannot be used is a problem and stays under its key, as does a key 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem.record.body import parse_outcome
-from filemem.record.foreign import read_status, stated_references
 from filemem.record.lines import one_line
+from filemem.record.links import links_in, stated_references
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,
@@ -21,9 +21,12 @@ from filemem.record.model import (
     OUTCOMES,
     STATUSES,
     TYPES,
+    UNKNOWN,
     VISIBILITIES,
+    Edge,
     Problem,
 )
+from filemem.record.status import Stated, read_status
 from filemem.record.times import parse_time
 from filemem.record.yaml import Header, Plain, Value, flow, typed
 
@@ -144,11 +147,8 @@ def _read(value: Value, key: Key) -> object:  # noqa: C901
         found, wanted = word == SECRETS_ALLOWED or None, f"the word {SECRETS_ALLOWED}"
     elif key.shape == CHOICE:
         ours = parse_outcome(word) if key.name == "outcome" else word.casefold()
-        states = key.name == "status" and read_status(word).status
-        found, wanted = (
-            word if states else ours if ours in key.choices else None,
-            f"one of {', '.join(key.choices)}",
-        )
+        choice = word if key.name == "status" else ours if ours in key.choices else None
+        found, wanted = choice, f"one of {', '.join(key.choices)}"
     else:
         found, wanted = (
             text if key.name != "id" or _ONE_WORD.fullmatch(text) else None,
@@ -224,12 +224,12 @@ def read_fields(
             )
             continue
         if key.name == "status":
-            standing = read_status(str(read))
-            fields["status"] = standing.status
-            if standing.status != read:
-                extra[name] = read
-            add_links(fields, "superseded_by", standing.superseded_by)
-            add_links(fields, "supersedes", standing.supersedes)
+            text = str(read)
+            stated = read_status(text)
+            notes += note_status(stated, header.lines.get(name, 1), fields)
+            if stated.status != text:
+                extra[name] = text
+            add_edges(fields, links_in(text))
         elif key.shape == EDGES and fields.get(key.field):
             add_links(fields, key.field, read)
         else:
@@ -238,6 +238,16 @@ def read_fields(
     if fields.get("topic"):
         fields["topic_stated"] = True
     return fields, extra
+
+
+def note_status(stated: Stated, line: int, fields: dict[str, object]) -> Iterator[Problem]:
+    """Put a status into the fields; yield the problem that it is not understood."""
+    if stated.status:
+        fields["status"] = stated.status
+    if stated.status == UNKNOWN:
+        fields["status_written"] = stated.written
+        message = f'status not understood: "{stated.written}"'
+        yield Problem("", line, "unknown-status", "warning", message)
 
 
 def stated_title(header: Header) -> str:
@@ -252,6 +262,15 @@ def _key_meant(name: str, values: Mapping[str, Value], fields: Mapping[str, obje
     ours = ALIASES.get(plain, plain)
     key = SUPERSEDED_BY if ours == SUPERSEDED_BY.name else KEY_BY_NAME.get(ours)
     return key if key and ours not in values.keys() - {name} and key.field not in fields else None
+
+
+def add_edges(fields: dict[str, object], edges: Iterable[Edge]) -> None:
+    """Add links that a text states to the fields for their kinds."""
+    for edge in edges:
+        if edge.kind in ("supersedes", "superseded_by"):
+            add_links(fields, edge.kind, (edge.target,))
+        else:
+            add_links(fields, "mentions", (edge,))
 
 
 def add_links(fields: dict[str, object], field: str, links: object) -> None:

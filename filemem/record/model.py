@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
+UNKNOWN = "unknown"  # a status that is stated and not understood; such a decision never holds
 OUTCOMES = ("pending", "success", "partial", "failed")
 DECIDERS = ("user", "assistant")
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change", "memory", "context")
@@ -73,7 +74,8 @@ class Record(NamedTuple):
     topic: str = ""
     topic_stated: bool = False  # False: taken from the heading, never part of implied supersession
     decision: str = ""  # the whole decision: `## Decision` where it stands, else the heading
-    status: str = "accepted"
+    status: str = "accepted"  # or `UNKNOWN`
+    status_written: str = ""  # where it is unknown: as the file states it
     confidence: float | None = None
     outcome: str = "pending"
     outcomes: tuple[Outcome, ...] = ()  # oldest first

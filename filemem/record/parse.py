@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from filemem.record import body as md
 from filemem.record.body import edges_in, read_outcomes
-from filemem.record.foreign import Preamble, read_preamble, read_status
+from filemem.record.foreign import Preamble, read_preamble
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
-from filemem.record.keys import add_links, read_fields, shown, stated_title
+from filemem.record.keys import add_edges, add_links, note_status, read_fields, shown, stated_title
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
-from filemem.record.model import DECISION, Parsed, Problem, Record
+from filemem.record.model import DECISION, UNKNOWN, Parsed, Problem, Record
+from filemem.record.status import read_status
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
@@ -69,7 +70,8 @@ def parse(data: bytes, path: str) -> Parsed:
     if "created" not in fields and "created" not in extra and (found := _FILE_DATE.search(stem)):
         fields["created"] = parse_time(f"{found[1]}-{found[3]}-{found[4]}")
     if type_ == DECISION and not (fields["id_stated"] and fields.get("topic")):
-        _foreign(reading, read_preamble(lines, parts))
+        title = parts.title.line if parts.title else -1
+        _foreign(reading, read_preamble(lines, parts.code, title))
     _title_and_text(reading)
     if fields.get("created") is None and "created" not in extra:
         notes.append(
@@ -159,23 +161,13 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
     fields, extra = reading.fields, reading.extra
     if found.status and "status" in fields:
         body = read_status(found.status).status
-        if body not in (None, fields["status"]):
+        if body not in ("", UNKNOWN, fields["status"]):
             message = f"status is {fields['status']}, which counts, but the text says {body}"
             reading.note(found.status_line, "status-differs", "warning", message)
-    if found.status and "status" not in fields and "status" not in extra:
-        standing = read_status(found.status)
-        if standing.status:
-            fields["status"] = standing.status
-        else:
-            first = found.status.partition("\n")[0]
-            reading.note(
-                found.status_line, "bad-status", "warning", f"not a known status: {shown(first)}"
-            )
-        add_links(fields, "superseded_by", standing.superseded_by)
-        add_links(fields, "supersedes", standing.supersedes)
-    add_links(fields, "superseded_by", found.superseded_by)
-    add_links(fields, "supersedes", found.supersedes)
-    add_links(fields, "mentions", found.amends)
+    elif found.status:
+        line = reading.first_line + found.status_line
+        reading.notes.extend(note_status(read_status(found.status), line, fields))
+    add_edges(fields, found.links)
     if fields.get("created") is None and "created" not in extra:
         at = parse_time(found.date) or first_date(found.date)
         if found.date and at is None:

@@ -23,7 +23,7 @@ from filemem.record import (
     reference_index,
     resolve_reference,
 )
-from filemem.record.foreign import read_status
+from filemem.record.model import UNKNOWN
 from filemem.record.parse import BOUNDARIES
 
 ID = "decision_cache_1763650000123_k3f9w2ma"
@@ -119,7 +119,7 @@ def test_unknown_keys_are_kept_in_order() -> None:
         ("created: soon", "bad-created"),
         ("created: 2021-26-02", "bad-created"),
         ("outcome: great", "bad-outcome"),
-        ("status: foo", "bad-status"),
+        ("status: foo", "unknown-status"),
         ("decided_by: committee", "bad-decided-by"),
         ("id: x_1\ntype: prophecy", "bad-type"),
         ("title: [a, b]", "bad-title"),
@@ -429,14 +429,14 @@ def test_outcome_words(word: str, outcome: str | None) -> None:
         ("Supercedes 0003", "accepted", (), ("0003",)),
         ("Accepted\nThis in part supersedes [0003](0003-x.md).", "accepted", (), ()),
         ("Accepted Amended by [17](0017-x.md)", "accepted", (), ()),
-        ("purple", None, (), ()),
+        ("purple", UNKNOWN, (), ()),
     ],
 )  # fmt: skip
 def test_status_words_and_links(
-    text: str, status: str | None, old: tuple[str, ...], new: tuple[str, ...]
+    text: str, status: str, old: tuple[str, ...], new: tuple[str, ...]
 ) -> None:
-    standing = read_status(text)
-    assert (standing.status, standing.superseded_by, standing.supersedes) == (status, old, new)
+    found = record(body=f"# T\n\n## Status\n\n{text}\n\n## Context\n")
+    assert (found.status, found.superseded_by, found.supersedes or ()) == (status, old, new)
 
 
 def test_a_body_says_status_and_date_only_where_no_id_and_topic_are_stated() -> None:

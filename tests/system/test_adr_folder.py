@@ -152,6 +152,22 @@ def test_check_of_a_healthy_folder_is_short_and_names_a_number_that_is_taken_twi
     assert [line for line in lines if "same-number" in line and "0005-use-mysql.md and" in line]
 
 
+def test_a_status_that_nobody_understands_never_holds_and_is_named_once(repo: Path) -> None:
+    for number in (6, 7):
+        text = f"# {number}. Use a cache\n\n## Status\n\nOn hold\n"
+        write(repo / f"docs/adr/000{number}-use-a-cache.md", text)
+    done = cli(repo, "--store", "docs/adr", "check")
+    lines = [line for line in done.out.splitlines() if "unknown-status" in line]
+    assert (done.code, len(lines)) == (0, 1)
+    assert 'status not understood: "On hold" (and in 1 more)' in lines[0]
+    assert cli(repo, "--store", "docs/adr", "check", "--strict").code == 1
+    with Memory.open(repo, store="docs/adr") as memory:
+        hit = memory.get("6")[0]
+        assert not memory.search("cache", live=True)
+    assert (hit.record.status, hit.record.status_written) == ("unknown", "On hold")
+    assert 'status not understood: "On hold"' in cli(repo, "--store", "docs/adr", "get", "6").out
+
+
 @pytest.mark.parametrize("form", [NYGARD, MADR], ids=("nygard", "madr"))
 def test_topics_are_one_list_by_number(tmp_path: Path, form: str) -> None:
     repo = adrs(tmp_path / "repo", form)

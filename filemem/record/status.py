@@ -1,0 +1,216 @@
+"""What the status of a decision is: from the text that a person wrote to one of our words.
+
+A status that is there and is not understood is `unknown`, and never holds.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from filemem.record.lines import cut
+from filemem.record.model import STATUSES, UNKNOWN
+
+Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
+# Our word, and the words that mean it, in English, German, French, Spanish, Portuguese, Italian,
+# Japanese, Korean and Chinese.
+_WORDS = {
+    "accepted": (
+        "accepted, accept, approved, approve, final, active, adopted, agreed, decided, "
+        "implemented, done, living, amended, current, implementable, awaiting "
+        "implementation, accepted with revisions, recommended, released, ready for release, "
+        "supersedes, supercedes, replaces, amends, ratified, completed, resolved, in "
+        "effect, in force, akzeptiert, angenommen, beschlossen, genehmigt, entschieden, "
+        "umgesetzt, gültig, aktiv, freigegeben, accepté, acceptée, approuvé, approuvée, "
+        "validé, validée, adopté, adoptée, décidé, décidée, en vigueur, aceptado, aceptada, "
+        "aprobado, aprobada, adoptado, adoptada, vigente, implementado, implementada, "
+        "aceito, aceita, aceite, aprovado, aprovada, adotado, adotada, accettato, "
+        "accettata, approvato, approvata, adottato, adottata, 承認, 承認済み, 承認済, 採用, 採択, 決定, "
+        "決定済み, 受理, 有効, 승인, 승인됨, 채택, 채택됨, 수락, 수락됨, 확정, 결정됨, 유효, 已接受, 接受, 已采纳, 采纳, 已批准, 批准, "
+        "已通过, 通过, 已采用, 采用, 已生效, 已实施, 已确认"
+    ),
+    "proposed": (
+        "proposed, propose, proposal, draft, pending, open, review, in review, under "
+        "review, active review, scheduled for review, awaiting review, rfc, wip, work in "
+        "progress, in progress, last call, deferred, experimental, trial, discussion, under "
+        "discussion, in discussion, under evaluation, under consideration, provisional, "
+        "exploring, previewing, awaiting, vorgeschlagen, vorschlag, entwurf, in diskussion, "
+        "in prüfung, in arbeit, in bearbeitung, offen, ausstehend, proposé, proposée, "
+        "proposition, brouillon, en cours, en discussion, en attente, à valider, en revue, "
+        "propuesto, propuesta, borrador, en revisión, pendiente, en discusión, en progreso, "
+        "proposto, proposta, rascunho, em análise, em revisão, em discussão, pendente, em "
+        "andamento, bozza, in revisione, in discussione, in attesa, in corso, 提案, 提案中, "
+        "ドラフト, 下書き, 検討中, レビュー中, 議論中, 保留中, 草案, 承認待ち, 승인 대기, 待批准, 待审核, 제안, 제안됨, 초안, 검토 중, "
+        "검토중, 논의 중, 논의중, 대기, 提议, 提议中, 已提议, 建议, 已提出, 草稿, 审核中, 评审中, 讨论中, 待定, 待审批"
+    ),
+    "rejected": (
+        "rejected, reject, declined, withdrawn, abandoned, cancelled, canceled, stagnant, "
+        "discontinued, refused, returned for revision, abgelehnt, verworfen, zurückgezogen, "
+        "abgebrochen, rejeté, rejetée, refusé, refusée, abandonné, abandonnée, annulé, "
+        "annulée, rechazado, rechazada, descartado, descartada, retirado, retirada, "
+        "cancelado, cancelada, rejeitado, rejeitada, recusado, recusada, rifiutato, "
+        "rifiutata, respinto, respinta, scartato, scartata, ritirato, ritirata, 却下, 不採用, "
+        "棄却, 取り下げ, 거부, 거부됨, 거절, 거절됨, 기각, 기각됨, 반려, 철회, 철회됨, 已拒绝, 拒绝, 已否决, 否决, 已驳回, 驳回, 已放弃, "
+        "已撤回"
+    ),
+    "deprecated": (
+        "deprecated, deprecate, superseded, superceded, replaced, obsolete, obsoleted, "
+        "retired, archived, reverted, revoked, expired, sunset, veraltet, überholt, "
+        "ersetzt, abgelöst, obsolet, aufgehoben, zurückgenommen, déprécié, dépréciée, "
+        "obsolète, remplacé, remplacée, périmé, périmée, obsoleto, obsoleta, reemplazado, "
+        "reemplazada, sustituido, sustituida, deprecado, deprecada, substituído, "
+        "substituída, depreciado, depreciada, descontinuado, descontinuada, sostituito, "
+        "sostituita, deprecato, deprecata, 廃止, 廃止済み, 非推奨, 置き換え, 置換, 失効, 폐기, 폐기됨, 대체, 대체됨, "
+        "사용 중단, 已废弃, 废弃, 已弃用, 弃用, 已取代, 取代, 已替代, 已被取代, 已过时, 已失效, 已作废, 被, 已被"
+    ),
+    # What these say of the word behind them.
+    "not": ("not, never, nicht, nie, niemals, non, pas, jamais, no, nunca, não, mai, 未, 不, 미"),
+    "yet": (
+        "not yet, yet to be, to be, noch nicht, pas encore, aún no, todavía no, ainda não, "
+        "non ancora, 尚未, 아직"
+    ),
+    "over": ("no longer, not any more, nicht mehr, ne plus, ya no, não mais, non più, 不再"),
+    "past": (
+        "was, were, previously, formerly, originally, initially, once, früher, zuvor, "
+        "vorher, anciennement, antes"
+    ),
+    "then": ("now, then, later, jetzt, nun, dann, maintenant, puis, ahora, luego, agora, ora, poi"),
+    # What may stand in front of a status and says nothing.
+    "": (
+        "this, adr, decision, record, proposal, it, we, the, team, have, has, been, is, "
+        "are, be, currently, status, and, fully, formally, partially, partly, mostly, "
+        "provisionally, conditionally, white, check, mark, x, heavy, large, green, red, "
+        "yellow, circle, diese, dieser, entscheidung, wurde, wird, ist, teilweise, "
+        "vorläufig, cette, décision, est, a, été, partiellement, esta, decisión, es, está, "
+        "ha, sido, parcialmente, foi, é, decisão, questa, decisione, è, stata, stato, "
+        "parzialmente, 部分, 一部, 現在, 现, 일부, 현재"
+    ),
+}
+_MEANING = {word: kind for kind, words in _WORDS.items() for word in words.split(", ")}
+PARTLY = (
+    r"(?i)\b(?:partly|partially|in[ -]part|only|sections?|clauses?|mostly|teilweise|nur|abschnitt"
+    r"|partiellement|en partie|parcialmente|en parte|em parte|parzialmente|in parte)\b|§|部分|一部|일부"
+)
+_LINK = re.compile(r"\[\[[^\]\n]{1,200}\]\]|\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)")
+_STRUCK = re.compile(r"~~[^~]{1,300}~~|<(del|s|strike)>[^<]{1,300}</\1>", re.IGNORECASE)
+_UNCHECKED = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?\[ \].*$", re.MULTILINE)
+_CHOICE = re.compile(r"\s*[|]\s*")
+_CHOICE_IN_BRACKETS = re.compile(r"\s*[|/,]\s*")
+_MARKS = ("not", "yet", "over", "past", "then")
+_ARROW = r"[-=]+>|[→➔⇒]"
+_NO_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
+ASIDE = r"[.;:,]\s|\(see"
+# A word of a script without spaces ends there, or goes on with a form of the verb.
+_ENDING = r"(?=[^\w]|\Z|さ|し|ら|れ|済|되|됨|된|했|하)"
+_LONGEST = 2000  # characters of a status count
+_SHOWN = 60
+
+
+class Stated(NamedTuple):
+    """A status: one of our words, `UNKNOWN`, or "" where none is stated; and how it is written."""
+
+    status: str = ""
+    written: str = ""
+
+
+def without_comments(text: str) -> str:
+    """Return a text without HTML comments and struck text; its lines keep their numbers."""
+    kept = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0:
+        stop = text.find("-->", start)
+        if stop < 0:
+            break
+        kept += [text[at:start], "\n" * text.count("\n", start, stop)]
+        at = stop + 3
+    return _STRUCK.sub(lambda match: "\n" * match[0].count("\n"), "".join((*kept, text[at:])))
+
+
+def read_status(text: str, words: Words = ()) -> Stated:
+    """Read a status as people write it: `✅ Accepted`, `Superseded by [ADR-12](0012-x.md)`, `abgelehnt`.
+
+    The first paragraph that is a status counts, in a log the newest entry. `words` are those of the
+    project's settings.
+    """
+    text = _UNCHECKED.sub("", without_comments(text[:_LONGEST]))
+    text = re.sub(r"\[[xX]\]", "", _LINK.sub(" ", text)) if "[" in text else text
+    parts = [part.strip() for part in re.split(r"\n\s*\n|\n(?=[ \t]*[-*+|] )", text)]
+    parts = [part for part in parts if re.search(r"[^\W\d_]", part) and not _is_choice(part)]
+    if not parts:
+        return Stated()
+    dated = [(day[0], part) for part in parts if (day := re.search(r"\d{4}-\d\d-\d\d", part))]
+    if len(dated) > 1:
+        parts.insert(0, max(dated)[1])
+    written = cut(" ".join(parts[0].split()).strip("*_` "), _SHOWN)
+    status = next((status for part in parts if (status := _of_paragraph(part, words))), UNKNOWN)
+    return Stated(status, written)
+
+
+def is_status(text: str) -> bool:
+    """Whether a text is a status and nothing else."""
+    plain = " ".join(re.findall(r"[\w-]+", text.casefold()))
+    return _MEANING.get(plain) in STATUSES
+
+
+def _is_choice(text: str) -> bool:
+    """Whether a template lists here what a status may be."""
+    bare = text.strip("*_` ")
+    if bare.endswith("?"):
+        return True
+    in_brackets = bare[:1] in ("[", "{", "(", "<") and bare[-1:] in ("]", "}", ")", ">")
+    parts = (_CHOICE_IN_BRACKETS if in_brackets else _CHOICE).split(bare.strip("[]{}()<>| "))
+    return len({_of_paragraph(part, ()) for part in parts} - {""}) > 1
+
+
+def _of_paragraph(text: str, words: Words) -> str:
+    """Return the status that a paragraph begins with, or "" where it begins with none."""
+    pairs = list(_pairs(text, words))
+    if not pairs:
+        return ""
+    present = [pair for pair in pairs if pair[0] != "past"] or pairs
+    mark, status = next((pair for pair in present[::-1] if pair[0] == "then"), present[0])
+    partly = status == "deprecated" and re.search(PARTLY, re.split(ASIDE, text, maxsplit=1)[0])
+    return "accepted" if partly else _changed(status, mark)
+
+
+def _pairs(text: str, words: Words) -> Iterator[tuple[str, str]]:
+    """Yield each status that a text begins with, and the mark in front of it, up to other words."""
+    plain = re.sub(_NO_WORDS, " ", re.sub(_ARROW, " then ", text.casefold()))
+    meanings = {**_MEANING, **dict(words)}
+    mark = last = ""
+    end = 0
+    for match in _scanner(words).finditer(plain):
+        if last != "past" and re.search(r"[^\W\d_]", plain[end : match.start()]):
+            return
+        end = match.end()
+        kind = meanings[" ".join(match[0].split())]
+        if kind in _MARKS:
+            mark = kind
+        elif kind:
+            yield mark, kind
+            last = mark
+            mark = ""
+
+
+def _changed(status: str, mark: str) -> str:
+    """Return what is left of a status behind `not`, `not yet` or `no longer`."""
+    if mark == "yet":
+        return "proposed"
+    if mark in ("not", "over"):
+        return {"not": "rejected", "over": "deprecated"}[mark] if status == "accepted" else UNKNOWN
+    return status
+
+
+@lru_cache(maxsize=8)
+def _scanner(words: Words) -> re.Pattern[str]:
+    """Return what finds the words of the table; those of scripts without spaces stand anywhere."""
+    every = sorted((*_MEANING, *dict(words)), key=len, reverse=True)
+    spaced = "|".join(
+        re.escape(word).replace("\\ ", r"\s+") for word in every if word[0] < "\u1100"
+    )
+    others = "|".join(
+        re.escape(word) + ("" if _MEANING.get(word, "") in ("", *_MARKS) else _ENDING)
+        for word in every
+        if word[0] >= "\u1100"
+    )
+    return re.compile(rf"(?<![^\W\d_])(?:{spaced})(?![^\W\d_])|{others}")
