@@ -1,7 +1,7 @@
 """Settings, and who may set them. This module is the only reader of the environment.
 
 A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work tree, a branch for
-the records and the commit policy per type, nothing else. Only the user, in their own configuration file, the
+the records, the commit policy per type and its words for a status, nothing else. Only the user, in their own configuration file, the
 environment or flags, may decide what runs code, reaches outside or loads a model.
 
 Reading is lenient: a setting that a file has and this version does not know is passed over
@@ -27,6 +27,7 @@ POLICIES = ("commit", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("decision", "checkpoint", "observation"), "commit")
 )
+STATUSES = ("proposed", "accepted", "rejected", "deprecated")
 HOOKS = ("start", "prompt-first", "prompt", "edits", "capture", "remind")
 _NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
 _REPORTED = 10  # unknown settings that are named
@@ -34,7 +35,7 @@ _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 
 
 class Config(NamedTuple):
-    """Every setting, with its default. A repository may set the first three and `allowed`, the user all but that."""
+    """Every setting, with its default. A repository may set the first four and `allowed`, the user all but that."""
 
     store: str = "memory"  # folder of records, relative to the work tree, with `/`; "." for the work tree itself
     branch: str = (
@@ -43,6 +44,7 @@ class Config(NamedTuple):
     policy: Mapping[str, str] = (
         DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
     )
+    status: Mapping[str, str] = MappingProxyType({})  # a word of the team's for a status, and ours
     model: str = ""  # folder of a model2vec embedding model; empty for the bundled one
     agent: str = ""  # name recorded for saves that do not say who makes them
     department: str = ""  # whose records the user sees besides those for everybody
@@ -204,6 +206,12 @@ def _policy(value: object) -> Mapping[str, str]:
     return MappingProxyType({**DEFAULT_POLICY, **value})
 
 
+def _statuses(value: object) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or any(word not in STATUSES for word in value.values()):
+        raise BadInput(f"takes words of your own, each with one of {', '.join(STATUSES)}")
+    return MappingProxyType({str(word).casefold(): status for word, status in value.items()})
+
+
 def _hooks(value: object) -> Mapping[str, Any]:
     given = value if isinstance(value, Mapping) else {"": value}
     events, budget = given.get("events", []), given.get("budget", 100)
@@ -238,7 +246,13 @@ def _text(value: object) -> str:
 
 
 _Readers = Mapping[str, Callable[[object], object]]
-_SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy, "hooks": _hooks}
+_SHARED: _Readers = {
+    "store": store_path,
+    "branch": branch_name,
+    "policy": _policy,
+    "status": _statuses,
+    "hooks": _hooks,
+}
 _USER: _Readers = {
     "model": _text,
     "agent": _text,
@@ -276,7 +290,7 @@ def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _R
 def _unknown(name: str, where: str, allowed: _Readers) -> str:
     """The sentence that names a setting which is passed over."""
     user_only = " (only the user's own configuration may set it)" if name in _USER else ""
-    tables = {"policy": "[commit]", "hooks": "[hooks]"}
+    tables = {"policy": "[commit]", "status": "[status]", "hooks": "[hooks]"}
     known = ", ".join(tables.get(key, key) for key in allowed)
     return f"{where}: unknown setting {name[:_NAME]!r}{user_only}, passed over; known here: {known}"
 

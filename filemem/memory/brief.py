@@ -22,7 +22,7 @@ from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Catalog, Node, Row
 from filemem.memory.store import Store, mark_of
 from filemem.query import affects_match, fixed, within
-from filemem.record import CHECKPOINT, DECISION, Record, cut, format_time, parse, short_id
+from filemem.record import CHECKPOINT, DECISION, Record, cut, format_time, short_id
 from filemem.record.visibility import audience
 from filemem.repo import Branch, GitError, Repo
 from filemem.repo.state import BRANCHES, moves, tip_of
@@ -266,7 +266,7 @@ class _Teller:
         """What the default branch decided about the same files since this branch left it."""
         ahead = dict(islice(self.ahead.items(), MANY))
         read = zip(ahead, self.store.repo.blobs(ahead.values()), strict=True)
-        found = [parse(data[:MAX_SIZE], path).record for path, (_, data) in read if data]
+        found = [self.store.parse(data[:MAX_SIZE], path).record for path, (_, data) in read if data]
         theirs = {
             one.id: one
             for one in found

@@ -22,7 +22,6 @@ from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import is_listed
 from filemem.index import IndexDamaged, document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
-from filemem.record import parse
 from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
     if not is_listed(path):
         return ""
     try:
-        if data is not None and (record := parse(data, path).record):
+        if data is not None and (record := store.parse(data, path).record):
             doc = document(record, blob_id(data, store.repo.hash_name))
             store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
         else:

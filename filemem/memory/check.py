@@ -24,10 +24,10 @@ from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_wo
 from filemem.memory.store import SYNONYMS, Store, malformed
 from filemem.record import TYPES, Problem, adr_number, format_time, lint, short_id
 from filemem.record.lines import hidden_characters, named
+from filemem.record.model import UNKNOWN_STATUS
 from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
-UNKNOWN_STATUS = "unknown-status"
 NAMED = 5  # files that a message names
 _SAVED = tuple(f"{kind}s/2025/01/a.md" for kind in TYPES)  # the like of what is saved
 
@@ -164,7 +164,9 @@ def _statuses(snapshot: Snapshot) -> Iterator[Finding]:
     for word, cases in words.items():
         others = f" (and in {len(cases) - 1} more)" if len(cases) > 1 else ""
         first = cases[0]
-        yield Finding(first._replace(message=f"{first.message}{others}"), "", word)
+        row = f'{word.partition(": ")[2]} = "proposed"'
+        text = f"{first.message}{others}; to explain it, write under [status] in "
+        yield Finding(first._replace(message=f"{text}{REPOSITORY_FILE}: {row}"), "", word)
 
 
 def _together(snapshot: Snapshot) -> Iterator[Finding]:

@@ -23,7 +23,6 @@ from filemem.record import (
     DECISION,
     Parsed,
     adr_number,
-    parse,
     parse_time,
     short_id,
     topic_key,
@@ -168,7 +167,7 @@ def _revisions(store: Store, node: Node, touches: Sequence[Touch]) -> tuple[Revi
 
 def _version(store: Store, blob: str, path: str) -> Parsed:
     data = store.repo.blob(blob) if blob else None
-    return Parsed(None) if data is None else parse(data, store.files.inside(path))
+    return Parsed(None) if data is None else store.parse(data, store.files.inside(path))
 
 
 def _compared(before: Parsed, after: Parsed) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from filemem.record import (
     reference_index,
     resolve_reference,
 )
+from filemem.record.status import explained
 from filemem.repo.remote import Clash, merged_tree
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Snapshot:
     def parsed(self) -> Mapping[str, Parsed]:
         """Every record file as parsed, by path; files over 1 MiB are left out."""
         return {
-            path: self.reading(data, path)
+            path: explained(self.reading(data, path), self.store.words)
             for path, data in self.data.items()
             if len(data) <= MAX_SIZE
         }
@@ -322,7 +323,7 @@ class PastStore(Store):
         """Read one record of that commit."""
         blob = self.listing.get(path)
         data = self.repo.blob(blob, MAX_SIZE) if blob else None
-        return Parsed(None) if data is None else parse(data, path)
+        return Parsed(None) if data is None else self.parse(data, path)
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
         """The records of that commit."""

@@ -22,6 +22,7 @@ from filemem.memory.own_branch import TOP as TOP
 from filemem.query import Filter, Reader, fixed, within
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import DECISION, Parsed, Record, adr_number, parse, short_id, topic_key
+from filemem.record.status import explained
 from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -120,6 +121,7 @@ class Store:
         )
         self.files = Files(self.repo.work_tree, place, spool=self.repo.private / "spool")
         self.history = History(self.repo, place)
+        self.words = tuple(sorted(self.config.status.items()))  # what the project calls a status
         self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)
         self.serving = serving
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -132,6 +134,8 @@ class Store:
         """The folder of this store's index: in the Git directory, or in the user's cache if that is read-only."""
         store, git_dir = self.files.store, self.repo.git_dir
         name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
+        if self.words:  # other words are another index
+            name = f"{name}/{mark_of(repr(self.words))[:8]}"
         if os.access(git_dir, os.W_OK):
             return self.repo.private / "index" / name
         return (
@@ -227,10 +231,14 @@ class Store:
         except (NotFound, BadInput, BrokenStore):
             return ""
 
+    def parse(self, data: bytes, path: str) -> Parsed:
+        """Read the bytes of one record, with the project's own words for a status."""
+        return explained(parse(data, path), self.words)
+
     def read(self, path: str) -> Parsed:
         """Read one record; a file that no longer exists, or is not a regular file, gives no record and no error."""
         try:
-            return parse(self.files.read(path), path)
+            return self.parse(self.files.read(path), path)
         except (NotFound, BadInput):
             return Parsed(None)
 
@@ -256,7 +264,7 @@ class Store:
             data = self.files.read(path)
         except BadInput:
             return None
-        found = parse(data, path).record
+        found = self.parse(data, path).record
         hidden = found is None or (forgotten and mark_of(found.id) in forgotten)
         return (
             None if found is None or hidden else document(found, blob_id(data, self.repo.hash_name))

@@ -22,6 +22,7 @@ from filemem.record.model import (
     STATUSES,
     TYPES,
     UNKNOWN,
+    UNKNOWN_STATUS,
     VISIBILITIES,
     Edge,
     Problem,
@@ -247,7 +248,7 @@ def note_status(stated: Stated, line: int, fields: dict[str, object]) -> Iterato
     if stated.status == UNKNOWN:
         fields["status_written"] = stated.written
         message = f'status not understood: "{stated.written}"'
-        yield Problem("", line, "unknown-status", "warning", message)
+        yield Problem("", line, UNKNOWN_STATUS, "warning", message)
 
 
 def stated_title(header: Header) -> str:

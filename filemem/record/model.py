@@ -6,6 +6,7 @@ from typing import NamedTuple
 DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
 UNKNOWN = "unknown"  # a status that is stated and not understood; such a decision never holds
+UNKNOWN_STATUS = "unknown-status"  # the problem that it is one
 OUTCOMES = ("pending", "success", "partial", "failed")
 DECIDERS = ("user", "assistant")
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change", "memory", "context")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.record.lines import cut
-from filemem.record.model import STATUSES, UNKNOWN
+from filemem.record.model import STATUSES, UNKNOWN, UNKNOWN_STATUS, Parsed
 
 Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
 # Our word, and the words that mean it, in English, German, French, Spanish, Portuguese, Italian,
@@ -144,6 +144,18 @@ def read_status(text: str, words: Words = ()) -> Stated:
     written = cut(" ".join(parts[0].split()).strip("*_` "), _SHOWN)
     status = next((status for part in parts if (status := _of_paragraph(part, words))), UNKNOWN)
     return Stated(status, written)
+
+
+def explained(parsed: Parsed, words: Words) -> Parsed:
+    """Return a file as read, its status read once more with a project's own words if it was unknown."""
+    record = parsed.record
+    if not words or record is None or record.status != UNKNOWN:
+        return parsed
+    stated = read_status(record.status_written, words)
+    if stated.status == UNKNOWN:
+        return parsed
+    problems = tuple(problem for problem in parsed.problems if problem.code != UNKNOWN_STATUS)
+    return Parsed(record._replace(status=stated.status, status_written=""), problems)
 
 
 def is_status(text: str) -> bool:

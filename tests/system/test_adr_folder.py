@@ -160,12 +160,32 @@ def test_a_status_that_nobody_understands_never_holds_and_is_named_once(repo: Pa
     lines = [line for line in done.out.splitlines() if "unknown-status" in line]
     assert (done.code, len(lines)) == (0, 1)
     assert 'status not understood: "On hold" (and in 1 more)' in lines[0]
+    assert '[status] in .filemem.toml: "on hold" = "proposed"' in lines[0]
     assert cli(repo, "--store", "docs/adr", "check", "--strict").code == 1
     with Memory.open(repo, store="docs/adr") as memory:
         hit = memory.get("6")[0]
         assert not memory.search("cache", live=True)
     assert (hit.record.status, hit.record.status_written) == ("unknown", "On hold")
     assert 'status not understood: "On hold"' in cli(repo, "--store", "docs/adr", "get", "6").out
+
+
+def test_a_project_says_what_its_own_words_for_a_status_mean(repo: Path) -> None:
+    write(repo / "docs/adr/0006-use-a-cache.md", "# 6. Use a cache\n\n## Status\n\nOn hold (Ada)\n")
+    write(repo / "docs/adr/0007-use-a-queue.md", "# 7. Use a queue\n\n## Status\n\nRolled out\n")
+
+    def found() -> dict[str, str]:
+        with Memory.open(repo, store="docs/adr") as memory:
+            memory.refresh()
+            return {hit.title: hit.record.status for hit in memory.search("use", limit=50)}
+
+    before = found()
+    assert (before["6. Use a cache"], before["7. Use a queue"]) == ("unknown", "unknown")
+    write(repo / ".filemem.toml", '[status]\n"on hold" = "proposed"\n"rolled out" = "accepted"\n')
+    after = found()
+    assert (after["6. Use a cache"], after["7. Use a queue"]) == ("proposed", "accepted")
+    assert "unknown-status" not in cli(repo, "--store", "docs/adr", "check").out
+    write(repo / ".filemem.toml", '[status]\n"on hold" = "paused"\n')
+    assert "one of proposed, accepted, rejected, deprecated" in cli(repo, "search", "x").err
 
 
 @pytest.mark.parametrize("form", [NYGARD, MADR], ids=("nygard", "madr"))
