@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem.record.body import parse_outcome
+from filemem.record.foreign import field_named
 from filemem.record.lines import one_line
-from filemem.record.links import links_in, stated_references
+from filemem.record.links import links_in, links_of_field, stated_references
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,
@@ -95,8 +96,9 @@ KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
 SECRETS_ALLOWED = "allowed"
 
 # Names that other makers use for ours. Where both stand, ours counts and theirs is kept as an unknown key.
-ALIASES = {"date": "created", "replaces": "supersedes"}
+ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
+_OF_FIELD = {"status": "status", "date": "created", "created": "created"}
 # What we read and never write.
 SUPERSEDED_BY = Key("superseded_by", "superseded_by", EDGES, _D)
 TITLE = Key("title", "title", TEXT)
@@ -204,6 +206,7 @@ def read_fields(
         )
         if key is None:
             extra[name] = value
+            add_edges(fields, links_of_field(name, flow(value).strip("[]")) or ())
             continue
         if _is_null(value):
             continue  # a template's blank is nothing stated
@@ -260,7 +263,8 @@ def stated_title(header: Header) -> str:
 def _key_meant(name: str, values: Mapping[str, Value], fields: Mapping[str, object]) -> Key | None:
     """Return the key of ours that another maker's means (`date`, `Created`, `superseded-by`) unless ours stands."""
     plain = name.lower().replace("-", "_")
-    ours = ALIASES.get(plain, plain)
+    label = field_named(name) if isinstance(values[name], str) else ""
+    ours = ALIASES.get(plain) or _OF_FIELD.get(label, plain)
     key = SUPERSEDED_BY if ours == SUPERSEDED_BY.name else KEY_BY_NAME.get(ours)
     return key if key and ours not in values.keys() - {name} and key.field not in fields else None
 

@@ -93,6 +93,8 @@ def links_of_field(name: str, value: str) -> tuple[Edge, ...] | None:
     verb = re.match(_SENTENCE, name)
     if not verb or not re.fullmatch(_FIELD_ENDS, name[verb.end() :]):
         return None
+    if (verb["replaced"] or verb["amended"]) and not re.search(_PASSIVE, name):
+        return None
     kind = _kind(verb, name[verb.end() :], value)
     return tuple(
         Edge(kind, target, f"{name}: {value}"[:200]) for target in stated_references(value)

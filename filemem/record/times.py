@@ -8,19 +8,35 @@ from datetime import UTC, date, datetime, timedelta
 from filemem.errors import BadInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
-_Y, _D, _NAME = (
-    r"(?P<year>\d{4})",
-    r"(?P<day>\d{1,2})(?:st|nd|rd|th)?",
-    r"(?P<month>[A-Za-z]{3,9})\.?",
+# How the names of months begin: en, de; fr; es, pt; it.
+_MONTHS = (
+    ("jan", "ene", "gen"),
+    ("feb", "fev", "fév"),
+    ("mar", "mär"),
+    ("apr", "avr", "abr"),
+    ("may", "mai", "mag"),
+    ("jun", "juin", "giu"),
+    ("jul", "juil", "lug"),
+    ("aug", "aoû", "aou", "ago"),
+    ("sep", "set"),
+    ("oct", "okt", "out", "ott"),
+    ("nov",),
+    ("dec", "dez", "déc", "dic"),
 )
-# What people write besides ISO 8601. A day and a month between slashes may be either, and are not read.
+_Y = r"(?P<year>\d{4})"
+_D = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
+_NAME = r"(?P<month>[^\W\d_]{3,10})\.?"
+# What people write besides ISO 8601.
 _FORMS = (
     rf"{_Y}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
     rf"{_Y}[ -]{_NAME}[ -]{_D}",
-    rf"{_D}[ -]{_NAME},?[ -]{_Y}",
+    rf"{_D}[ -](?:de )?{_NAME},?[ -](?:de )?{_Y}",
     rf"{_NAME} {_D},? {_Y}",
     rf"(?P<day>\d{{1,2}})[.-](?P<month>\d{{1,2}})[.-]{_Y}",
+    # Of a day and a month between slashes, one must be above 12: else they may be either.
+    rf"(?P<day>1[3-9]|2\d|3[01])/(?P<month>\d{{1,2}})/{_Y}",
+    rf"(?P<month>\d{{1,2}})/(?P<day>1[3-9]|2\d|3[01])/{_Y}",
+    rf"{_Y} ?[年년] ?(?P<month>\d{{1,2}}) ?[月월] ?(?P<day>\d{{1,2}}) ?[日일]",
 )
 _YEAR_MONTH = r"(\d{4})-(\d{1,2})"
 _WEEK = r"\d{4}-?W\d{2}"
@@ -95,16 +111,12 @@ def _loose(text: str) -> int | None:
     return _day(found) if found else None
 
 
-def _day(found: re.Match[str]) -> int | None:
-    month = (
-        found["month"]
-        if found["month"].isdigit()
-        else _MONTHS.find(found["month"][:3].lower()) // 4 + 1
-    )
+def _day(match: re.Match[str]) -> int | None:
+    name = match["month"].casefold()
+    named = (at for at, starts in enumerate(_MONTHS, 1) if name.startswith(starts))
+    month = int(name) if name.isdigit() else next(named, 0)
     try:
-        return _milliseconds(
-            datetime(int(found["year"]), int(month), int(found["day"]), tzinfo=UTC)
-        )
+        return _milliseconds(datetime(int(match["year"]), month, int(match["day"]), tzinfo=UTC))
     except ValueError:
         return None
 
