@@ -15,12 +15,13 @@ from filemem.record.times import format_time
 FORM = "only its form changed"
 _LONG = 100  # characters of a value that is quoted
 _NAMES = {key.field: key.name for key in KEYS} | {
-    "mentions": "links in the text"
+    "status_written": "words of the status",
+    "mentions": "links in the text",
 }  # field -> what it is called
 _TEXTS = {"decision": "decision", "text": "reasoning", "next_steps": "next steps"}
 # What weighs most comes first; all other fields are compared by default, so that no change of a new one is passed over.
 _FIRST = ("type", "id", "secrets_allowed", "status", "title", "outcomes", *_TEXTS)
-_SAID_ELSEWHERE = {"path", "outcome", "topic_stated", "id_stated", "status_written"}
+_SAID_ELSEWHERE = {"path", "outcome", "topic_stated", "id_stated"}
 _FIELDS = [
     one for one in dict.fromkeys((*_FIRST, *_NAMES, *Record._fields)) if one not in _SAID_ELSEWHERE
 ]

@@ -29,6 +29,8 @@ _BEFORE = r"(?:\d+(?:\.\d+)*[.):]?\s+)?(?:(?:adr|current|decision|proposal)\s+(?
 _MARKS = r"[ \t]{0,3}(?:[>|*+_-][ \t]*+)*+"  # of quotes, tables, lists and bold type
 _FIELD = re.compile(rf"{_MARKS}([^\W\d][^:：|*_.,;()\[\]]{{1,40}}?)[*_]*[ \t]*[:：][ \t*_]*(.*)$")
 _BESIDE = re.compile(r"(?<![ \t])[ \t]++[·•|][ \t]++")  # between two fields on one line
+_LABEL_ENDS = ("*", "_", ":", "：")
+_RULES = ("---", "===")
 _UNDERLINE = re.compile(r"(?:-{3,}|={3,})[ \t]*$")
 _LABEL = re.compile(
     r"(?:\*\*|__)[^*_:：|]{2,30}[:：]?(?:\*\*|__)[:：]?\s*$|[^\W\d_][\w ]{1,30}[:：]\s*$"
@@ -68,7 +70,7 @@ def read_preamble(lines: Sequence[str], code: frozenset[int], title: int = -1) -
     lines = without_comments("\n".join(lines)).split("\n")
     reading = _Fields()
     for section in _sections(lines, code, title):
-        reading.read(section, lines, code)
+        reading.read(section, lines, code | {title})
     status, status_line = reading.fields.get("status", ("", 0))
     date, date_line = reading.fields.get("date") or reading.fields.get("created") or ("", 0)
     logged = min(reading.days, default=None)
@@ -98,16 +100,18 @@ class _Fields:
         self.links: list[Edge] = []
         self.days: list[int] = []
 
-    def read(self, section: _Section, lines: Sequence[str], code: frozenset[int]) -> None:
+    def read(self, section: _Section, lines: Sequence[str], skipped: frozenset[int]) -> None:
         """Read one section, if its name says that it states something."""
         name, _, value = section.name.partition(":")
         field = field_named(name)
         if value.strip():
             self._field(name, value.strip(), section.start - 1)
             return
+        if section.name and not field and not begins_link(name):
+            return
         most = _PREAMBLE_LINES if field in ("", "metadata") else _STATUS_LINES
         stop = min(section.stop, section.start + most)
-        numbers = [at for at in range(section.start, stop) if at not in code]
+        numbers = [at for at in range(section.start, stop) if at not in skipped]
         text = "\n".join(lines[at] for at in numbers).strip()
         first = next((at for at in numbers if lines[at].strip()), section.start)
         if field == "log":
@@ -140,9 +144,12 @@ class _Fields:
 def _sections(lines: Sequence[str], code: frozenset[int], title: int) -> Iterator[_Section]:
     """Yield what stands above the sections, then each; a lower one states nothing, named `-`."""
     name, start, top = "", 0, 2
-    heads = [
-        (at, *head) for at in range(len(lines)) if at not in code and (head := _head(lines, at))
+    likely = [
+        at
+        for at, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True))
+        if line.startswith("#") or line.rstrip().endswith(_LABEL_ENDS) or following[:3] in _RULES
     ]
+    heads = [(at, *head) for at in likely if at not in code and (head := _head(lines, at))]
     levels = [level for at, level, _ in heads if at != title and level > 1]
     top = max(2, levels[0]) if levels else 2
     for at, level, text in (*heads, (len(lines), 0, "")):

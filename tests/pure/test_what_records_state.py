@@ -419,6 +419,11 @@ def test_status_and_date_are_found_where_templates_have_them(
     assert (record.status, created) == (status or "accepted", date)
 
 
+def test_a_title_is_no_link() -> None:
+    record = read("# Supersedes ADR-3 in the long run\n\n## Status\n\nAccepted\n")
+    assert not record.supersedes
+
+
 @pytest.mark.parametrize(("text", "links"), LINKS)
 def test_a_link_is_a_field_or_a_sentence_of_its_own(text: str, links: list[str]) -> None:
     record = read(nygard(text))
