@@ -126,6 +126,8 @@ def _kept(text: str) -> str:
     kept = []
     for character in text:
         category = unicodedata.category(character)
+        if "\ufe00" <= character <= "\ufe0f":
+            continue  # how an emoji is drawn
         if character.isalnum() or category[0] == "M":
             kept.append(character)
         elif character.isspace() or category not in ("Cc", "Cf", "Cs", "Co", "Cn"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from unicodedata import normalize
 from urllib.parse import unquote
 
 from filemem.record.identity import short_id
@@ -47,7 +48,7 @@ def reference_index(records: Iterable[Record]) -> ReferenceIndex:
 
 def names_of(record: Record) -> Iterator[tuple[int, str]]:
     """Yield what a record may be called, each with the strength of its kind: see `reference_index`."""
-    path = record.path.casefold()
+    path = normalize("NFC", record.path).casefold()  # as it is typed; some systems part the marks
     name = path.rpartition("/")[2]
     stem = name.removesuffix(".md")
     if record.title:
@@ -110,7 +111,7 @@ def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
 
 def readings(reference: str, folder: str = "") -> Iterator[str]:
     """Yield the names that a reference may mean, the surest first; see `resolve_reference`."""
-    reference = reference.strip()
+    reference = normalize("NFC", reference.strip())
     yield reference
     if reference.startswith("[[") and reference.endswith("]]"):
         reference = reference[2:-2].partition("|")[0]

@@ -171,6 +171,14 @@ def test_names_by_slug_number_and_date() -> None:
     assert read(files[0][1], files[0][0]).title == "6. Use X"
 
 
+def test_a_name_with_parted_marks_is_found_as_it_is_typed() -> None:
+    told = store(
+        ("adr/cafe\u0301.md", "# The old way\n"),
+        ("adr/new.md", "# The new way\n\nSupersedes [x](caf\u00e9.md)\n"),
+    )
+    assert told["adr/new.md"][1] == {"adr/cafe\u0301.md"}
+
+
 def test_a_relative_link_starts_in_the_folder_of_its_file() -> None:
     told = store(
         ("api/0001-use-x.md", "# Use X\n\nSuperseded by [1](../web/0001-use-x.md)\n"),

@@ -128,6 +128,7 @@ def test_topics(topic: str, key: str, name: str) -> None:
         ("a\u200db\u202ec", "abc"),
         ("a\nb\tc", "a-b-c"),
         ("🙂", "untitled"),
+        ("Show ❤️ and 👍🏽", "show-and"),
         ("", "untitled"),
         ('a<b>:"c|d?*e\\f/g', "a-b-c-d-e-f-g"),
     ],
