@@ -22,9 +22,8 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import SYNONYMS, Store, malformed
-from filemem.record import TYPES, Problem, adr_number, format_time, lint, short_id
+from filemem.record import TYPES, UNKNOWN_STATUS, Problem, adr_number, format_time, lint, short_id
 from filemem.record.lines import hidden_characters, named
-from filemem.record.model import UNKNOWN_STATUS
 from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more

@@ -25,12 +25,12 @@ from filemem.record import (
     Parsed,
     Problem,
     Record,
+    explained,
     format_time,
     parse,
     reference_index,
     resolve_reference,
 )
-from filemem.record.status import explained
 from filemem.repo.remote import Clash, merged_tree
 
 if TYPE_CHECKING:

@@ -21,8 +21,16 @@ from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
 from filemem.query import Filter, Reader, fixed, within
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
-from filemem.record import DECISION, Parsed, Record, adr_number, parse, short_id, topic_key
-from filemem.record.status import explained
+from filemem.record import (
+    DECISION,
+    Parsed,
+    Record,
+    adr_number,
+    explained,
+    parse,
+    short_id,
+    topic_key,
+)
 from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all

@@ -28,6 +28,7 @@ from filemem.record.model import (
     OUTCOMES,
     STATUSES,
     TYPES,
+    UNKNOWN_STATUS,
     VISIBILITIES,
     Edge,
     Outcome,
@@ -35,7 +36,7 @@ from filemem.record.model import (
     Problem,
     Record,
 )
-from filemem.record.parse import parse
+from filemem.record.parse import explained, parse
 from filemem.record.references import (
     ReferenceIndex,
     answering,

@@ -106,24 +106,25 @@ class _Fields:
         field = field_named(name)
         if value.strip():
             self._field(name, value.strip(), section.start - 1)
-            return
-        if section.name and not field and not begins_link(name):
-            return
-        most = _PREAMBLE_LINES if field in ("", "metadata") else _STATUS_LINES
-        stop = min(section.stop, section.start + most)
-        numbers = [at for at in range(section.start, stop) if at not in skipped]
-        text = "\n".join(lines[at] for at in numbers).strip()
-        first = next((at for at in numbers if lines[at].strip()), section.start)
-        if field == "log":
+        elif field == "log":
             days = (first_date(lines[at][:80]) for at in range(section.start, section.stop))
             self.days += [day for day in days if day is not None]
-        elif not section.name or field in ("metadata", "status"):
+        elif field or not section.name or begins_link(name):
+            most = _PREAMBLE_LINES if field in ("", "metadata") else _STATUS_LINES
+            last = min(section.stop, section.start + most)
+            numbers = [at for at in range(section.start, last) if at not in skipped]
+            self._text(section.name, field, lines, numbers)
+
+    def _text(self, name: str, field: str, lines: Sequence[str], numbers: Sequence[int]) -> None:
+        if not name or field in ("metadata", "status"):
             for block in _blocks(lines, numbers):
                 self._block(block)
+        text = "\n".join(lines[at] for at in numbers).strip()
         if field and text:
+            first = next(at for at in numbers if lines[at].strip())
             self.fields.setdefault(field, (text, first))
-        elif section.name and text:
-            self.links += links_of_field(section.name, text) or ()
+        elif name and text:
+            self.links += links_of_field(name, text) or ()
 
     def _block(self, block: _Block) -> None:
         stated = [self._field(name, value, block.line) for name, value in _fields_of(block.text)]
@@ -144,12 +145,7 @@ class _Fields:
 def _sections(lines: Sequence[str], code: frozenset[int], title: int) -> Iterator[_Section]:
     """Yield what stands above the sections, then each; a lower one states nothing, named `-`."""
     name, start, top = "", 0, 2
-    likely = [
-        at
-        for at, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True))
-        if line.startswith("#") or line.rstrip().endswith(_LABEL_ENDS) or following[:3] in _RULES
-    ]
-    heads = [(at, *head) for at in likely if at not in code and (head := _head(lines, at))]
+    heads = [(at, *head) for at in _likely(lines) if at not in code and (head := _head(lines, at))]
     levels = [level for at, level, _ in heads if at != title and level > 1]
     top = max(2, levels[0]) if levels else 2
     for at, level, text in (*heads, (len(lines), 0, "")):
@@ -157,6 +153,14 @@ def _sections(lines: Sequence[str], code: frozenset[int], title: int) -> Iterato
             continue
         yield _Section(name, start, at)
         name, start = (text if level <= top else "-"), at + 1
+
+
+def _likely(lines: Sequence[str]) -> Iterator[int]:
+    """Yield the lines that may be a heading."""
+    following = [*lines[1:], ""]
+    for at, line in enumerate(lines):
+        if line.startswith("#") or line.rstrip().endswith(_LABEL_ENDS) or following[at][:3] in _RULES:
+            yield at
 
 
 def _head(lines: Sequence[str], at: int) -> tuple[int, str] | None:

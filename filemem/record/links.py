@@ -182,7 +182,7 @@ def _kind(verb: re.Match[str], between: str, after: str) -> str:
 
 
 def _objects(sentence: str, start: int) -> list[Reference]:
-    """Return the reference behind the verb, and those joined to it; bare numbers only if all are."""
+    """Return the reference behind the verb, those joined to it; bare numbers only if all are."""
     objects: list[Reference] = []
     for reference in _references(sentence):
         if reference.start < start:

@@ -20,8 +20,8 @@ from filemem.record.foreign import Preamble, read_preamble
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
 from filemem.record.keys import add_edges, add_links, note_status, read_fields, shown, stated_title
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
-from filemem.record.model import DECISION, UNKNOWN, Parsed, Problem, Record
-from filemem.record.status import read_status
+from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Problem, Record
+from filemem.record.status import Words, read_status
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
@@ -81,6 +81,18 @@ def parse(data: bytes, path: str) -> Parsed:
         fields["extra"] = extra
     record = Record(**fields)  # type: ignore[arg-type]
     return Parsed(record, tuple(note._replace(path=path) for note in notes))
+
+
+def explained(parsed: Parsed, words: Words) -> Parsed:
+    """Return a file as read, an unknown status read once more with a project's own words."""
+    record = parsed.record
+    if not words or record is None or record.status != UNKNOWN:
+        return parsed
+    stated = read_status(record.status_written, words)
+    if stated.status == UNKNOWN:
+        return parsed
+    problems = tuple(problem for problem in parsed.problems if problem.code != UNKNOWN_STATUS)
+    return Parsed(record._replace(status=stated.status, status_written=""), problems)
 
 
 class _Reading(NamedTuple):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.record.lines import cut
-from filemem.record.model import STATUSES, UNKNOWN, UNKNOWN_STATUS, Parsed
+from filemem.record.model import STATUSES, UNKNOWN
 
 Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
 # Our word, and the words that mean it, in English, German, French, Spanish, Portuguese, Italian,
@@ -127,7 +127,7 @@ def without_comments(text: str) -> str:
 
 
 def read_status(text: str, words: Words = ()) -> Stated:
-    """Read a status as people write it: `✅ Accepted`, `Superseded by [ADR-12](0012-x.md)`, `abgelehnt`.
+    """Read a status as people write it: `✅ Accepted`, `Superseded by [ADR-12](x.md)`, `abgelehnt`.
 
     The first paragraph that is a status counts, in a log the newest entry. `words` are those of the
     project's settings.
@@ -144,18 +144,6 @@ def read_status(text: str, words: Words = ()) -> Stated:
     written = cut(" ".join(parts[0].split()).strip("*_` "), _SHOWN)
     status = next((status for part in parts if (status := _of_paragraph(part, words))), UNKNOWN)
     return Stated(status, written)
-
-
-def explained(parsed: Parsed, words: Words) -> Parsed:
-    """Return a file as read, its status read once more with a project's own words if it was unknown."""
-    record = parsed.record
-    if not words or record is None or record.status != UNKNOWN:
-        return parsed
-    stated = read_status(record.status_written, words)
-    if stated.status == UNKNOWN:
-        return parsed
-    problems = tuple(problem for problem in parsed.problems if problem.code != UNKNOWN_STATUS)
-    return Parsed(record._replace(status=stated.status, status_written=""), problems)
 
 
 def is_status(text: str) -> bool:
