@@ -159,7 +159,11 @@ def _likely(lines: Sequence[str]) -> Iterator[int]:
     """Yield the lines that may be a heading."""
     following = [*lines[1:], ""]
     for at, line in enumerate(lines):
-        if line.startswith("#") or line.rstrip().endswith(_LABEL_ENDS) or following[at][:3] in _RULES:
+        if (
+            line.startswith("#")
+            or line.rstrip().endswith(_LABEL_ENDS)
+            or following[at][:3] in _RULES
+        ):
             yield at
 
 

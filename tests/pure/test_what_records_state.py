@@ -278,9 +278,21 @@ PLACES = [
     ("---\nStatus: Rejected\nDate: 2024-05-06\n---\n# A\n", "rejected", "2024-05-06"),
     ("---\nstatus: abgelehnt\n---\n# A\n", "rejected", ""),
     ("---\nstatut: rejeté\n---\n# A\n", "rejected", ""),
-    ("---\nstage: discontinued\nstart-date: 2024-05-06T00:00:00.000Z\nrelease-date:\n---\n# A\n", "rejected", "2024-05-06"),
-    ("---\nstatus: implementable\ncreation-date: 2024-05-06\nlast-updated: 2025-01-01\n---\n# A\n", "accepted", "2024-05-06"),
-    ("---\nstatus: Accepted\ndate-created: 2024-05-06\nstage: alpha\n---\n# A\n", "accepted", "2024-05-06"),
+    (
+        "---\nstage: discontinued\nstart-date: 2024-05-06T00:00:00.000Z\nrelease-date:\n---\n# A\n",
+        "rejected",
+        "2024-05-06",
+    ),
+    (
+        "---\nstatus: implementable\ncreation-date: 2024-05-06\nlast-updated: 2025-01-01\n---\n# A\n",
+        "accepted",
+        "2024-05-06",
+    ),
+    (
+        "---\nstatus: Accepted\ndate-created: 2024-05-06\nstage: alpha\n---\n# A\n",
+        "accepted",
+        "2024-05-06",
+    ),
     ("---\ndata: {a: b}\ndeprecated: true\n---\n# A\n", "", ""),
     # days as people write them
     ("# A\n\nDate: 27/05/2025\n", "", "2025-05-27"),
