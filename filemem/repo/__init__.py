@@ -139,7 +139,7 @@ class Repo:
 
     def busy(self) -> str:
         """Why a commit must wait: what the user is in the middle of ("a rebase is in progress"), or ""."""
-        return state.busy(self.git_dir, self.common_dir)
+        return state.busy(self.places)
 
     def resolve(self, rev: str) -> str | None:
         """The commit that a revision names: a branch, tag, id or the like; None for none."""

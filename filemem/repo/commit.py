@@ -16,7 +16,7 @@ from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import journal, state
 from filemem.repo.journal import Edit, Entry, Journal, Placer, Plan
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
-from filemem.repo.run import check_version, stamp
+from filemem.repo.run import GitError, check_version, stamp
 from filemem.repo.settings import ignored, obstacle
 from filemem.repo.state import LOCKED, MOVED, Branch, Locks
 
@@ -97,6 +97,8 @@ def _commit(  # noqa: C901
     head = state.head(repo.git)
     if reason := repo.busy():
         return reason
+    if not head.ref and state.head(repo.git) != head:  # a rebase has ended in between
+        return MOVED
     edits = []
     for edit in plan.edits:
         old = journal.held(repo, head.tip, edit.path)
@@ -114,7 +116,7 @@ def _commit(  # noqa: C901
     made: Made | str = LOCKED
     try:
         while made == LOCKED:
-            if not (repo.git_dir / "index.lock").exists():
+            if not (repo.git_dir / "index.lock").exists() and not state.merging(repo.git_dir):
                 made = _exchange(repo, files, draft)
             if made != LOCKED or time.monotonic() > stop:
                 break
@@ -225,20 +227,32 @@ def _prepare(
 def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
     """Take the locks, change record, entry and branch, release the locks, and verify."""
     locks = Locks(repo, reading=draft.readable)
+    why = failure = ""
+    known = False
     try:
         why = _change(repo, draft, locks)
         known = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
-    except BaseException:
+    except BaseException as error:
         if not locks.release():
             draft.aside.undo()
-        raise
-    locks.release()
+        if not isinstance(error, GitError) or not _moved(repo, draft):
+            raise
+        failure = f"committed, but Git could not do the rest: {error.message}"
+    else:
+        locks.release()
     if why:
         return why
     now = draft.entry.commit, stamp(repo.git_dir / "index")
     made = _verified(repo, files, draft)
+    if failure:
+        made = made._replace(trouble="; ".join(filter(None, (failure, made.trouble))))
     repo.settled = now if known and not made.trouble else None
     return made
+
+
+def _moved(repo: Repo, draft: _Draft) -> bool:
+    """Whether the branch has the commit: Git moves it before it writes the reflog of HEAD, which may fail."""
+    return state.tip_of(repo.git, draft.head.ref) == draft.entry.commit
 
 
 def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
@@ -334,8 +348,7 @@ def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
         return Made(entry.commit, branch)
     head = state.head(repo.git)
     reason = repo.busy() or ("" if head.ref else "HEAD is detached")
-    if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
-        reason = f"it is for the branch {branch}"
+    reason = reason or journal.elsewhere(repo, entry, head)
     found = [(edit, journal.on_disk(files, edit.path)) for edit in entry.edits]
     edited = any(
         edit.before is not None and now not in (edit.before, edit.data) for edit, now in found

@@ -132,13 +132,22 @@ class Journal:
 
 def pending(repo: Repo) -> tuple[Pending, ...]:
     """The saves of this work tree that wait to be committed, oldest first."""
-    here, found = "" if repo.busy() else state.head_ref(repo.git), []
+    here = state.Branch("", "") if repo.busy() else state.head(repo.git)
+    found: list[Pending] = []
     for entry in Journal(repo).entries()[0]:
         reason = entry.reason or "the save was interrupted"
-        if here and entry.branch not in ("", here):
-            reason = f"it is for the branch {entry.branch.removeprefix(state.BRANCHES)}"
+        if here.ref:
+            reason = elsewhere(repo, entry, here) or reason
         found += [Pending(edit.path, reason, entry.at) for edit in entry.edits]
     return tuple(found)
+
+
+def elsewhere(repo: Repo, entry: Entry, head: state.Branch) -> str:
+    """Why an entry is not for the branch that HEAD is on, or "": one whose branch is merged is committed here."""
+    tip = state.tip_of(repo.git, entry.branch) if entry.branch not in ("", head.ref) else ""
+    if not tip or (head.tip and repo.parted(tip, head.tip) == tip):
+        return ""
+    return f"it is for the branch {entry.branch.removeprefix(state.BRANCHES)}"
 
 
 def _unpack(file: Path) -> Entry:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Locked
-from filemem.repo.run import Git, GitError, Helper, end, read, stamp
+from filemem.repo.run import Git, GitError, Helper, Places, end, read, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -31,9 +31,8 @@ LOCKED, MOVED = (
 _MERGE_LIMIT = (
     0.5  # seconds; a merge that found nothing to do looks the same as one that has just begun
 )
-_EDITOR_LIMIT = (
-    600.0  # seconds; an editor that was left without a commit looks the same as one that is open
-)
+_EDITOR_LIMIT = 60.0  # seconds that an editor counts as open where processes cannot be seen
+_PROCESSES = Path("/proc")
 _ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
 _MARKERS = {
     "rebase-merge": "a rebase is in progress",
@@ -126,16 +125,24 @@ def tip_of(git: Git, ref: str) -> str:
     return _TIPS[files[0]][1]
 
 
-def busy(git_dir: Path, common_dir: Path) -> str:
+def busy(places: Places) -> str:
     """What the user is in the middle of, or ""."""
     for name, operation in _MARKERS.items():
-        if (git_dir / name).exists():
+        if (places.git_dir / name).exists():
             return operation
-    # A commit message was written since HEAD moved last, with Git's comments still in it?
-    message, branch = (
-        git_dir / "COMMIT_EDITMSG",
-        common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD"),
-    )
+    if not _edited(places):
+        return ""
+    return f"a commit message is being edited: {places.git_dir / 'COMMIT_EDITMSG'}"
+
+
+def _edited(places: Places) -> bool:
+    """Whether a commit message is open in an editor. Git holds no lock then, but its process waits.
+
+    The file alone does not show it: Git leaves it as it is where a commit is given up or refused by a hook.
+    """
+    work_tree, git_dir, common_dir = places
+    message = git_dir / "COMMIT_EDITMSG"
+    branch = common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
     moves = (
         git_dir / "logs" / "HEAD",
         git_dir / "HEAD",
@@ -144,13 +151,24 @@ def busy(git_dir: Path, common_dir: Path) -> str:
         branch,
     )
     written = stamp(message)[2]
-    if (
-        written <= max(stamp(file)[2] for file in moves)
-        or time.time() - written / 1e9 > _EDITOR_LIMIT
-    ):
-        return ""
-    edited = any(line.startswith(_COMMENT) for line in read(message).splitlines())
-    return "a commit message is being edited" if edited else ""
+    if written <= max(stamp(file)[2] for file in moves):
+        return False
+    if not any(line.startswith(_COMMENT) for line in read(message).splitlines()):
+        return False
+    if (_PROCESSES / "self").exists():
+        return any(_commits(process, work_tree) for process in _PROCESSES.iterdir())
+    return 0 <= time.time() - written / 1e9 < _EDITOR_LIMIT
+
+
+def _commits(process: Path, work_tree: Path) -> bool:
+    """Whether a process is a `git commit` in a work tree: Git goes to its top, and calls aliases by their name."""
+    if not process.name.isdigit():
+        return False
+    with suppress(OSError):  # it has ended, or belongs to another user
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        if os.path.basename(words[0]) == b"git" and b"commit" in words:  # noqa: PTH119 - bytes
+            return (process / "cwd").readlink() == work_tree
+    return False
 
 
 def merging(git_dir: Path) -> bool:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import Conflict, Locked
+from filemem.repo import Repo
 from filemem.repo.commit import Edit, message
+from filemem.repo.state import head_ref
 from tests.repo.saver import Saver
 from tests.support import environment, git, head_file, make_repo, sound, write
 
@@ -226,6 +228,49 @@ def test_a_lock_that_stays_makes_a_new_record_wait(
     lock.unlink()
     assert [made.branch for made in saver.finish()] == ["main"]
     assert (head_file(repo, REST), status(repo), saver.pending()) == ("# y\n", [], ())
+
+
+def test_a_save_whose_branch_has_moved_is_acknowledged(repo: Path, saver: Saver) -> None:
+    saver.put(X, b"# x\n")
+    log = repo / ".git/logs/HEAD"
+    log.unlink()
+    write(log / "in the way", "")
+    made = saver.put(Y, b"# y\n")
+    assert made.commit == git(repo, "rev-parse", "main")
+    assert "committed, but" in made.trouble
+    assert "logs/HEAD" in made.trouble
+    assert (head_file(repo, REST), status(repo), saver.pending()) == ("# y\n", [], ())
+
+
+def test_a_rebase_that_ends_meanwhile_leaves_nothing_uncommitted(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repo, "checkout", "-q", "--detach")
+    busy = type(saver.repo).busy
+
+    def ends(this: Repo) -> str:
+        if not head_ref(this.git):
+            git(repo, "checkout", "-q", "main")
+        return busy(this)
+
+    monkeypatch.setattr(type(saver.repo), "busy", ends)
+    made = saver.put(X, b"# x\n")
+    assert (made.left, made.commit) == ("", git(repo, "rev-parse", "main"))
+
+
+def test_what_waits_for_a_branch_that_is_merged_is_committed_here(repo: Path, saver: Saver) -> None:
+    git(repo, "switch", "-q", "-c", "side")
+    write(repo / ".git/MERGE_HEAD", "")
+    assert saver.put(X, b"# x\n").branch == "side"
+    (repo / ".git/MERGE_HEAD").unlink()
+    git(repo, "commit", "-q", "--allow-empty", "-m", "side")
+    git(repo, "switch", "-q", "main")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "main")
+    assert saver.finish() == ()
+    assert "for the branch side" in saver.pending()[0].reason
+    git(repo, "merge", "-q", "--no-edit", "side")
+    assert [made.branch for made in saver.finish()] == ["main"]
+    assert (status(repo), saver.pending()) == ([], ())
 
 
 @pytest.mark.parametrize("feature", ["version", "split", "untracked", "skip", "assume", "sparse"])

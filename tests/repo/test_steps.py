@@ -262,7 +262,8 @@ def test_a_commit_whose_editor_is_open(scene: Path, tmp_path: Path, how: tuple[s
     wait_for((tmp_path / "editor.open").exists)
     saver = Saver(path)
     made = saver.put(NAME, NEW)
-    assert made.pending == "a commit message is being edited"
+    message = path / ".git/COMMIT_EDITMSG"
+    assert made.pending == f"a commit message is being edited: {message}"
     assert saver.pending()[0].path == PATH
     (path / PATH).unlink()
     saver.finish()
@@ -272,6 +273,45 @@ def test_a_commit_whose_editor_is_open(scene: Path, tmp_path: Path, how: tuple[s
     assert [each.branch for each in saver.finish()] == ["main"]
     check(path, saver, made, "editor")
     assert git(path, "log", "-2", "--format=%s", "HEAD").splitlines()[1].startswith("decision")
+    saver.close()
+
+
+@pytest.mark.parametrize("end", ["aborted", "refused"])
+def test_a_commit_that_was_given_up_blocks_nothing(scene: Path, tmp_path: Path, end: str) -> None:
+    path = copy(scene, tmp_path / "repo")
+    git(path, "add", "untracked.py")
+    saver = Saver(path)
+    saver.put(NAME, NEW)
+    editor = "true"
+    if end == "refused":
+        editor = "sh -c 'echo mine >> $0'"
+        write(path / ".git/hooks/commit-msg", "#!/bin/sh\nexit 1\n").chmod(0o755)
+    env = environment({"GIT_EDITOR": editor})
+    theirs = subprocess.run(["git", "commit", "-q"], cwd=path, env=env, capture_output=True)
+    assert theirs.returncode == 1
+    assert saver.change(NAME, NEW + b"more\n").commit
+    later = time.time() + 3 * 86_400
+    os.utime(path / ".git/COMMIT_EDITMSG", (later, later))
+    assert saver.change(NAME, NEW + b"again\n").commit, "nor does a time in the future"
+    saver.close()
+
+
+def test_where_processes_cannot_be_seen_an_editor_counts_for_a_minute(
+    scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("filemem.repo.state._PROCESSES", tmp_path / "none")
+    path = copy(scene, tmp_path / "repo")
+    message = write(path / ".git/COMMIT_EDITMSG", "\n# Please enter the commit message\n")
+    saver = Saver(path)
+    now = time.time()
+    ahead = max(now, (path / ".git/logs/HEAD").stat().st_mtime) + 0.01
+    os.utime(message, (ahead, ahead))
+    monkeypatch.setattr("filemem.repo.state.time.time", lambda: ahead + 59)
+    assert "COMMIT_EDITMSG" in saver.repo.busy()
+    monkeypatch.setattr("filemem.repo.state.time.time", lambda: ahead + 61)
+    assert not saver.repo.busy()
+    monkeypatch.setattr("filemem.repo.state.time.time", lambda: ahead - 3600)
+    assert not saver.repo.busy()
     saver.close()
 
 
