@@ -6,6 +6,7 @@ any other exception is a defect of filemem: a crash report is written, one file 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,30 @@ class Locked(FilememError):
 
 class BrokenStore(FilememError):
     """Disk, repository or index cannot be used: repair them first."""
+
+
+_REFUSALS = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, or ask for more",
+    errno.EIO: "look at the disk: it fails",
+    errno.EROFS: "the disk is read-only: mount it to be written",
+    errno.EACCES: "check who may read and write there",
+    errno.EPERM: "check who may read and write there",
+    errno.EMFILE: "close files or raise `ulimit -n`",
+    errno.ENFILE: "close programs: the system has too many open files",
+    errno.ENOMEM: "close programs: memory is short",
+    errno.EAGAIN: "close programs: the system starts no more",
+}
+
+
+def refused(error: OSError) -> BrokenStore:
+    """What the system refused, where, and what to do; the commit shows whether a save stands."""
+    where = f"{error.filename}: " if error.filename else ""
+    advice = _REFUSALS.get(error.errno or 0, "check disk and permissions")
+    return BrokenStore(
+        f"{where}{error.strerror or error}",
+        f"{advice}; `filemem status` and `git log -1` show what stands",
+    )
 
 
 def crash_report(trace: str, arguments: list[str]) -> Path:

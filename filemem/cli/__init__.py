@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem import VERSION
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, refused
 
 EXIT_CODES: Mapping[type[FilememError], int] = {
     BadInput: 2,
@@ -122,6 +122,7 @@ def main() -> None:
     )  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
     try:
         code = _run(sys.argv[1:])
+        sys.stdout.flush()
     except FilememError as error:
         _fail(error)
         code = next(
@@ -130,8 +131,11 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         code = 141
+    except OSError as error:
+        _fail(_unanswered(error) or refused(error))
+        code = 0 if sys.argv[1:2] == ["hook"] else EXIT_CODES[BrokenStore]
     except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
         import traceback
 
@@ -148,6 +152,27 @@ def main() -> None:
             )
         )
     sys.exit(code)
+
+
+def _silence() -> None:
+    """Write no more to standard output: nobody takes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unanswered(error: OSError) -> FilememError | None:
+    """The failure where standard output takes no more: what was asked for is done then."""
+    if error.filename:
+        return None
+    try:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except OSError:
+        _silence()
+        message = f"standard output: {error.strerror}: the work is done, but the answer is lost"
+        return BrokenStore(
+            message, "do not repeat a save: `filemem status` and `git log -1` show it"
+        )
+    return None
 
 
 def _run(words: Sequence[str]) -> int:

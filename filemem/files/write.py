@@ -43,13 +43,14 @@ class Staged:
 
     def sync(self) -> None:
         """Wait until the bytes are on disk."""
-        at = os.open(
-            self.source, os.O_RDONLY | os.O_CLOEXEC
-        )  # opened anew: a commit may have thousands of files
-        try:
-            os.fsync(at)
-        finally:
-            os.close(at)
+        try:  # opened anew: a commit may have thousands of files
+            at = os.open(self.source, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(at)
+            finally:
+                os.close(at)
+        except OSError as error:
+            raise _broken(error, "/".join(self.parts)) from None
 
     def publish(self, replace: bytes | None, *, over: bool = False) -> None:
         """Put the file into its place, creating folders as needed.
@@ -102,7 +103,8 @@ class Staged:
     def discard(self) -> None:
         """Remove the temporary file where it is not in its place."""
         if self.source:
-            Path(self.source).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what stays is no record, and harms nothing
+                Path(self.source).unlink()
             self.source = ""
 
 

@@ -381,7 +381,8 @@ class Fresh:
     def forget(self, items: Iterable[Item]) -> None:
         """Delete entries that a generation in use holds."""
         for item in items:
-            (self._folder / item.name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # it is deleted with a later one
+                (self._folder / item.name).unlink()
 
     def _load(self, name: str) -> Item | None:
         """Read an entry; None where it was just folded in, or is torn: then the next look finds the file itself."""

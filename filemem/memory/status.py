@@ -90,11 +90,15 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
             for age in ((store.clock() - one.at) // 1000,)
         ],
     }
+    broken = list(_broken(store, nodes, changed))
+    ready = [path for path in changed if path not in broken]  # a broken one is mended first
+    if broken and ready:
+        place = shlex.join(path if own else store.files.named(path) for path in ready)
     more = {
         "forks": [
             f"filemem resolve {shlex.quote(one)} --decision ... --reasoning ..." for one in forks
         ],
-        "broken": [store.shown(path) for path in _broken(store, nodes, changed)],
+        "broken": [store.shown(path) for path in broken],
         "checkpoint": last
         and {"id": last.id, "title": last.title, "created": format_time(last.created)},
         "upstream": label,
@@ -102,9 +106,9 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "behind": apart,
         "share": (ahead or apart) and share,
         "trouble": store.repo.trouble,
-        "edited": [store.shown(path) for path in changed if path in held],
-        "new": [store.shown(path) for path in changed if path not in held],
-        "commit": changed and f"{call} add {place} && {call} commit {place}",
+        "edited": [store.shown(path) for path in ready if path in held],
+        "new": [store.shown(path) for path in ready if path not in held],
+        "commit": ready and f"{call} add {place} && {call} commit {place}",
         "gone": [
             {"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost
         ],

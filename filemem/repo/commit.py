@@ -251,7 +251,7 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
 
 
 def _moved(repo: Repo, draft: _Draft) -> bool:
-    """Whether the branch has the commit: Git moves it before it writes the reflog of HEAD, which may fail."""
+    """Whether the branch has the commit: Git may fail after that, at the reflog of HEAD."""
     return state.tip_of(repo.git, draft.head.ref) == draft.entry.commit
 
 

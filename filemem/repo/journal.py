@@ -96,7 +96,8 @@ class Journal:
             aside.rename(entry.file)
             sync_folder(self._open)
         except OSError as error:
-            aside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # its name shows that it is none
+                aside.unlink()
             raise BrokenStore(
                 f"{self._open}: {error.strerror}", "check space and permissions there"
             ) from None
@@ -119,6 +120,9 @@ class Journal:
             try:
                 entry = _unpack(folder / name)
             except FileNotFoundError:
+                continue
+            except PermissionError:
+                bad.append(f"{folder / name} is not readable by you: another user's save waits")
                 continue
             except (OSError, ValueError, KeyError, TypeError):
                 bad.append(
@@ -143,7 +147,7 @@ def pending(repo: Repo) -> tuple[Pending, ...]:
 
 
 def elsewhere(repo: Repo, entry: Entry, head: state.Branch) -> str:
-    """Why an entry is not for the branch that HEAD is on, or "": one whose branch is merged is committed here."""
+    """Why an entry is not for the branch of HEAD, or ""; where its branch is merged, it is."""
     tip = state.tip_of(repo.git, entry.branch) if entry.branch not in ("", head.ref) else ""
     if not tip or (head.tip and repo.parted(tip, head.tip) == tip):
         return ""

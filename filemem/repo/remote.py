@@ -20,6 +20,8 @@ from filemem.repo.objects import commit_object, publish
 from filemem.repo.run import OFF, GitError, check_version
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from git import Git as Verbs
 
     from filemem.repo import Repo
@@ -60,8 +62,7 @@ def scratch(
     repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF
 ) -> Iterator[Verbs]:
     """A bare repository with our objects and nothing else of ours, for a while."""
-    import git
-
+    git = _library(repo)
     repo.shared.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="git-", dir=repo.shared) as name:
         folder = Path(name)
@@ -86,6 +87,16 @@ def scratch(
         places |= {"GIT_INDEX_FILE": str(folder / "index"), "GIT_CONFIG_COUNT": "0", "PATH": path}
         command.update_environment(**neutral, **ours, **places)
         yield command
+
+
+def _library(repo: Repo) -> ModuleType:
+    """GitPython with the Git that we found: it would start the first on the search path."""
+    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = repo.git.program
+    import git
+
+    git.Git.GIT_PYTHON_GIT_EXECUTABLE = repo.git.program  # where it was imported before
+    return git
 
 
 def ask(command: Verbs, verb: str, *arguments: str) -> str:

@@ -138,7 +138,7 @@ def busy(places: Places) -> str:
 def _edited(places: Places) -> bool:
     """Whether a commit message is open in an editor. Git holds no lock then, but its process waits.
 
-    The file alone does not show it: Git leaves it as it is where a commit is given up or refused by a hook.
+    The file alone does not show it: Git leaves it where a commit is given up or refused.
     """
     work_tree, git_dir, common_dir = places
     message = git_dir / "COMMIT_EDITMSG"
@@ -161,12 +161,12 @@ def _edited(places: Places) -> bool:
 
 
 def _commits(process: Path, work_tree: Path) -> bool:
-    """Whether a process is a `git commit` in a work tree: Git goes to its top, and calls aliases by their name."""
+    """Whether a process is a `git commit` in a work tree; Git goes to its top."""
     if not process.name.isdigit():
         return False
     with suppress(OSError):  # it has ended, or belongs to another user
         words = (process / "cmdline").read_bytes().split(b"\0")
-        if os.path.basename(words[0]) == b"git" and b"commit" in words:  # noqa: PTH119 - bytes
+        if os.path.basename(words[0]) == b"git" and b"commit" in words:
             return (process / "cwd").readlink() == work_tree
     return False
 

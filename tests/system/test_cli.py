@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -232,6 +233,31 @@ def test_a_git_directory_that_cannot_be_written(repo: Path) -> None:
     finally:
         for folder in folders:
             folder.chmod(0o755)
+
+
+def test_a_full_standard_output_is_no_defect_and_the_save_stands(repo: Path) -> None:
+    save = (FILEMEM, "save", "observation", "--text", "One okapi", "--json")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(save, cwd=repo, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 7
+    assert b"standard output: No space left on device: the work is done" in done.stderr
+    assert b"defect" not in done.stderr
+    assert "okapi" in git(repo, "log", "-1", "--format=%s")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EMFILE, errno.ENOTEMPTY])
+def test_what_the_system_refuses_is_no_defect(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(code, os.strerror(code), "/some/file")
+
+    monkeypatch.setattr("filemem.cli._run", refuse)
+    done = cli(repo, "status")
+    assert done.code == 7
+    assert f"error: /some/file: {os.strerror(code)}" in done.err
+    assert "git log -1` show what stands" in done.err
+    assert "defect" not in done.err
 
 
 def test_a_wrong_option_is_told_with_its_command_and_field(repo: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import git, make_repo, write
-from tests.system.tools import cli, process, snapshot
+from tests.system.tools import cli, ok, process, snapshot
 
 HOOKS = (
     *(
@@ -146,6 +146,26 @@ def test_no_command_runs_what_a_repository_names(trap: Path) -> None:
     assert "Seen from outside" in inside.out
     cli(trap, "delete", "memory/decisions/one.md")
     assert fired(trap) == []
+
+
+@pytest.mark.parametrize("folder", ["node_modules/.bin", ""])
+@pytest.mark.parametrize("command", [("check", "--base", "main"), ("sync",)])
+def test_a_git_of_the_repository_is_never_started(
+    repo: Path, tmp_path: Path, command: tuple[str, ...], folder: str
+) -> None:
+    canary = tmp_path / "canary"
+    inside = write(repo / folder / "git", f'#!/bin/sh\ntouch {canary}\nexec /usr/bin/git "$@"\n')
+    inside.chmod(0o755)
+    ok(repo, "save", "observation", "--text", "One")
+    git(tmp_path, "init", "-q", "--bare", "other.git")
+    git(repo, "remote", "add", "origin", str(tmp_path / "other.git"))
+    git(repo, "push", "-q", "-u", "origin", "main")
+    first = str(inside.parent) if folder else "."
+    environment = {"PATH": f"{first}:{os.environ['PATH']}"}
+    for extra in ({}, {"GIT_PYTHON_GIT_EXECUTABLE": str(inside)}):
+        done = process(repo, *command, **environment, **extra)
+        assert done.code == 0, done
+        assert not canary.exists()
 
 
 def test_the_trap_works(trap: Path) -> None:

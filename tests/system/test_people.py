@@ -270,18 +270,16 @@ def test_status_names_what_is_to_be_done_and_its_command(repo: Path) -> None:
     path.write_text(path.read_text().replace("topic: caching", "topic: [caching"))
     write(repo / "memory/decisions/new.md", "---\ntopic: n\n# Never closed\n")
     answer = ok(repo, "status")
-    assert (answer["broken"], answer["edited"]) == (
-        [saved["path"], "memory/decisions/new.md"],
-        [saved["path"]],
-    )
+    assert answer["broken"] == [saved["path"], "memory/decisions/new.md"]
+    assert not {"edited", "new", "commit"} & {*answer}, "what is broken is mended first"
+    sound = write(repo / "memory/decisions/sound.md", "# Sound\n\nBecause.\n")
     told = cli(repo, "status").out
-    command = "git add memory && git commit memory"
+    command = f"git add {sound.relative_to(repo)} && git commit {sound.relative_to(repo)}"
     for row in (
         f"last checkpoint: {answer['checkpoint']['created'][:10]}  Half done",
         "1 topic forked, several decisions hold at once: end it with one that replaces them",
         "    filemem resolve 'x y' --decision ... --reasoning ...",
         "2 records with a header that cannot be read: filemem check says why",
-        f"1 record edited, not committed: {command}",
         f"1 record not in Git yet: {command}",
         "commits: 1 ahead, compared with origin/main: git push",
     ):
