@@ -228,10 +228,10 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
     """Take the locks, change record, entry and branch, release the locks, and verify."""
     locks = Locks(repo, reading=draft.readable)
     why = failure = ""
-    known = False
+    steady = False
     try:
         why = _change(repo, draft, locks)
-        known = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
+        steady = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
     except BaseException as error:
         if not locks.release():
             draft.aside.undo()
@@ -246,7 +246,7 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
     made = _verified(repo, files, draft)
     if failure:
         made = made._replace(trouble="; ".join(filter(None, (failure, made.trouble))))
-    repo.settled = now if known and not made.trouble else None
+    repo.settled = now if steady and not made.trouble else None
     return made
 
 
@@ -275,12 +275,9 @@ def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     """Wait until all is on disk, and check branch, index and files; what another command removed is put back."""
     entry, trouble, branch = draft.entry, repo.trouble, draft.head.name
-    folders = {each.target.parent for each in draft.objects} | {
-        (repo.common_dir / draft.head.ref).parent
-    }
     try:
-        syncs = (partial(sync_folder, each) for each in folders)
-        together([*syncs, *(each.sync_folders for each in draft.aside.files)])
+        sync_folder((repo.common_dir / draft.head.ref).parent)
+        together([each.sync_folders for each in draft.aside.files])
         repo.objects.restore(draft.objects)
         while state.merging(
             repo.git_dir

@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -283,6 +284,11 @@ def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
         together([*besides, *(each.write for each in made)])
         for each in made:
             each.move()
+        folders = {
+            each.target.parent for each in made
+        }  # on disk before a branch names what they hold
+        folders |= {folder.parent for folder in folders}
+        together([partial(sync_folder, folder) for folder in folders])
     except OSError as error:
         raise BrokenStore(
             f"objects: {error.strerror}", "check space and permissions there"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import Conflict, Locked
-from filemem.repo import Repo
+from filemem.repo import Repo, objects
 from filemem.repo.commit import Edit, message
 from filemem.repo.state import head_ref
 from tests.repo.saver import Saver
@@ -240,6 +240,23 @@ def test_a_save_whose_branch_has_moved_is_acknowledged(repo: Path, saver: Saver)
     assert "committed, but" in made.trouble
     assert "logs/HEAD" in made.trouble
     assert (head_file(repo, REST), status(repo), saver.pending()) == ("# y\n", [], ())
+
+
+def test_the_folders_of_objects_are_on_disk_before_the_branch_moves(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = git(repo, "rev-parse", "main")
+    synced = set[Path]()
+    sync = objects.sync_folder
+
+    def watch(folder: Path) -> None:
+        if (repo / ".git/refs/heads/main").read_text().strip() == before:
+            synced.add(folder)
+        sync(folder)
+
+    monkeypatch.setattr("filemem.repo.objects.sync_folder", watch)
+    commit = saver.put(X, b"# x\n").commit
+    assert {repo / ".git/objects", repo / ".git/objects" / commit[:2]} <= synced
 
 
 def test_a_rebase_that_ends_meanwhile_leaves_nothing_uncommitted(
