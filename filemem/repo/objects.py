@@ -285,7 +285,7 @@ def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
         for each in made:
             each.move()
         folders = {
-            each.target.parent for each in made
+            loose.target.parent for loose in made
         }  # on disk before a branch names what they hold
         folders |= {folder.parent for folder in folders}
         together([partial(sync_folder, folder) for folder in folders])
