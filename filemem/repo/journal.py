@@ -147,9 +147,8 @@ def pending(repo: Repo) -> tuple[Pending, ...]:
 
 
 def elsewhere(repo: Repo, entry: Entry, head: state.Branch) -> str:
-    """Why an entry is not for the branch of HEAD, or ""; where its branch is merged, it is."""
-    tip = state.tip_of(repo.git, entry.branch) if entry.branch not in ("", head.ref) else ""
-    if not tip or (head.tip and repo.parted(tip, head.tip) == tip):
+    """Why an entry is not for the branch of HEAD, or ""; where its branch is gone, it is."""
+    if entry.branch in ("", head.ref) or not state.tip_of(repo.git, entry.branch):
         return ""
     return f"it is for the branch {entry.branch.removeprefix(state.BRANCHES)}"
 

@@ -156,16 +156,22 @@ def _edited(places: Places) -> bool:
     if not any(line.startswith(_COMMENT) for line in read(message).splitlines()):
         return False
     if (_PROCESSES / "self").exists():
-        return any(_commits(process, work_tree) for process in _PROCESSES.iterdir())
+        opened = os.fsencode(message.resolve())
+        return any(_commits(process, work_tree, opened) for process in _PROCESSES.iterdir())
     return 0 <= time.time() - written / 1e9 < _EDITOR_LIMIT
 
 
-def _commits(process: Path, work_tree: Path) -> bool:
-    """Whether a process is a `git commit` in a work tree; Git goes to its top."""
+def _commits(process: Path, work_tree: Path, message: bytes) -> bool:
+    """Whether a process is an editor that Git started with a message, or a `git commit` here.
+
+    Git starts the editor with the whole path; an alias hides the word `commit`.
+    """
     if not process.name.isdigit():
         return False
     with suppress(OSError):  # it has ended, or belongs to another user
         words = (process / "cmdline").read_bytes().split(b"\0")
+        if message in words:
+            return True
         if os.path.basename(words[0]) == b"git" and b"commit" in words:
             return (process / "cwd").readlink() == work_tree
     return False
