@@ -58,12 +58,13 @@ _COUNTS = {
 @as_json
 @pass_project
 def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None:
-    """Bring in what another system remembers, by one commit.
+    """Import memories from another system, by one commit.
 
-    FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory, server-memory, decision-log,
-    memory-bank, serena, beads, adr, filemem; SOURCE its database, file or folder, by default where that system keeps it. The source is only read. docs/import.md
-    has what becomes of each. `filemem import rules --dry-run` lists lines of CLAUDE.md, AGENTS.md and .cursor/rules
-    that read like decisions, for you to pick from.
+    FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory,
+    server-memory, decision-log, memory-bank, serena, beads, adr, filemem. SOURCE is its
+    database, file or folder, by default where that system keeps it. The source is only read.
+    docs/import.md says what becomes of each. `filemem import rules --dry-run` lists lines of
+    CLAUDE.md, AGENTS.md and .cursor/rules that read like decisions, for you to pick from.
 
     Only what belongs to this repository is taken; of a SOURCE that names no projects, everything. What is about a
     person comes in as private, which is never committed.
@@ -87,9 +88,10 @@ def import_(project: Project, /, form: str, as_json: bool, **given: Any) -> None
         project.here / stated.expanduser() if stated else config.usual_source(form, project.here)
     )
     if source is None:
-        told = f"import {form} needs a source: nothing of it is in a usual place"
         raise BadInput(
-            told, f"name its folder, file or database: filemem import {form} SOURCE", field="source"
+            f"import {form} needs a source: nothing of it is in a usual place",
+            f"name its folder, file or database: filemem import {form} SOURCE",
+            field="source",
         )
     source = Path(os.path.normpath(source))
     with project.memory() as memory:

@@ -39,9 +39,10 @@ _OURS = (
 
 
 def read_claude_code(source: Path) -> Iterator[Item]:
-    """The notes below `projects/`: the folder of each project is named by its path. `MEMORY.md` only lists them.
+    """The notes below `projects/`, each project's in a folder of its own, or of one such folder.
 
-    The memory folder of one project is read too; who names that means it, so its notes name no project.
+    The notes of one folder name no project: who names the folder means it. `MEMORY.md` only lists
+    the others.
     """
     below = list(documents(source, "**/memory/*.md"))
     for path, data in below or documents(source, "*.md"):
@@ -70,9 +71,9 @@ def read_basic_memory(source: Path) -> Iterator[Item]:
 
     A note states no time: its first commit counts, else when its file was written.
     """
-    found = list(documents(source))
-    committed = _first_commits(source, [path for path, _ in found])
-    for path, data in found:
+    notes = list(documents(source))
+    committed = _first_commits(source, [path for path, _ in notes])
+    for path, data in notes:
         name = path.relative_to(source).as_posix()
         if (record := parse(data, f"observations/{path.name}").record) is None:
             continue
@@ -88,7 +89,7 @@ def _written(path: Path) -> int:
 
 
 def _first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
-    """When each file of a folder was first committed, in epoch milliseconds; none outside a repository."""
+    """When each file was first committed, in epoch milliseconds; none outside a repository."""
     try:
         repo = Repo.discover(folder)
     except NotFound:

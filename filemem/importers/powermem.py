@@ -27,7 +27,7 @@ _NAMES = ("user_id", "agent_id", "run_id")
 def read(source: Path) -> Iterator[Item]:
     """The memories of every collection of a database. Raises BadInput: it has none."""
     with database(source) as found:
-        # Beside its collections the database holds their full-text indexes, and those have other columns.
+        # The database also holds the full-text indexes of its collections, with other columns.
         collections = found.tables("id", "payload")
         if not collections:
             hint = "name the database that SQLITE_PATH names"

@@ -23,11 +23,11 @@ class Database:
     _connection: sqlite3.Connection
 
     def tables(self, *columns: str) -> list[str]:
-        """The names of the tables that have all these columns. A virtual table is none: it may need its own program."""
-        found = self._connection.execute(
+        """The tables that have all these columns; virtual ones may need their program."""
+        rows = self._connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         )
-        return [name for (name,) in found.fetchall() if {*columns} <= self._columns(name)]
+        return [name for (name,) in rows.fetchall() if {*columns} <= self._columns(name)]
 
     def _columns(self, table: str) -> set[str]:
         rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))

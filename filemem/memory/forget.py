@@ -112,7 +112,7 @@ def _removal(store: Store, node: Node) -> _Removal:
             raise Conflict(told, "commit or undo them first")
     edits = [Edit(node.path, None, store.files.read(node.path))]
     mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
-    # A private one that was imported leaves a tombstone too, so that the next import leaves it away.
+    # An imported private one leaves a tombstone too, so that the next import leaves it away.
     if (bool(shown.source) if private else held) and not store.files.exists(mark):
         edits.append(Edit(mark, b"", None))
     return _Removal(shown, held, tuple(edits))

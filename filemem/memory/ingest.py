@@ -121,14 +121,14 @@ def ingest(
 
 
 def _write_others(store: Store, edits: Sequence[Edit], done: Ingested) -> None:
-    """Write what is not committed. Raises BrokenStore: it cannot be written; it says what is committed already."""
+    """Write what is not committed. Raises BrokenStore, which says what is committed already."""
     try:
         write_files(store.files, edits)
     except BrokenStore as error:
         if not done.commit:
             raise
-        told = f"{done.commit[:10]} has what is committed; the other {len(edits)} are not written"
-        raise BrokenStore(f"{told}: {error.message}", f"{error.hint}, then import again") from None
+        left = f"{done.commit[:10]} has what is committed; the other {len(edits)} are not written"
+        raise BrokenStore(f"{left}: {error.message}", f"{error.hint}, then import again") from None
 
 
 def names(store: Store) -> frozenset[str]:

@@ -275,21 +275,6 @@ def test_a_rebase_that_ends_meanwhile_leaves_nothing_uncommitted(
     assert (made.left, made.commit) == ("", git(repo, "rev-parse", "main"))
 
 
-def test_what_waits_for_a_branch_that_is_merged_is_committed_here(repo: Path, saver: Saver) -> None:
-    git(repo, "switch", "-q", "-c", "side")
-    write(repo / ".git/MERGE_HEAD", "")
-    assert saver.put(X, b"# x\n").branch == "side"
-    (repo / ".git/MERGE_HEAD").unlink()
-    git(repo, "commit", "-q", "--allow-empty", "-m", "side")
-    git(repo, "switch", "-q", "main")
-    git(repo, "commit", "-q", "--allow-empty", "-m", "main")
-    assert saver.finish() == ()
-    assert "for the branch side" in saver.pending()[0].reason
-    git(repo, "merge", "-q", "--no-edit", "side")
-    assert [made.branch for made in saver.finish()] == ["main"]
-    assert (status(repo), saver.pending()) == ([], ())
-
-
 @pytest.mark.parametrize("feature", ["version", "split", "untracked", "skip", "assume", "sparse"])
 def test_the_index_keeps_its_version_and_extensions(
     tmp_path: Path, feature: str, guarded_home: Path
