@@ -391,7 +391,7 @@ class Memory:
 
     def delete_several(self, ids: Iterable[str], *, reason: str = "", agent: str = "") -> int:
         """Remove some records by one commit; return how many. Errors as for `forget.delete`."""
-        wanted = tuple(ids)
+        wanted = fields.each("ids", ids)
         return self.keeper.write(
             lambda store: verbs.forget.delete_several(store, wanted, reason, agent)
         )

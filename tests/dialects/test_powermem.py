@@ -392,11 +392,3 @@ def test_a_memory_that_is_added_again_for_the_same_user_is_the_same(memory: Memo
     assert {one["event"] for one in others} == {"ADD"}
     good(memory, "powermem", "delete_memory", memory_id=first["id"], user_id="ada")
     assert add(memory, "Likes tea", **more)["event"] == "ADD", "what was deleted is not remembered"
-
-
-def test_undo_refuses_a_removal_of_several(memory: Memory) -> None:
-    for text in ("Likes tea", "Likes dark mode"):
-        good(memory, "powermem", "add_memory", messages=text, user_id="ada", agent_id="a")
-    assert good(memory, "powermem", "delete_all_memories", agent_id="a")["deleted_count"] == 2
-    with pytest.raises(Conflict, match="several records"):
-        memory.undo()

@@ -75,8 +75,9 @@ def test_only_the_user_names_a_service_and_nothing_can_be_read_on_the_way(tmp_pa
     )
     for name in ("org_url", "org_token", "org_dsn"):
         write(repo / ".filemem.toml", f'{name} = "https://evil.example"\n')
-        with pytest.raises(BadInput, match="only the user's own configuration"):
-            config.load(repo, {})
+        settings = config.load(repo, {})
+        assert not getattr(settings, name)
+        assert "only the user's own configuration" in settings.unknown[0]
 
 
 @pytest.mark.usefixtures("stated")

@@ -93,7 +93,7 @@ def test_without_a_database_or_its_driver_the_answer_says_what_to_do(
     away = cli(tmp_path, "org", "status")
     assert (away.code, "that PostgreSQL runs" in away.err) == (7, True)
     write(tmp_path / ".filemem.toml", "org_dsn = 'host=evil'\n")
-    assert "only the user's own configuration" in cli(tmp_path, "org", "status").err
+    assert f'socket "{tmp_path}' in cli(tmp_path, "org", "status").err, "the user's own, not evil"
     (tmp_path / ".filemem.toml").unlink()
     monkeypatch.delitem(sys.modules, "filemem.org.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)

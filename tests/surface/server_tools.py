@@ -20,6 +20,10 @@ class Notebook:
 
     closed = False
 
+    def seen_by(self, _reader: object) -> Notebook:
+        """Everybody sees the whole notebook."""
+        return self
+
     def close(self) -> None:
         """Leave a trace of having been closed, where one is wanted."""
         self.closed = True

@@ -202,3 +202,10 @@ def test_a_secret_is_taken_out_of_history_by_one_command_of_the_users(
     assert git(repo, "rev-parse", "HEAD") == head, "nothing was run"
     with pytest.raises(NotFound):
         memory.purge_command("never was")
+
+
+def test_undo_refuses_a_removal_of_several(repo: Path, memory: Memory) -> None:
+    ids = [memory.save(title=title, text="Text").id for title in ("Tea", "Dark mode")]
+    assert memory.delete_several(ids, reason="cleaned up") == 2
+    with Memory.open(repo) as later, pytest.raises(Conflict, match="several records"):
+        later.undo()

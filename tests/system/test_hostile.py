@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from filemem.config import load
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, process, snapshot
 
@@ -184,16 +185,18 @@ def test_what_a_filter_would_change_is_saved_and_left_to_the_user(trap: Path) ->
     assert cli(trap, "search", "One", "--json").json["count"] >= 1
 
 
-SETTINGS = (
+REFUSED = (
     'store = "../outside"',
     'store = "/etc"',
     'store = ".git/memory"',
     'store = "a/../../b"',
-    'model = "evil/model"\n',
-    'cache = "/tmp"',
-    'agent = "root"',
     "store = [1]",
     'commit = {decision = "push"}',
+)
+PASSED_OVER = (
+    'model = "evil/model"\n',
+    'cache = "/tmp/evil"',
+    'agent = "root"',
     'command = "touch x"',
     "not toml at all",
     "x" * 70_000,
@@ -201,10 +204,22 @@ SETTINGS = (
 )
 
 
-def test_a_settings_file_from_a_stranger_is_refused_with_its_name(repo: Path) -> None:
-    for text in SETTINGS:
-        write(repo / ".filemem.toml", text)
-        before = snapshot(repo.parent)
-        done = cli(repo, "search", "x")
-        assert (done.code, ".filemem.toml" in done.err) == (2, True), text[:40]
-        assert snapshot(repo.parent) == before
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_setting_from_a_stranger_that_leads_elsewhere_is_refused(repo: Path, text: str) -> None:
+    write(repo / ".filemem.toml", text)
+    before = snapshot(repo.parent)
+    done = cli(repo, "search", "x")
+    assert (done.code, ".filemem.toml" in done.err) == (2, True)
+    assert snapshot(repo.parent) == before
+
+
+@pytest.mark.parametrize("text", PASSED_OVER, ids=lambda text: text[:12])
+def test_a_setting_from_a_stranger_that_only_the_user_may_set_does_nothing(
+    repo: Path, text: str
+) -> None:
+    write(repo / ".filemem.toml", text)
+    done = cli(repo, "search", "x", "--json")
+    assert done.code == 0, done.err
+    assert ".filemem.toml" in cli(repo, "status").out
+    settings = load(repo, {})
+    assert (settings.model, settings.agent, settings.cache) == ("", "", None)

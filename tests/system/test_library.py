@@ -75,10 +75,12 @@ WRONG: dict[str, tuple[object, ...]] = {
     "Collection[str]": (None, 3, "x", b"x", [None], [3], {"a": 1}, object()),
     "Iterable[str]": (None, 3, "x", b"x", [None], [3], ["\0"], object()),
     **dict.fromkeys(
-        ("bytes", "Hit", "Collection[Item]", "Progress | None", "search.Here | None"), ()
+        ("bytes", "Hit", "Collection[Item]", "Progress | None", "search.Here | None", "Reader"),
+        (),
     ),  # only Python code passes these
 }
 RIGHT: dict[str, object] = {
+    "ids": ["x"],
     "path": "README.md",
     "files": ["README.md"],
     "topic": "caching",
