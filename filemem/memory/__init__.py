@@ -26,6 +26,7 @@ from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
+    from filemem.index import Node
     from filemem.memory import (  # noqa: F401
         brief,
         check,
@@ -219,6 +220,10 @@ class Memory:
             )
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), *found.degraded.split("; "))))
         return found.replace(degraded="; ".join(parts))
+
+    def alike(self, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
+        """The records of one type nearest in meaning to a text; arguments as for `search.alike`."""
+        return self.keeper.read(lambda store: verbs.search.alike(store, text, kind, count))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""

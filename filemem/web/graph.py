@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
 from filemem.dialects.mama import shown
-from filemem.dialects.present import similarity
 from filemem.dialects.reader import find, for_caller
 from filemem.record import DECISION, topic_key
 from filemem.web.mama import MILLISECONDS, every_decision
 from filemem.web.route import Answer, Arguments, Refused
 
 if TYPE_CHECKING:
+    from filemem.index import Node
     from filemem.memory import Memory
     from filemem.query import Hit
 
@@ -64,12 +64,16 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
             f"Decision not found: {arguments['id']}",
             "GET /api/mama/search shows ids",
         )
-    alike = near(memory, hit, SIMILAR, LIKE)
+    alike = {node.id: value for node, value in near(memory, hit, SIMILAR, LIKE)}
+    hits = memory.get(*alike) if alike else ()
     return {
         "id": hit.id,
         "similar": [
-            {**present.fields(other.record, "id topic decision outcome"), "similarity": likeness}
-            for other, likeness in alike
+            {
+                **present.fields(other.record, "id topic decision outcome"),
+                "similarity": alike[other.id],
+            }
+            for other in hits
         ],
         "count": len(alike),
         **present.lacking(memory),
@@ -110,18 +114,13 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
     return list(found.values())
 
 
-def near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Hit, float]]:
+def near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Node, float]]:
     """Decisions near to one, by meaning alone: the likest first."""
     # The words go in as words: what looks like a restriction or an exclusion in a text is none.
     words = "".join(
         char if char.isalnum() else " "
         for char in f"{hit.record.topic} {hit.record.decision}"[:_WORDS]
     )
-    found = memory.search(words, type=DECISION, mode="vector", recency=False, limit=4 * count + 1)
-    rated: Mapping[str, tuple[Hit, float]] = {
-        other.id: (other, similarity(other))
-        for other in found.hits
-        if other.id != hit.id and not other.brought_in
-    }
-    nearest = sorted(rated.values(), key=lambda pair: (-pair[1], pair[0].id))
-    return [pair for pair in nearest if pair[1] >= least][:count]
+    rated = memory.alike(words, DECISION, count + 1)
+    pairs = [(node, round(value, 4)) for node, value in rated if node.id != hit.id]
+    return [pair for pair in pairs if pair[1] >= least][:count]

@@ -20,7 +20,7 @@ from filemem.errors import Conflict, NotFound
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
 from filemem.record import DECISION
-from filemem.record.visibility import EVERYBODY, audience
+from filemem.record.visibility import EVERYBODY
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
@@ -166,7 +166,7 @@ def whole(memory: Memory, found: Detail) -> Answer:
         "similar": [
             {**present.fields(other, "id title"), "score": score}
             for other, score in likely
-            if not audience(other.record)
+            if not other.audience
         ],
         "governed": [made._asdict() for made in found.governed],
         "commits": [

@@ -1,0 +1,76 @@
+"""The near records of each page of a site, and what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import filemem
+from filemem.dialects.present import similarity
+from filemem.memory import Memory, search
+from filemem.web.export import write_site
+from filemem.web.viewer import LIKE, SIMILAR
+from tests.support import make_repo, write
+from tests.system.tools import ok
+
+SAID = {
+    "cache size": "Keep the cache of query results in memory",
+    "cache store": "Keep the cache of query results in Redis",
+    "cache age": "Drop query results from the cache after an hour",
+    "letters": "Print letters to customers on blue paper",
+    "parcels": "Send parcels to customers by train",
+}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    folder = make_repo(tmp_path / "project")
+    for topic, decision in SAID.items():
+        given = ("--topic", topic, "--decision", decision, "--reasoning", "Why not")
+        ok(folder, "save", "decision", *given)
+    for number in range(30):
+        text = f"Keep the cache of query results: seen {number} times"
+        path = folder / f"memory/observations/{number}.md"
+        write(path, f"---\ntype: observation\n---\n# {text}\n")
+    ok(folder, "index")
+    opened = filemem.open(folder)
+    yield opened
+    opened.close()
+
+
+def _pages(out: Path) -> dict[str, list[str]]:
+    """The ids of the near records, by the id of the page's record."""
+    found: dict[str, list[str]] = {}
+    for path in out.glob("d/*/record.js"):
+        text = path.read_text(encoding="utf-8").removeprefix("viewerRecord(").rstrip(");\n")
+        record = json.loads(text)
+        if record["type"] == "decision":
+            found[record["id"]] = [one["id"] for one in record.get("similar", [])]
+    return found
+
+
+def test_near_records_are_those_that_a_vector_search_names(memory: Memory, tmp_path: Path) -> None:
+    write_site(memory, tmp_path / "out")
+    pages = _pages(tmp_path / "out")
+    assert len(pages) == len(SAID)
+    assert sum(map(len, pages.values())) >= 6
+    for hit in memory.get(*pages):
+        words = f"{hit.record.topic} {hit.record.decision}"
+        hits = memory.search(words, type="decision", mode="vector", recency=False, limit=21).hits
+        likeness = {one.id: similarity(one) for one in hits if one.id != hit.id}
+        near = sorted(likeness, key=lambda one: (-likeness[one], one))
+        assert pages[hit.id] == [one for one in near if likeness[one] >= LIKE][:SIMILAR]
+
+
+def test_a_site_makes_no_whole_search_for_a_record(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a whole search")
+
+    monkeypatch.setattr(search, "search", refuse)
+    write_site(memory, tmp_path / "out")
+    assert any(_pages(tmp_path / "out").values())
