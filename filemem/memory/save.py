@@ -28,6 +28,7 @@ from filemem.record import (
     derived_id,
     format_time,
     hidden_characters,
+    moment,
     named,
     new_id,
     record_path,
@@ -310,22 +311,29 @@ def _as_adr(
     store: Store, record: Record, newest: str, replaced: tuple[Node, ...]
 ) -> tuple[Record, bytes]:
     """A decision as the next file of an ADR folder; its topic is stated if neither heading nor links show it."""
-    key = topic_key(record.topic)
-    linked = (
-        replaced and store.index.lookup("heading", [key]) and not store.index.lookup("topic", [key])
-    )
-    record = record._replace(topic_stated=not linked and key != topic_key(record.title))
+    record = record._replace(topic_stated=not _shows_topic(store, record, replaced))
     links = [(node.title, node.path) for node in replaced]
     like = store.files.read(newest)
+    # The day on the writer's wall, as a person would write it; our own stamps are UTC.
+    day = moment(record.created or 0).astimezone().date().isoformat()
     number = adr_number(newest)
     first = 1 if number is None else highest_number(store) - number + 1
     for step in count(first):
-        path, data, stated_id = write_adr(record, newest, like, links, step)
+        path, data, stated_id = write_adr(record, newest, like, links, day, step)
         # A name of a forgotten record would hide the new one, and two may be saved on one day.
         forgotten = mark_of(derived_id(path)) in store.tombstones
         if not forgotten and store.files.seen(path) is None:
             break
     return record._replace(path=path, id=stated_id or derived_id(path)), data
+
+
+def _shows_topic(store: Store, record: Record, replaced: tuple[Node, ...]) -> bool:
+    """Whether the heading of an ADR, or its link to what it replaces, shows its topic."""
+    key = topic_key(record.topic)
+    if key == topic_key(record.title):
+        return True
+    by_heading = replaced and store.index.lookup("heading", [key])
+    return bool(by_heading) and not store.index.lookup("topic", [key])
 
 
 def _edges(store: Store, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -47,4 +47,4 @@ from filemem.record.references import (
     resolve_reference,
 )
 from filemem.record.render import refuse_unreadable, render
-from filemem.record.times import age, format_time, parse_span, parse_time
+from filemem.record.times import age, format_time, moment, parse_span, parse_time

@@ -21,7 +21,7 @@ from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
 from filemem.record.status import is_status, read_status
-from filemem.record.times import first_date, format_time
+from filemem.record.times import first_date
 
 DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.(?:md|markdown|mdx)"
 _FIELD = re.compile(
@@ -113,16 +113,20 @@ class Name(NamedTuple):
 
 
 def write_adr(
-    record: Record, newest: str, like: bytes, replaced: Iterable[tuple[str, str]], step: int = 1
+    record: Record,
+    newest: str,
+    like: bytes,
+    replaced: Iterable[tuple[str, str]],
+    day: str,
+    step: int = 1,
 ) -> NewFile:
-    """Return path, bytes and stated id of a new decision in the style of the newest record of its folder.
+    """Return path, bytes and stated id of a new decision in the style of the newest record.
 
     `newest` and `like` are that record's name and bytes; `replaced` are titles and paths of what
-    the new decision replaces. `step` counts up where a name is taken: numbers after the newest,
-    or files of one day and title.
+    the new decision replaces, `day` is the writer's own, such as `2025-11-20`. `step` counts up
+    where a name is taken: numbers after the newest, or files of one day and title.
     """
     shape = _shape(like)
-    day = format_time(record.created or 0)[:10]
     name = _name(newest, record.title, day, step)
     status = _status(shape, record.status)
     links = [_link(Replaced(*pair)) for pair in replaced]

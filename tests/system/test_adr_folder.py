@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -297,3 +298,18 @@ def test_renumber_gives_the_younger_of_two_the_next_number_and_mends_links(
     assert git(repo, "status", "--porcelain") == ""
     refused = cli(repo, "--store", "docs/adr", "renumber", "docs/adr/none.md")
     assert refused.code != 0
+
+
+def test_the_day_in_a_record_is_the_writers_own(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = set()
+    for zone in ("Etc/GMT+12", "Etc/GMT-14"):  # 26 hours apart: never on one day
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        with Memory.open(repo, store="docs/adr") as memory:
+            saved = decide(memory, f"Use {zone}", zone)
+        days.add((repo / saved.path).read_text().partition("Date: ")[2][:10])
+    monkeypatch.undo()
+    time.tzset()
+    assert len(days) == 2
