@@ -21,7 +21,7 @@ from filemem.memory import fields
 from filemem.memory.catch_up import LONG, Answering, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
-from filemem.record import Problem, Record
+from filemem.record import TYPES, Problem, Record
 from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
@@ -223,7 +223,10 @@ class Memory:
 
     def alike(self, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
         """The records of one type nearest in meaning to a text; arguments as for `search.alike`."""
-        return self.keeper.read(lambda store: verbs.search.alike(store, text, kind, count))
+        wanted = fields.text("text", text)
+        type_ = str(fields.one_of(TYPES)("kind", kind))
+        most = fields.whole("count", count, 1, MOST_HITS)
+        return self.keeper.read(lambda store: verbs.search.alike(store, wanted, type_, most))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""

@@ -263,7 +263,8 @@ class SaveLock:
             file = (self._folder / name).open("ab")
         except OSError as error:
             told = f"{self._folder} cannot be written: {error.strerror}"
-            raise BrokenStore(told, "check who may write to the Git directory") from None
+            hint = f"check who may write there; for a group: chmod -R g+rwX {self._folder}"
+            raise BrokenStore(told, hint) from None
         while True:
             with suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

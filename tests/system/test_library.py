@@ -81,6 +81,9 @@ WRONG: dict[str, tuple[object, ...]] = {
 }
 RIGHT: dict[str, object] = {
     "ids": ["x"],
+    "text": "Text",
+    "kind": "decision",
+    "count": 1,
     "path": "README.md",
     "files": ["README.md"],
     "topic": "caching",
