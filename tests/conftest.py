@@ -5,6 +5,8 @@ And none fails for the time that it took.
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +14,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from filemem.index import model
 from filemem.memory import Memory
 from tests.support import make_repo
 
 settings.register_profile("filemem", deadline=None)  # a busy machine fails no test
 settings.load_profile("filemem")
+
+# The bundled model is the same for every memory of a process, and more than half of the work of opening one.
+model.bundled = functools.cache(model.bundled)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(*ids): the requirements of tests/requirements that a test shows"
     )
+
+
+def pytest_collection_finish() -> None:
+    """Keep the tests themselves out of every garbage collection: they stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
