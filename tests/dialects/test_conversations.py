@@ -1,5 +1,5 @@
-"""The documents' examples as data: each is run directly, and one of every dialect by an official client over stdio or
-HTTP, in turn: what a tool does is the same whatever the transport.
+"""The documents' examples as data: each is run directly, and one of two dialects by an official client, over stdio and
+over HTTP: what a tool does is the same whatever the transport. At length one of every dialect.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ _MAKERS = {"direct": _direct, "stdio": _over_stdio, "http": _over_http}
 
 
 WIRES = ("stdio", "http")
+SHORT = ("mama-v1", "native")  # one over each wire
 FIRST = {told.profile: told for told in reversed(conversations())}
 RUNS = [
     *(
@@ -86,7 +87,7 @@ RUNS = [
         for told in conversations()
     ),
     *(
-        pytest.param(told, way, id=f"{name}-{way}")
+        pytest.param(told, way, id=f"{name}-{way}", marks=() if name in SHORT else pytest.mark.long)
         for (name, told), way in zip(FIRST.items(), cycle(WIRES), strict=False)
     ),
 ]

@@ -104,7 +104,7 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
     fresh.close()
 
 
-@settings(deadline=None, derandomize=True, max_examples=12, database=None)
+@settings(deadline=None, derandomize=True, max_examples=6, database=None)
 @given(st.lists(STEPS, max_size=14))
 @pytest.mark.parametrize("sample", [make, varied])
 def test_any_history_ends_like_a_rebuild(

@@ -73,13 +73,22 @@ def memory_rows(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("operation", "number"),
-    [*((name, signal.SIGKILL) for name in EDITS), ("put", signal.SIGINT)],
+    ("operation", "number", "steps"),
+    [
+        ("put", signal.SIGKILL, STEPS),
+        ("change", signal.SIGKILL, STEPS[0::2]),
+        ("forget", signal.SIGKILL, STEPS[1::2]),
+        ("put", signal.SIGINT, STEPS[1::3]),
+        *(
+            pytest.param(name, signal.SIGKILL, STEPS, marks=pytest.mark.long)
+            for name in ("change", "forget")
+        ),
+    ],
+    ids=["put", "change", "forget", "put, interrupted", "change, at length", "forget, at length"],
 )
 def test_an_end_at_any_step_is_finished_or_undone(
-    tmp_path: Path, operation: str, number: int
+    tmp_path: Path, operation: str, number: int, steps: tuple[str, ...]
 ) -> None:
-    steps = STEPS if number == signal.SIGKILL else STEPS[1::3]
     for at in steps:
         path = tmp_path / at
         prepare(path, operation)
@@ -204,9 +213,21 @@ def check(path: Path, saver: Saver, made: Made, where: str) -> None:
         assert (path / PATH).read_bytes() == NEW, where
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_between_two_steps(scene: Path, tmp_path: Path, name: str) -> None:
-    for at in _BETWEEN:
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        # each command at every third step, the next one at the steps after those
+        *(pytest.param(name, _BETWEEN[at % 3 :: 3], id=name) for at, name in enumerate(COMMANDS)),
+        *(
+            pytest.param(name, _BETWEEN, id=f"{name}, at length", marks=pytest.mark.long)
+            for name in COMMANDS
+        ),
+    ],
+)
+def test_a_command_between_two_steps(
+    scene: Path, tmp_path: Path, name: str, steps: list[str]
+) -> None:
+    for at in steps:
         path = copy(scene, tmp_path / at.replace(" ", "-"))
         (tmp_path / "linked").exists() and subprocess.run(
             ["rm", "-rf", str(tmp_path / "linked")], check=True

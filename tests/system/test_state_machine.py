@@ -362,7 +362,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_index_is_what_a_rebuild_would_make_it() -> None:
-    _run(6, 12, Phase.generate)  # shrinking a failure takes minutes; the long run does it
+    _run(3, 12, Phase.generate)  # shrinking a failure takes minutes; the long run does it
 
 
 @pytest.mark.long
