@@ -170,10 +170,13 @@ KEY_CHANGES: tuple[Mapping[str, Any], ...] = (
 @pytest.mark.parametrize(
     "name", [name for name in GOOD if name not in ("toml.md", "json.md", "braces.md")]
 )
-@pytest.mark.parametrize(
-    "keys", KEY_CHANGES, ids=lambda keys: "-".join(f"{k}={v}" for k, v in keys.items())[:40]
-)
-def test_a_key_touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> None:
+def test_a_key_touches_only_its_lines(name: str) -> None:
+    for keys in KEY_CHANGES:
+        touches_only_its_lines(name, keys)
+
+
+def touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> None:
+    """Change a key of a file; see that nothing else changed."""
     old = (ODD / name).read_bytes()
     ((key, value),) = keys.items()
     try:

@@ -64,19 +64,19 @@ BOMBS: dict[str, bytes] = {
     ),
     "utf-16": "---\nid: x\n---\n# T\n".encode("utf-16"),
     "invalid utf-8": b"---\nid: x\xff\n---\n\xc3\x28 \xed\xa0\x80\n",
-    "only dashes": b"---\n" * 200_000,
-    "headings": b"# a\n" * 250_000,
-    "sections": b"# T\n" + b"## Outcomes\n" * 80_000,
+    "only dashes": b"---\n" * 50_000,
+    "headings": b"# a\n" * 60_000,
+    "sections": b"# T\n" + b"## Outcomes\n" * 20_000,
     "open fences": b"".join(b"`" * (3 + n % 900) + b"x\n" for n in range(2_200)),
     "many fences": b"# T\n" + b"```a\n" * 200_000,
     "list markers": b"# T\n" + b"- " * 500_000 + b"```\n",
-    "log": b"# T\n## Outcomes\n" + b"- 2025-01-01 failed: x\n" * 40_000,
+    "log": b"# T\n## Outcomes\n" + b"- 2025-01-01 failed: x\n" * 10_000,
     "log in reverse": b"# T\n## Outcomes\n"
-    + b"".join(b"- 2025-01-%02d failed: %d\n" % (28 - n % 28, n) for n in range(20_000)),
+    + b"".join(b"- 2025-01-%02d failed: %d\n" % (28 - n % 28, n) for n in range(8_000)),
     "log lines that are none": b"# T\n## Outcomes\n" + b"- nothing\n" * 90_000,
     "conflicts": b"# T\n" + b"<<<<<<< a\n=======\n>>>>>>> b\n" * 25_000,
     "setext": b"a\n=\n" * 200_000,
-    "edges": b"# T\n" + b"builds_on: decision_a, " * 40_000,
+    "edges": b"# T\n" + b"builds_on: decision_a, " * 10_000,
     "status links": b"# T\n\n## Status\n\nSuperseded by " + b"[a](" * 200_000,
     "two megabytes": b"x" * 2_000_000,
 }
@@ -96,7 +96,7 @@ def test_a_bomb_is_read_quickly(name: str) -> None:
     parsed = parse(data, "decisions/bomb.md")
     spent = time.process_time() - start
     # A usual one takes 5 ms, what is not linear many seconds: a busy machine takes neither for the other.
-    assert spent < (1 if small else 10), spent
+    assert spent < (1 if small else 5), spent
     assert all(problem.line >= 1 and problem.message for problem in parsed.problems)
     assert len(parsed.problems) < 30_000
     json.dumps(parsed.record.extra if parsed.record else None)  # no bomb is passed on

@@ -717,10 +717,10 @@ def test_many_items_with_rules_of_git_in_their_way_are_one_commit(
 ) -> None:
     write(repo / ".gitignore", "*.py[cod]\n")
     write(repo / ".gitattributes", "*.psd filter=lfs\n")
-    source = database(tmp_path / "m.db", sources.MAMA, [decided(number) for number in range(300)])
-    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["new"] == 300
+    source = database(tmp_path / "m.db", sources.MAMA, [decided(number) for number in range(100)])
+    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["new"] == 100
     changed(source, "UPDATE decisions SET reasoning = 'Thought again'")
-    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["updated"] == 300
+    assert ok(repo, "import", "mama", str(source), "--all-projects", "--yes")["updated"] == 100
     assert git(repo, "rev-list", "--count", "HEAD") == "3"
     assert git(repo, "status", "--porcelain", "memory") == ""
 

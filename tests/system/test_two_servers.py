@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support import environment, git, make_repo, sound, write
 from tests.system.tools import Answer, Talk, ok, talking, until
 
-SAVES = 9
+SAVES = 6
 
 
 class User(threading.Thread):

@@ -248,9 +248,9 @@ def test_a_name_that_promises_secrets_is_enough(server: Server) -> None:
 
 
 BOMBS = [
-    ("an endless loop", "while (true) {}", "ended after 300 ms"),
-    ("a regex bomb", "/^(a+)+$/.test('a'.repeat(40) + '!')", "ended after 300 ms"),
-    ("endless promises", "while (true) await 0", "ended after 300 ms"),
+    ("an endless loop", "while (true) {}", "ended after 100 ms"),
+    ("a regex bomb", "/^(a+)+$/.test('a'.repeat(40) + '!')", "ended after 100 ms"),
+    ("endless promises", "while (true) await 0", "ended after 100 ms"),
     ("a chain of promises", "const f = () => Promise.resolve().then(f); await f()", ""),
     ("a memory bomb", "const a = []; while (true) a.push(new Array(100000).fill(1))", "memory"),
     ("a text bomb", "let s = 'x'; while (true) s += s", ""),
@@ -259,7 +259,7 @@ BOMBS = [
         "while (true) { try { load_checkpoint() } catch {} }",
         "more than 100 calls",
     ),
-    ("a log flood", "while (true) console.log('x'.repeat(10000))", "ended after 300 ms"),
+    ("a log flood", "while (true) console.log('x'.repeat(10000))", "ended after 100 ms"),
 ]
 
 
@@ -268,9 +268,9 @@ BOMBS = [
     ("code", "told"), [bomb[1:] for bomb in BOMBS], ids=[bomb[0] for bomb in BOMBS]
 )
 def test_bombs_are_ended(server: Server, code: str, told: str) -> None:
-    body = run(server, code, timeout=300)  # left alone they go on
+    body = run(server, code, timeout=100)  # left alone they go on
     assert not body["success"]
-    assert any(one in body["error"] for one in (told, "ended after 300 ms")), (
+    assert any(one in body["error"] for one in (told, "ended after 100 ms")), (
         "whichever comes first"
     )
     assert len(body["logs"]) <= 200
