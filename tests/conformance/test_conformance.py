@@ -87,12 +87,10 @@ def test_every_expected_failure_has_a_reason() -> None:
         assert set(group["revisions"]) <= {"2025-11-25", "2026-07-28"}
 
 
-@pytest.mark.parametrize("scenario", ["tools-list", "dns-rebinding-protection"])
-def test_the_server_of_a_project_passes_what_asks_for_no_names(
-    scenario: str, tmp_path: Path
-) -> None:
+def test_the_server_of_a_project_passes_what_asks_for_no_names(tmp_path: Path) -> None:
     with serving_http(make_repo(tmp_path / "repo")) as url:
-        assert run(url, tmp_path / "out", "--scenario", scenario) == {scenario: set()}
+        for scenario in ("tools-list", "dns-rebinding-protection"):
+            assert run(url, tmp_path / scenario, "--scenario", scenario) == {scenario: set()}
 
 
 def inspect(repo: Path, *options: str) -> Any:
@@ -117,5 +115,3 @@ def test_the_inspector_is_a_second_real_client(tmp_path: Path) -> None:
         "contents"
     ]
     assert json.loads(content["text"])["heads"] == [saved["structuredContent"]["id"]]
-    [message] = inspect(repo, "--method", "prompts/get", "--prompt-name", "resume")["messages"]
-    assert "checkpoint" in message["content"]["text"]

@@ -13,7 +13,7 @@ from filemem.hooks import Event
 from filemem.memory import Memory
 from filemem.memory.store import Store
 from filemem.repo import served
-from tests.support import make_repo
+from tests.support import git, make_repo, write
 
 *MEMORIES, OTHER = (
     json.loads(row) for row in (Path(__file__).parent / "recall.jsonl").read_text().splitlines()
@@ -34,9 +34,12 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int]]:
 
 def _counted(each: dict[str, Any], folder: Path) -> tuple[int, int]:
     path = make_repo(folder / "repo")
+    for at, (topic, decision, reasoning) in enumerate(each["decisions"]):
+        text = f"---\ntopic: {topic}\n---\n# {decision}\n\n{reasoning}\n"
+        write(path / f"memory/decisions/{at:04}.md", text)
+    git(path, "add", ".")
+    git(path, "commit", "-q", "-m", "Decide")
     with Memory.open(path) as memory:
-        for topic, decision, reasoning in each["decisions"]:
-            memory.save(topic=topic, decision=decision, reasoning=reasoning)
         memory.rebuild()
     titles = {topic: decision for topic, decision, _ in each["decisions"]}
     store = Store(path)

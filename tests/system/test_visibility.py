@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,17 +133,24 @@ SURFACES: dict[str, tuple[Ask, set[str], bool]] = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    repo = make_repo(tmp_path / "repo")
-    cli(repo, "workspace", "add", str(repo))
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with the records, to copy."""
+    repo = make_repo(tmp_path_factory.mktemp("filled") / "repo")
     with Memory.open(repo) as memory:
         for word, more in RECORDS.items():
             title = f"Zebra {word}"
             saved = memory.save(title=title, text=f"The zebra runs {word}.", **more)
             NUMBERS[title] = saved.id
+    return repo
+
+
+@pytest.fixture
+def folder(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    repo = shutil.copytree(filled, tmp_path / "repo", symlinks=True)
+    cli(repo, "workspace", "add", str(repo))
     return repo
 
 
