@@ -21,7 +21,7 @@ import pytest
 from filemem.dialects.native import TOOLS
 from tests.conformance import npm
 from tests.support import make_repo
-from tests.system.tools import serving_http
+from tests.system.tools import ok, serving_http
 
 EXPECTED = tomllib.loads(Path(__file__).with_name("expected.toml").read_text())
 
@@ -111,7 +111,4 @@ def test_the_inspector_is_a_second_real_client(tmp_path: Path) -> None:
     arguments = ["topic=caching", "decision=Use Redis", "reasoning=Shared between workers"]
     saved = inspect(repo, "--method", "tools/call", "--tool-name", "save", "--tool-arg", *arguments)
     assert saved["structuredContent"]["success"] is True
-    [content] = inspect(repo, "--method", "resources/read", "--uri", "filemem://topic/caching")[
-        "contents"
-    ]
-    assert json.loads(content["text"])["heads"] == [saved["structuredContent"]["id"]]
+    assert ok(repo, "get", saved["structuredContent"]["id"])["count"] == 1
