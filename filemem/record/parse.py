@@ -18,7 +18,15 @@ from filemem.record import body as md
 from filemem.record.body import edges_in, read_outcomes
 from filemem.record.foreign import Preamble, read_preamble
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
-from filemem.record.keys import add_edges, add_links, note_status, read_fields, shown, stated_title
+from filemem.record.keys import (
+    NAMES,
+    add_edges,
+    add_links,
+    note_status,
+    read_fields,
+    shown,
+    stated_title,
+)
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
 from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Problem, Record
 from filemem.record.status import Words, read_status
@@ -273,7 +281,25 @@ def split_header(text: str) -> Split:
 
 
 def read_header(text: str) -> Header:
-    """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read."""
+    """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read.
+
+    A second one right below goes on with it, where a tool put its own in front: the lower counts.
+    """
+    first = _one_header(text)
+    second = _one_header(text[first.body :]) if first.kind else Header()
+    if second.kind != "yaml" or not second.sound or NAMES.isdisjoint(second.values):
+        return first
+    above = text.count("\n", 0, first.body)
+    lines = {key: above + line for key, line in second.lines.items()}
+    return first._replace(
+        values={**first.values, **second.values},
+        lines={**first.lines, **lines},
+        body=first.body + second.body,
+        notes=first.notes + tuple(note._replace(line=above + note.line) for note in second.notes),
+    )
+
+
+def _one_header(text: str) -> Header:
     split = split_header(text)
     if not split.kind:
         return Header(notes=split.notes, sound=not split.notes)
