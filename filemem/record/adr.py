@@ -14,16 +14,17 @@ from urllib.parse import quote
 
 from filemem.record import body as md
 from filemem.record.foreign import field_named, read_preamble
-from filemem.record.identity import ADR_NAME, slug
+from filemem.record.identity import ADR_NAME, SUFFIX, slug
 from filemem.record.keys import KEYS, TEXT
 from filemem.record.lines import escape, tidy
+from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
 from filemem.record.status import is_status, read_status
 from filemem.record.times import first_date
 
-DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.(?:md|markdown|mdx)"
+DATED_NAME = rf"(?:\d{{4}}-\d\d-\d\d|\d{{8}})([-_ ]).+{SUFFIX}"
 _FIELD = re.compile(
     r"(?P<lead>[ \t>*-]{0,4}[*_]{0,2})(?P<label>[^\W\d_][^:|\n]{0,30}?)"
     r"(?P<colon>[ \t]*[*_]{0,2}:[*_]{0,2}[ \t]*)(?P<value>\S.*)"
@@ -126,7 +127,7 @@ def write_adr(
     the new decision replaces, `day` is the writer's own, such as `2025-11-20`. `step` counts up
     where a name is taken: numbers after the newest, or files of one day and title.
     """
-    shape = _shape(like)
+    shape = _shape(like, newest)
     name = _name(newest, record.title, day, step)
     status = _status(shape, record.status)
     links = [_link(Replaced(*pair)) for pair in replaced]
@@ -140,8 +141,9 @@ def write_adr(
     return NewFile(name.path, _whole(rows, body), read.id if read.id_stated else "")
 
 
-def _shape(like: bytes) -> Shape:
+def _shape(like: bytes, name: str) -> Shape:
     text = like.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    text = in_markdown(text, name)
     header = read_header(text)
     lines = text[header.body :].split("\n")
     parts = md.outline(lines, frozenset())

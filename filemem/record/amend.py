@@ -14,6 +14,7 @@ from typing import NamedTuple
 from filemem.errors import BadInput, Conflict
 from filemem.record import body as md
 from filemem.record.body import tidy_outcomes, write_outcome
+from filemem.record.identity import is_markup
 from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, WORDS, stated_title, word
 from filemem.record.lines import WAY_OUT, escape, one_line, tidy
 from filemem.record.model import DECISION, Outcome, Record
@@ -52,6 +53,7 @@ def amend(
 
     Raises BadInput: the file is broken or would be; Conflict: it cannot be done without touching other lines.
     """
+    refuse_markup(path)
     parsed = parse(data, path)
     before = parsed.record
     wrong = next((problem for problem in parsed.problems if problem.level == "error"), None)
@@ -81,6 +83,15 @@ def amend(
         refuse_unreadable(changed, path, data)
         _prove(before, changed, path, keys, outcome, title, text)
     return changed
+
+
+def refuse_markup(path: str) -> None:
+    """Raise BadInput where a file would be changed that is only read."""
+    if is_markup(path):
+        raise BadInput(
+            f"{path}: AsciiDoc and reStructuredText records are read, never changed",
+            "change the file in your editor, and commit it",
+        )
 
 
 def _lf(raw: str) -> str:

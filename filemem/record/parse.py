@@ -17,7 +17,13 @@ from typing import NamedTuple
 from filemem.record import body as md
 from filemem.record.body import edges_in, read_outcomes
 from filemem.record.foreign import Preamble, read_preamble
-from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
+from filemem.record.identity import (
+    PRIVATE,
+    TYPE_OF_FOLDER,
+    derived_id,
+    stem_of,
+    topic_of_heading,
+)
 from filemem.record.keys import (
     NAMES,
     add_edges,
@@ -28,6 +34,7 @@ from filemem.record.keys import (
     stated_title,
 )
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
+from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Problem, Record
 from filemem.record.status import Words, read_status
 from filemem.record.times import first_date, parse_time
@@ -55,7 +62,7 @@ def parse(data: bytes, path: str) -> Parsed:
         return Parsed(
             None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),)
         )
-    text = _decoded(data, notes)
+    text = in_markdown(_decoded(data, notes), path)
     header = read_header(text)
     notes += header.notes
     fields, extra = read_fields(header, notes)
@@ -148,7 +155,7 @@ def _heading_of(text: str, path: str) -> str:
     first = heading(text)
     if first and not first.startswith(("#", "<!--", "```", "---", "|")):
         return first
-    stem = path.rpartition("/")[2].removesuffix(".md")
+    stem = stem_of(path.rpartition("/")[2])
     return _FILE_NUMBER.sub("", stem).replace("-", " ").replace("_", " ").strip()
 
 
