@@ -21,7 +21,7 @@ from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
-from filemem.record.status import is_status, read_status
+from filemem.record.status import by_word, is_status, read_status
 from filemem.record.times import first_date
 
 DATED_NAME = rf"(?:\d{{4}}-\d\d-\d\d|\d{{8}})([-_ ]).+{SUFFIX}"
@@ -37,46 +37,23 @@ _STATUS_KEYS = ("status", "state")
 _DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
 
 # Names of sections by what they hold, in the words of templates: en de fr es pt it ja ko zh.
-_CONTEXT_SECTION = (
-    "context",
-    "background",
-    "problem",
-    "kontext",
-    "hintergrund",
-    "contexte",
-    "contexto",
-    "contesto",
-    "コンテキスト",
-    "背景",
-    "맥락",
-    "배경",
-    "上下文",
+_SECTIONS = by_word(
+    {
+        "context": """
+            context, background, problem, kontext, hintergrund, contexte, contexto, contesto,
+            コンテキスト, 背景, 맥락, 배경, 上下文
+        """,
+        "decision": """
+            decision, decision outcome, entscheidung, décision, decisión, decisão, decisione,
+            決定, 결정, 决定, 决策
+        """,
+        "consequences": """
+            consequences, konsequenzen, conséquences, consecuencias, consequências, conseguenze,
+            結果, 결과, 后果, 影响
+        """,
+    }
 )
-_DECISION_SECTION = (
-    "decision",
-    "decision outcome",
-    "entscheidung",
-    "décision",
-    "decisión",
-    "decisão",
-    "decisione",
-    "決定",
-    "결정",
-    "决定",
-    "决策",
-)
-_CONSEQUENCES_SECTION = (
-    "consequences",
-    "konsequenzen",
-    "conséquences",
-    "consecuencias",
-    "consequências",
-    "conseguenze",
-    "結果",
-    "결과",
-    "后果",
-    "影响",
-)
+_CONTEXT_SECTION = tuple(word for word, kind in _SECTIONS.items() if kind == "context")
 
 
 class Replaced(NamedTuple):
@@ -269,9 +246,9 @@ def _filled(line: str, status: str, day: str) -> str:
     return f"{field['lead']}{field['label']}{field['colon'].rstrip()} {filling}"
 
 
-def _section(shape: Shape, words: tuple[str, ...], default: str) -> str:
+def _section(shape: Shape, kind: str, default: str) -> str:
     """The model's name for a section of this kind."""
-    names = (name for name in shape.sections if name.casefold() in words)
+    names = (name for name in shape.sections if _SECTIONS.get(name.casefold()) == kind)
     return next(names, default)
 
 
@@ -285,10 +262,10 @@ def _sections(record: Record, shape: Shape) -> Iterator[str]:
     known = md.SECTIONS[DECISION]
     yield f"## {_context_section(shape)}"
     yield escape(tidy(record.text), known)
-    what = _section(shape, _DECISION_SECTION, md.DECISION_SECTION)
+    what = _section(shape, "decision", md.DECISION_SECTION)
     yield f"## {what}"
     yield escape(tidy(record.decision), None if what.casefold() in known else known)
-    consequences = _section(shape, _CONSEQUENCES_SECTION, "")
+    consequences = _section(shape, "consequences", "")
     if consequences:
         yield f"## {consequences}"
     if record.rejected:
