@@ -196,7 +196,7 @@ def _blocks(lines: Sequence[str], numbers: Iterable[int]) -> Iterator[_Block]:
             yield block
             block = _Block("", number)
         text = line.strip(" \t") if not line.endswith(("  ", "\\")) else line.lstrip()
-        block = _Block(f"{block.text} {text}" if block.text else text, block.line or number)
+        block = _Block(f"{block.text} {text}", block.line) if block.text else _Block(text, number)
     yield block
     yield from (_Block(text, block.line) for text in _of_table(rows))
 

@@ -21,6 +21,7 @@ from filemem.record.identity import (
     PRIVATE,
     TYPE_OF_FOLDER,
     derived_id,
+    is_markup,
     stem_of,
     topic_of_heading,
 )
@@ -73,7 +74,8 @@ def parse(data: bytes, path: str) -> Parsed:
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
         fields["id"] = derived_id(path)
-        message = "no `id`; the file is known by its path: `filemem adopt` writes one"
+        way = "" if is_markup(path) else ": `filemem adopt` writes one"
+        message = f"no `id`; the file is known by its path{way}"
         notes.append(Problem("", 1, "no-id", "hint", message))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1

@@ -205,11 +205,22 @@ def test_such_a_record_is_never_changed(path: str) -> None:
         amend(b"= B\n", path, keys={"status": "rejected"})
 
 
-def test_a_status_that_is_not_understood_is_named_with_its_line() -> None:
-    problems = parse(b"= A\n\n== Status\n\nOn ice\n", "0001-a.adoc").problems
-    assert [(one.line, one.code) for one in problems if one.level == "warning"] == [
-        (5, "unknown-status")
-    ]
+@pytest.mark.parametrize(
+    ("path", "text", "line"),
+    [
+        ("0001-a.adoc", "= A\n\n== Status\n\nOn ice\n", 5),
+        ("0001-a.rst", "One\n===\n\n:Status: on ice\n", 4),
+        ("0001-a.md", "# A\n\n\n\n- Status: on ice\n", 5),
+    ],
+)
+def test_a_status_that_is_not_understood_is_named_with_its_line(
+    path: str, text: str, line: int
+) -> None:
+    problems = parse(text.encode(), path).problems
+    wrong = [(one.line, one.code) for one in problems if one.level == "warning"]
+    assert wrong == [(line, "unknown-status")]
+    advised = any("filemem adopt" in one.message for one in problems)
+    assert advised == path.endswith(".md")
 
 
 @pytest.mark.parametrize(
