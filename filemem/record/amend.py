@@ -15,7 +15,7 @@ from filemem.errors import BadInput, Conflict
 from filemem.record import body as md
 from filemem.record.body import tidy_outcomes, write_outcome
 from filemem.record.identity import is_markup
-from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, WORDS, stated_title, word
+from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, stated_title, word
 from filemem.record.lines import WAY_OUT, escape, one_line, tidy
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.parse import parse, read_header, split_header
@@ -332,10 +332,9 @@ def _holds(stated: Value | None, wanted: object) -> bool:
 
 def _as_written(name: str, stated: Value | None, value: object) -> object:
     """Return a new value of a key, its words with the `#` that they have in the file."""
-    key = KEY_BY_NAME.get(name)
-    if not (
-        key and key.shape == WORDS and isinstance(stated, list) and isinstance(value, list | tuple)
-    ):
+    if not (isinstance(stated, list) and isinstance(value, list | tuple)):
+        return value
+    if name not in ("tags", "concepts"):
         return value
     written = {word(item): item for item in stated if isinstance(item, str)}
     return tuple(written.get(item, item) for item in value)

@@ -296,7 +296,7 @@ def read_header(text: str) -> Header:
     """
     first = _one_header(text)
     second = _one_header(text[first.body :]) if first.kind else Header()
-    if second.kind != "yaml" or not second.sound or NAMES.isdisjoint(second.values):
+    if second.kind != "yaml" or second.notes or NAMES.isdisjoint(second.values):
         return first
     above = text.count("\n", 0, first.body)
     lines = {key: above + line for key, line in second.lines.items()}
@@ -304,7 +304,6 @@ def read_header(text: str) -> Header:
         values={**first.values, **second.values},
         lines={**first.lines, **lines},
         body=first.body + second.body,
-        notes=first.notes + tuple(note._replace(line=above + note.line) for note in second.notes),
     )
 
 
