@@ -155,6 +155,8 @@ _NAMES = (
     rf"|{_WORD_OR_NUMBER}(?:[-_]{_WORD_OR_NUMBER})+"  # vault-item-42
     r"|\w{4,90}_[0-9]{10,15}_[0-9a-z]{8}"  # the id of a record
 )
+# An expression of code outside quotes: `this.#secret`, `cfg?.token!`, `&self.key`.
+_EXPRESSION = r"[&*!]{0,2}[$@]?[A-Za-z_]\w*(?:(?:[.:]{1,2}|\?\.|!\.)[#$]?[A-Za-z_]\w*)+!?"
 _UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 _BROKEN = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"  # a line break that may be in a token
 _SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
@@ -208,6 +210,8 @@ def _is_secret(value: str, kind: str) -> bool:
     quoted = value[0] in "\"'`"
     bare = value[1:-1] if quoted else value.rstrip(".:!?")
     if _compiled(_PLACEHOLDERS).search(bare) or _compiled(_NAMES).fullmatch(bare):
+        return False
+    if kind == "assigned-secret" and _compiled(_EXPRESSION).fullmatch(value):
         return False
     if kind == "password-in-url":
         return len(set(bare)) > 3  # a URL with a password is no accident of prose

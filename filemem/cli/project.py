@@ -118,7 +118,8 @@ def one_line(answer: Answer) -> str:
 
 
 _PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))
-_RECORDS = frozenset(("files", "id", "ids", "topic"))  # of these only what ends in .md is a file
+_RECORDS = frozenset(("files", "id", "ids", "topic"))  # of these only what ends so is a file:
+_FILES = (".md", ".adoc", ".rst")
 
 
 def perform(
@@ -287,7 +288,7 @@ def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any])
     def named(option: str, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [named(option, one) for one in value]
-        whole = option in _PATHS or (option in _RECORDS and value.endswith(".md"))
+        whole = option in _PATHS or (option in _RECORDS and value.endswith(_FILES))
         return project.named(value, memory.work_tree) if whole else value
 
     given = {name: named(name, one) for name, one in _stated(options).items()}

@@ -24,7 +24,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, not_read
 from filemem.memory import own_branch
 from filemem.memory.store import numbered_files, others
-from filemem.record.identity import PRIVATE
+from filemem.record.identity import PRIVATE, is_markup
 from filemem.repo import Repo
 from filemem.repo.run import create
 
@@ -265,15 +265,11 @@ def _store(work_tree: Path, store: str) -> list[Step]:
 
 
 def _files_of_store(work_tree: Path, store: str) -> list[Step]:
-    if found := numbered_files(work_tree / store):
-        return [
-            Step(
-                f"{store}/",
-                "keep",
-                None,
-                f"{counted(len(found), 'decision record')}, read where they are",
-            )
-        ]
+    if records := numbered_files(work_tree / store):
+        forms = {f".{path.rpartition('.')[2]}" for path in records if is_markup(path)}
+        note = f"{counted(len(records), 'decision record')}, read where they are"
+        never = f"; those in {', '.join(sorted(forms))} are never changed" if forms else ""
+        return [Step(f"{store}/", "keep", None, note + never)]
     folder = "" if store == own_branch.TOP else f"{store}/"
     wanted = {
         f"{folder}README.md": (README.format(folder=folder), ""),

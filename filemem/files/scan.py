@@ -20,6 +20,7 @@ from typing import NamedTuple
 from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, NotFound
 from filemem.record import MAX_FILE, Problem, adr_number
+from filemem.record.identity import stem_of
 
 MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
 _TICK = (
@@ -29,10 +30,7 @@ _NOWHERE = frozenset(("", ".", ".."))
 _CONTROL = frozenset(
     ("Cc", "Cs", "Zl", "Zp")
 )  # control characters, undecodable bytes, line and paragraph separators
-SUFFIXES = frozenset(("md", "markdown", "mdx"))
-OTHER_SUFFIXES = frozenset(
-    ("adoc", "asciidoc", "rst", "org", "textile")
-)  # decision records, not read
+OTHER_SUFFIXES = frozenset(("org", "textile"))  # decision records, not read
 NO_RECORDS = frozenset(
     ("readme.md", "agents.md")
 )  # they explain the folder to people and agents; in any letter case
@@ -178,8 +176,8 @@ def is_record(path: str) -> bool:
     `README` and `index` are the record of a folder that is numbered like one, `0012-use-x/`.
     """
     name = path.rpartition("/")[2]
-    stem, _, suffix = name.lower().rpartition(".")
-    if suffix not in SUFFIXES or not stem or name.startswith(".") or _UNNUMBERED.match(name):
+    stem = stem_of(name.lower())
+    if stem in ("", name.lower()) or name.startswith(".") or _UNNUMBERED.match(name):
         return False
     if stem in _OF_A_FOLDER:
         return adr_number(path) is not None
@@ -199,7 +197,11 @@ def not_read(root: Path) -> str:
     names = (name for _, _, files in os.walk(root) for name in files)
     suffixes = Counter(name.lower().rpartition(".")[2] for name in names)
     counts = [f"{suffixes[form]} .{form}" for form in sorted(OTHER_SUFFIXES & suffixes.keys())]
-    return f"{', '.join(counts)}: not read, filemem reads Markdown" if counts else ""
+    return (
+        f"{', '.join(counts)}: not read, filemem reads Markdown, AsciiDoc and reStructuredText"
+        if counts
+        else ""
+    )
 
 
 def is_listed(path: str) -> bool:

@@ -25,6 +25,7 @@ from filemem.record import (
     cut,
     parse_outcome,
 )
+from filemem.record.keys import word
 
 LINE, TEXT = 500, 100_000  # characters of a one-line field and of a free text
 ITEMS = 200  # entries of a list
@@ -105,8 +106,12 @@ def lines(field: str, value: object) -> tuple[str, ...]:
 
 
 def words(field: str, value: object) -> tuple[str, ...]:
-    """Check a list of words; a single text is split at commas, as it is in a file. Raises BadInput."""
-    return lines(field, value.split(",") if isinstance(value, str) else value)
+    """Check a list of words; a single text is split at commas, as it is in a file.
+
+    A `#` in front is none of a word. Raises BadInput.
+    """
+    values = value.split(",") if isinstance(value, str) else value
+    return tuple(map(word, lines(field, values)))
 
 
 def paths(field: str, value: object) -> tuple[str, ...]:

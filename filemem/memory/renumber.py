@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from filemem.errors import BadInput, NotFound
 from filemem.memory.save import Saved, answer, message_of, write
 from filemem.memory.store import Store, highest_number
-from filemem.record import Record, adr_number, derived_id, parse
+from filemem.record import Record, adr_number, derived_id, is_markup, parse
 from filemem.repo.journal import Edit
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _mended(store: Store, old: Node, record: Record) -> Iterator[Edit]:
     if record.id == derived_id(record.path):
         names.append((old.id, record.id))
     for path in sorted(store.index.manifest()):
-        if path == old.path:
+        if path == old.path or is_markup(path):
             continue
         before = after = store.files.read(path)
         for name, following in names:

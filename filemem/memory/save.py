@@ -33,6 +33,7 @@ from filemem.record import (
     new_id,
     record_path,
     references_said,
+    refuse_markup,
     refuse_unreadable,
     render,
     short_id,
@@ -432,6 +433,9 @@ def write(
     def whole() -> Plan:
         nonlocal last
         last, message = plan()
+        for edit in last:
+            if edit.before is not None:
+                refuse_markup(store.shown(edit.path))
         return Plan(
             tuple(one._replace(path=store.files.named(one.path)) for one in last),
             message,

@@ -1,11 +1,12 @@
 """The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
 
 from filemem.record.adr import DATED_NAME, write_adr
-from filemem.record.amend import amend
+from filemem.record.amend import amend, refuse_markup
 from filemem.record.body import edges_in, parse_outcome, references_said
 from filemem.record.identity import (
     adr_number,
     derived_id,
+    is_markup,
     made_id,
     new_id,
     number,

@@ -14,16 +14,17 @@ from urllib.parse import quote
 
 from filemem.record import body as md
 from filemem.record.foreign import field_named, read_preamble
-from filemem.record.identity import ADR_NAME, slug
+from filemem.record.identity import ADR_NAME, SUFFIX, slug
 from filemem.record.keys import KEYS, TEXT
 from filemem.record.lines import escape, tidy
+from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
-from filemem.record.status import is_status, read_status
+from filemem.record.status import by_word, is_status, read_status
 from filemem.record.times import first_date
 
-DATED_NAME = r"(?:\d{4}-\d\d-\d\d|\d{8})([-_ ]).+\.(?:md|markdown|mdx)"
+DATED_NAME = rf"(?:\d{{4}}-\d\d-\d\d|\d{{8}})([-_ ]).+{SUFFIX}"
 _FIELD = re.compile(
     r"(?P<lead>[ \t>*-]{0,4}[*_]{0,2})(?P<label>[^\W\d_][^:|\n]{0,30}?)"
     r"(?P<colon>[ \t]*[*_]{0,2}:[*_]{0,2}[ \t]*)(?P<value>\S.*)"
@@ -36,46 +37,23 @@ _STATUS_KEYS = ("status", "state")
 _DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
 
 # Names of sections by what they hold, in the words of templates: en de fr es pt it ja ko zh.
-_CONTEXT_SECTION = (
-    "context",
-    "background",
-    "problem",
-    "kontext",
-    "hintergrund",
-    "contexte",
-    "contexto",
-    "contesto",
-    "コンテキスト",
-    "背景",
-    "맥락",
-    "배경",
-    "上下文",
+_SECTIONS = by_word(
+    {
+        "context": """
+            context, background, problem, kontext, hintergrund, contexte, contexto, contesto,
+            コンテキスト, 背景, 맥락, 배경, 上下文
+        """,
+        "decision": """
+            decision, decision outcome, entscheidung, décision, decisión, decisão, decisione,
+            決定, 결정, 决定, 决策
+        """,
+        "consequences": """
+            consequences, konsequenzen, conséquences, consecuencias, consequências, conseguenze,
+            結果, 결과, 后果, 影响
+        """,
+    }
 )
-_DECISION_SECTION = (
-    "decision",
-    "decision outcome",
-    "entscheidung",
-    "décision",
-    "decisión",
-    "decisão",
-    "decisione",
-    "決定",
-    "결정",
-    "决定",
-    "决策",
-)
-_CONSEQUENCES_SECTION = (
-    "consequences",
-    "konsequenzen",
-    "conséquences",
-    "consecuencias",
-    "consequências",
-    "conseguenze",
-    "結果",
-    "결과",
-    "后果",
-    "影响",
-)
+_CONTEXT_SECTION = tuple(word for word, kind in _SECTIONS.items() if kind == "context")
 
 
 class Replaced(NamedTuple):
@@ -126,7 +104,7 @@ def write_adr(
     the new decision replaces, `day` is the writer's own, such as `2025-11-20`. `step` counts up
     where a name is taken: numbers after the newest, or files of one day and title.
     """
-    shape = _shape(like)
+    shape = _shape(like, newest)
     name = _name(newest, record.title, day, step)
     status = _status(shape, record.status)
     links = [_link(Replaced(*pair)) for pair in replaced]
@@ -140,8 +118,9 @@ def write_adr(
     return NewFile(name.path, _whole(rows, body), read.id if read.id_stated else "")
 
 
-def _shape(like: bytes) -> Shape:
+def _shape(like: bytes, name: str) -> Shape:
     text = like.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    text = in_markdown(text, name)
     header = read_header(text)
     lines = text[header.body :].split("\n")
     parts = md.outline(lines, frozenset())
@@ -267,9 +246,9 @@ def _filled(line: str, status: str, day: str) -> str:
     return f"{field['lead']}{field['label']}{field['colon'].rstrip()} {filling}"
 
 
-def _section(shape: Shape, words: tuple[str, ...], default: str) -> str:
+def _section(shape: Shape, kind: str, default: str) -> str:
     """The model's name for a section of this kind."""
-    names = (name for name in shape.sections if name.casefold() in words)
+    names = (name for name in shape.sections if _SECTIONS.get(name.casefold()) == kind)
     return next(names, default)
 
 
@@ -283,10 +262,10 @@ def _sections(record: Record, shape: Shape) -> Iterator[str]:
     known = md.SECTIONS[DECISION]
     yield f"## {_context_section(shape)}"
     yield escape(tidy(record.text), known)
-    what = _section(shape, _DECISION_SECTION, md.DECISION_SECTION)
+    what = _section(shape, "decision", md.DECISION_SECTION)
     yield f"## {what}"
     yield escape(tidy(record.decision), None if what.casefold() in known else known)
-    consequences = _section(shape, _CONSEQUENCES_SECTION, "")
+    consequences = _section(shape, "consequences", "")
     if consequences:
         yield f"## {consequences}"
     if record.rejected:

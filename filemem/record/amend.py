@@ -14,7 +14,8 @@ from typing import NamedTuple
 from filemem.errors import BadInput, Conflict
 from filemem.record import body as md
 from filemem.record.body import tidy_outcomes, write_outcome
-from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, stated_title
+from filemem.record.identity import is_markup
+from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, stated_title, word
 from filemem.record.lines import WAY_OUT, escape, one_line, tidy
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.parse import parse, read_header, split_header
@@ -52,6 +53,7 @@ def amend(
 
     Raises BadInput: the file is broken or would be; Conflict: it cannot be done without touching other lines.
     """
+    refuse_markup(path)
     parsed = parse(data, path)
     before = parsed.record
     wrong = next((problem for problem in parsed.problems if problem.level == "error"), None)
@@ -64,6 +66,8 @@ def amend(
     raw = data.decode()
     bom = _BOM if raw.startswith(_BOM) else ""
     raw = raw.removeprefix(bom)
+    stated = read_header(_lf(raw)).values
+    keys = {name: _as_written(name, stated.get(name), value) for name, value in keys.items()}
     for name, value in keys.items():
         if not (name == "outcome" and outcome):
             raw = _restored(raw, _set_key(_lf(raw), path, name, value))
@@ -79,6 +83,15 @@ def amend(
         refuse_unreadable(changed, path, data)
         _prove(before, changed, path, keys, outcome, title, text)
     return changed
+
+
+def refuse_markup(path: str) -> None:
+    """Raise BadInput where a file would be changed that is only read."""
+    if is_markup(path):
+        raise BadInput(
+            f"{path}: AsciiDoc and reStructuredText records are read, never changed",
+            "change the file in your editor, and commit it",
+        )
 
 
 def _lf(raw: str) -> str:
@@ -315,6 +328,16 @@ def _holds(stated: Value | None, wanted: object) -> bool:
     if isinstance(wanted, list | tuple):
         return isinstance(stated, list) and stated == [str(item) for item in wanted]
     return typed(stated) == wanted
+
+
+def _as_written(name: str, stated: Value | None, value: object) -> object:
+    """Return a new value of a key, its words with the `#` that they have in the file."""
+    if not (isinstance(stated, list) and isinstance(value, list | tuple)):
+        return value
+    if name not in ("tags", "concepts"):
+        return value
+    written = {word(item): item for item in stated if isinstance(item, str)}
+    return tuple(written.get(item, item) for item in value)
 
 
 def _set_key(text: str, path: str, name: str, value: object) -> str:

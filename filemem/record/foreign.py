@@ -12,20 +12,21 @@ from typing import NamedTuple
 from filemem.record.lines import HEADING
 from filemem.record.links import begins_link, links_in, links_of_field
 from filemem.record.model import Edge
-from filemem.record.status import is_status, without_comments
+from filemem.record.status import by_word, is_status, without_comments
 from filemem.record.times import first_date
 
 # The field, and the names that it has in the languages of `status.py`.
-_NAMES = {
-    "status": "status, statut, état, etat, estado, situação, stato, ステータス, 状態, 상태, 状态, 狀態",
-    "date": "date, decision date, decided on, datum, fecha, data, 日付, 決定日, 日期, 날짜, 일자",
-    "created": "created, created on, creation date, date created, start date, erstellt, erstellt am",
-    "metadata": "metadata, meta, document control, metadaten, métadonnées, metadatos, 元数据",
-    "log": "changelog, change log, change history, revision history, version history, "
-    "document history",
-}
-_FIELDS = {name: field for field, names in _NAMES.items() for name in names.split(", ")}
-_BEFORE = r"(?:\d+(?:\.\d+)*[.):]?\s+)?(?:(?:adr|current|decision|proposal)\s+(?=stat))?"
+_FIELDS = by_word(
+    {
+        "status": "status, statut, état, etat, estado, situação, stato, ステータス, 状態, 상태, 状态, 狀態",
+        "date": "date, decision date, decided on, datum, fecha, data, 日付, 決定日, 日期, 날짜, 일자",
+        "created": "created, created on, creation date, date created, start date, erstellt, erstellt am",
+        "metadata": "metadata, meta, document control, metadaten, métadonnées, metadatos, 元数据",
+        "log": "changelog, change log, change history, revision history, version history, "
+        "document history",
+    }
+)
+_BEFORE = r"(?:\d+(?:\.\d+)*[.):]?\s+)?(?:(?:adr|rfc|current|decision|proposal)\s+(?=stat))?"
 _MARKS = r"[ \t]{0,3}(?:[>|*+_-][ \t]*+)*+"  # of quotes, tables, lists and bold type
 _FIELD = re.compile(rf"{_MARKS}([^\W\d][^:：|*_.,;()\[\]]{{1,40}}?)[*_]*[ \t]*[:：][ \t*_]*(.*)$")
 _BESIDE = re.compile(r"(?<![ \t])[ \t]++[·•|][ \t]++")  # between two fields on one line
@@ -195,7 +196,7 @@ def _blocks(lines: Sequence[str], numbers: Iterable[int]) -> Iterator[_Block]:
             yield block
             block = _Block("", number)
         text = line.strip(" \t") if not line.endswith(("  ", "\\")) else line.lstrip()
-        block = _Block(f"{block.text} {text}" if block.text else text, block.line or number)
+        block = _Block(f"{block.text} {text}", block.line) if block.text else _Block(text, number)
     yield block
     yield from (_Block(text, block.line) for text in _of_table(rows))
 

@@ -28,12 +28,14 @@ _RESERVED = frozenset(
 _NUMBER_IN_FRONT = (
     r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
 )
-_SUFFIX = r"\.(?:md|markdown|mdx)"
+_MARKUP = (".adoc", ".asciidoc", ".rst")
+SUFFIXES = (".md", ".markdown", ".mdx", *_MARKUP)  # of records
+SUFFIX = rf"(?:{'|'.join(map(re.escape, SUFFIXES))})"
 ADR_NAME = (
     r"(?i)(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})"
-    rf"([-_ ]|(?={_SUFFIX}$)).*{_SUFFIX}"
+    rf"([-_ ]|(?={SUFFIX}$)).*{SUFFIX}"
 )
-_OF_A_FOLDER = re.compile(rf"(?i)(?:readme|index){_SUFFIX}")
+_OF_A_FOLDER = re.compile(rf"(?i)(?:readme|index){SUFFIX}")
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -102,6 +104,16 @@ def adr_number(path: str, id: str = "") -> int | None:  # noqa: A002
         return None
     match = re.fullmatch(ADR_NAME, name)
     return int(match[2]) if match else None
+
+
+def stem_of(path: str) -> str:
+    """Return a path without the suffix of a record."""
+    return path.removesuffix(next(filter(path.lower().endswith, SUFFIXES), ""))
+
+
+def is_markup(path: str) -> bool:
+    """Whether a file is AsciiDoc or reStructuredText, by its name; such records are only read."""
+    return path.lower().endswith(_MARKUP)
 
 
 def derived_id(path: str) -> str:

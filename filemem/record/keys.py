@@ -96,12 +96,13 @@ KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
 SECRETS_ALLOWED = "allowed"
 
 # Names that other makers use for ours. Where both stand, ours counts and theirs is kept as an unknown key.
-ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status"}
+ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status", "state": "status"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
 _OF_FIELD = {"status": "status", "date": "created", "created": "created"}
 # What we read and never write.
 SUPERSEDED_BY = Key("superseded_by", "superseded_by", EDGES, _D)
 TITLE = Key("title", "title", TEXT)
+NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))  # that tell a header from other text
 
 
 # -- how a value of each shape is read -----------------------------------------------------------------------
@@ -171,7 +172,7 @@ def _share(text: str) -> float | None:
 
 def _items(value: Value, shape: str) -> tuple[str, ...]:
     if shape == WORDS and isinstance(value, Plain):
-        return tuple(word for part in value.split(",") if (word := part.strip()))
+        return tuple(word(part) for part in map(str.strip, value.split(",")) if part)
     if shape == EDGES and isinstance(value, str):
         return stated_references(str(value))
     items = value if isinstance(value, list) else [value]
@@ -182,7 +183,13 @@ def _items(value: Value, shape: str) -> tuple[str, ...]:
         ]
     if any(not isinstance(item, str) for item in items):
         raise WrongValue("a list of text")
-    return tuple(str(item) for item in items if item and not _is_null(item))
+    texts = (str(item) for item in items if item and not _is_null(item))
+    return tuple(map(word, texts) if shape == WORDS else texts)
+
+
+def word(text: str) -> str:
+    """Return a tag or concept without the `#` that some tools put in front."""
+    return text.lstrip("#") or text
 
 
 def _is_null(value: Value) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from filemem.record.identity import SUFFIX, SUFFIXES
 from filemem.record.model import Edge
 from filemem.record.status import ASIDE, PARTLY, is_status
 
@@ -49,7 +50,7 @@ REFERENCE = (
     r"\[\[([^\]\n]{1,200})\]\]"
     r"|\[([^\]\n]{0,200})\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
     r"|(https?://[^\s<>()]{1,300})"
-    r"|(?<![\w./-])([\w./-]{1,200}\.md)\b"
+    rf"|(?<![\w./-])([\w./-]{{1,200}}{SUFFIX})\b"
     r"|\b(decision_[a-z0-9_]{1,200}|file_[0-9a-z]{16})\b"
     r"|(?<![\w-])([A-Za-z]{2,8}-[0-9O]{1,5}|(?:M?ADR|RFC|N[or]\.?) ?#?[0-9O]{1,5}|#?[0-9]{1,5})"
     r"(?![a-zA-Z0-9_-])"
@@ -135,7 +136,7 @@ def _name_of(match: re.Match[str]) -> str:
     name = match[match.lastindex or 0].partition("|")[0]
     file = name.partition("#")[0].partition("?")[0].casefold()
     to_heading = match[3] and name.startswith("#")
-    if to_heading or ("://" in name and not file.endswith(".md")):
+    if to_heading or ("://" in name and not file.endswith(SUFFIXES)):
         series = re.match(_SERIES, (match[2] or "").strip())
         return series[0] if series else ""
     return name

@@ -17,9 +17,25 @@ from typing import NamedTuple
 from filemem.record import body as md
 from filemem.record.body import edges_in, read_outcomes
 from filemem.record.foreign import Preamble, read_preamble
-from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
-from filemem.record.keys import add_edges, add_links, note_status, read_fields, shown, stated_title
+from filemem.record.identity import (
+    PRIVATE,
+    TYPE_OF_FOLDER,
+    derived_id,
+    is_markup,
+    stem_of,
+    topic_of_heading,
+)
+from filemem.record.keys import (
+    NAMES,
+    add_edges,
+    add_links,
+    note_status,
+    read_fields,
+    shown,
+    stated_title,
+)
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
+from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Problem, Record
 from filemem.record.status import Words, read_status
 from filemem.record.times import first_date, parse_time
@@ -47,7 +63,7 @@ def parse(data: bytes, path: str) -> Parsed:
         return Parsed(
             None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),)
         )
-    text = _decoded(data, notes)
+    text = in_markdown(_decoded(data, notes), path)
     header = read_header(text)
     notes += header.notes
     fields, extra = read_fields(header, notes)
@@ -58,7 +74,8 @@ def parse(data: bytes, path: str) -> Parsed:
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
         fields["id"] = derived_id(path)
-        message = "no `id`; the file is known by its path: `filemem adopt` writes one"
+        way = "" if is_markup(path) else ": `filemem adopt` writes one"
+        message = f"no `id`; the file is known by its path{way}"
         notes.append(Problem("", 1, "no-id", "hint", message))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
@@ -140,7 +157,7 @@ def _heading_of(text: str, path: str) -> str:
     first = heading(text)
     if first and not first.startswith(("#", "<!--", "```", "---", "|")):
         return first
-    stem = path.rpartition("/")[2].removesuffix(".md")
+    stem = stem_of(path.rpartition("/")[2])
     return _FILE_NUMBER.sub("", stem).replace("-", " ").replace("_", " ").strip()
 
 
@@ -273,7 +290,24 @@ def split_header(text: str) -> Split:
 
 
 def read_header(text: str) -> Header:
-    """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read."""
+    """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read.
+
+    A second one right below goes on with it, where a tool put its own in front: the lower counts.
+    """
+    first = _one_header(text)
+    second = _one_header(text[first.body :]) if first.kind else Header()
+    if second.kind != "yaml" or second.notes or NAMES.isdisjoint(second.values):
+        return first
+    above = text.count("\n", 0, first.body)
+    lines = {key: above + line for key, line in second.lines.items()}
+    return first._replace(
+        values={**first.values, **second.values},
+        lines={**first.lines, **lines},
+        body=first.body + second.body,
+    )
+
+
+def _one_header(text: str) -> Header:
     split = split_header(text)
     if not split.kind:
         return Header(notes=split.notes, sound=not split.notes)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from filemem.record.identity import short_id
+from filemem.record.identity import SUFFIXES, short_id, stem_of
 from filemem.record.model import Record
 
 ReferenceIndex = Mapping[
@@ -50,7 +50,7 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
     """Yield what a record may be called, each with the strength of its kind: see `reference_index`."""
     path = normalize("NFC", record.path).casefold()  # as it is typed; some systems part the marks
     name = path.rpartition("/")[2]
-    stem = name.removesuffix(".md")
+    stem = stem_of(name)
     if record.title:
         yield 2, record.title.casefold()
     if isinstance(slug := record.extra.get("slug"), str) and slug.strip("/ "):
@@ -68,7 +68,7 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
         yield 6, name
     yield 7, short_id(record.id)
     if path:
-        yield 8, path.removesuffix(".md")
+        yield 8, stem_of(path)
         yield 8, path
     yield 9, record.id
 
@@ -122,7 +122,7 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
     reference = unquote(reference)
     yield reference
     folded = reference.casefold().rstrip("/")
-    if folder and folded.endswith(".md") and "://" not in folded and not folded.startswith("/"):
+    if folder and folded.endswith(SUFFIXES) and "://" not in folded and not folded.startswith("/"):
         yield posixpath.normpath(posixpath.join(folder.casefold(), folded))
     folded = _UPWARDS.sub("", folded).lstrip("/")
     yield folded
@@ -130,7 +130,7 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
     last = folded.rpartition("/")[2]
     if last != folded:
         yield last
-    if match := _NUMBERED.fullmatch(last.removesuffix(".md")):
+    if match := _NUMBERED.fullmatch(stem_of(last)):
         prefix, number = _number(match)
         yield f"{prefix}{number}"
         if prefix in _ANY_SERIES:

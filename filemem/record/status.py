@@ -4,7 +4,7 @@ A status that is there and is not understood is `unknown`, and never holds.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,81 +12,108 @@ from filemem.record.lines import cut
 from filemem.record.model import STATUSES, UNKNOWN
 
 Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
-# Our word, and the words that mean it, in English, German, French, Spanish, Portuguese, Italian,
-# Japanese, Korean and Chinese.
-_WORDS = {
-    "accepted": (
-        "accepted, accept, approved, approve, final, active, adopted, agreed, decided, "
-        "implemented, done, living, amended, current, implementable, awaiting "
-        "implementation, accepted with revisions, recommended, released, ready for release, "
-        "supersedes, supercedes, replaces, amends, ratified, completed, resolved, in "
-        "effect, in force, akzeptiert, angenommen, beschlossen, genehmigt, entschieden, "
-        "umgesetzt, gültig, aktiv, freigegeben, accepté, acceptée, approuvé, approuvée, "
-        "validé, validée, adopté, adoptée, décidé, décidée, en vigueur, aceptado, aceptada, "
-        "aprobado, aprobada, adoptado, adoptada, vigente, implementado, implementada, "
-        "aceito, aceita, aceite, aprovado, aprovada, adotado, adotada, accettato, "
-        "accettata, approvato, approvata, adottato, adottata, 承認, 承認済み, 承認済, 採用, 採択, 決定, "
-        "決定済み, 受理, 有効, 승인, 승인됨, 채택, 채택됨, 수락, 수락됨, 확정, 결정됨, 유효, 已接受, 接受, 已采纳, 采纳, 已批准, 批准, "
-        "已通过, 通过, 已采用, 采用, 已生效, 已实施, 已确认"
-    ),
-    "proposed": (
-        "proposed, propose, proposal, draft, pending, open, review, in review, under "
-        "review, active review, scheduled for review, awaiting review, rfc, wip, work in "
-        "progress, in progress, last call, deferred, experimental, trial, discussion, under "
-        "discussion, in discussion, under evaluation, under consideration, provisional, "
-        "exploring, previewing, awaiting, vorgeschlagen, vorschlag, entwurf, in diskussion, "
-        "in prüfung, in arbeit, in bearbeitung, offen, ausstehend, proposé, proposée, "
-        "proposition, brouillon, en cours, en discussion, en attente, à valider, en revue, "
-        "propuesto, propuesta, borrador, en revisión, pendiente, en discusión, en progreso, "
-        "proposto, proposta, rascunho, em análise, em revisão, em discussão, pendente, em "
-        "andamento, bozza, in revisione, in discussione, in attesa, in corso, 提案, 提案中, "
-        "ドラフト, 下書き, 検討中, レビュー中, 議論中, 保留中, 草案, 承認待ち, 승인 대기, 待批准, 待审核, 제안, 제안됨, 초안, 검토 중, "
-        "검토중, 논의 중, 논의중, 대기, 提议, 提议中, 已提议, 建议, 已提出, 草稿, 审核中, 评审中, 讨论中, 待定, 待审批"
-    ),
-    "rejected": (
-        "rejected, reject, declined, withdrawn, abandoned, cancelled, canceled, stagnant, "
-        "discontinued, refused, returned for revision, abgelehnt, verworfen, zurückgezogen, "
-        "abgebrochen, rejeté, rejetée, refusé, refusée, abandonné, abandonnée, annulé, "
-        "annulée, rechazado, rechazada, descartado, descartada, retirado, retirada, "
-        "cancelado, cancelada, rejeitado, rejeitada, recusado, recusada, rifiutato, "
-        "rifiutata, respinto, respinta, scartato, scartata, ritirato, ritirata, 却下, 不採用, "
-        "棄却, 取り下げ, 거부, 거부됨, 거절, 거절됨, 기각, 기각됨, 반려, 철회, 철회됨, 已拒绝, 拒绝, 已否决, 否决, 已驳回, 驳回, 已放弃, "
-        "已撤回"
-    ),
-    "deprecated": (
-        "deprecated, deprecate, superseded, superceded, replaced, obsolete, obsoleted, "
-        "retired, archived, reverted, revoked, expired, sunset, veraltet, überholt, "
-        "ersetzt, abgelöst, obsolet, aufgehoben, zurückgenommen, déprécié, dépréciée, "
-        "obsolète, remplacé, remplacée, périmé, périmée, obsoleto, obsoleta, reemplazado, "
-        "reemplazada, sustituido, sustituida, deprecado, deprecada, substituído, "
-        "substituída, depreciado, depreciada, descontinuado, descontinuada, sostituito, "
-        "sostituita, deprecato, deprecata, 廃止, 廃止済み, 非推奨, 置き換え, 置換, 失効, 폐기, 폐기됨, 대체, 대체됨, "
-        "사용 중단, 已废弃, 废弃, 已弃用, 弃用, 已取代, 取代, 已替代, 已被取代, 已过时, 已失效, 已作废, 被, 已被"
-    ),
-    # What these say of the word behind them.
-    "not": ("not, never, nicht, nie, niemals, non, pas, jamais, no, nunca, não, mai, 未, 不, 미"),
-    "yet": (
-        "not yet, yet to be, to be, noch nicht, pas encore, aún no, todavía no, ainda não, "
-        "non ancora, 尚未, 아직"
-    ),
-    "over": ("no longer, not any more, nicht mehr, ne plus, ya no, não mais, non più, 不再"),
-    "past": (
-        "was, were, previously, formerly, originally, initially, once, früher, zuvor, "
-        "vorher, anciennement, antes"
-    ),
-    "then": ("now, then, later, jetzt, nun, dann, maintenant, puis, ahora, luego, agora, ora, poi"),
-    # What may stand in front of a status and says nothing.
-    "": (
-        "this, adr, decision, record, proposal, it, we, the, team, have, has, been, is, "
-        "are, be, currently, status, and, fully, formally, partially, partly, mostly, "
-        "provisionally, conditionally, white, check, mark, x, heavy, large, green, red, "
-        "yellow, circle, diese, dieser, entscheidung, wurde, wird, ist, teilweise, "
-        "vorläufig, cette, décision, est, a, été, partiellement, esta, decisión, es, está, "
-        "ha, sido, parcialmente, foi, é, decisão, questa, decisione, è, stata, stato, "
-        "parzialmente, 部分, 一部, 現在, 现, 일부, 현재"
-    ),
-}
-_MEANING = {word: kind for kind, words in _WORDS.items() for word in words.split(", ")}
+
+
+def by_word(table: Mapping[str, str]) -> dict[str, str]:
+    """Return what each word means: a table has the words of each meaning, parted by commas."""
+    return {
+        " ".join(word.split()): meaning
+        for meaning, words in table.items()
+        for word in words.split(",")
+    }
+
+
+# Our word, and the words that mean it, a line each in English, German, French, Spanish, Portuguese,
+# Italian, Japanese, Korean and Chinese.
+_MEANING = by_word(
+    {
+        "accepted": """
+            accepted, accept, approved, approve, final, active, adopted, agreed, decided,
+            implemented, done, living, amended, current, implementable, awaiting implementation,
+            accepted with revisions, recommended, released, ready for release, supersedes,
+            supercedes, replaces, amends, ratified, completed, resolved, in effect, in force,
+            published, committed,
+            akzeptiert, angenommen, beschlossen, genehmigt, entschieden, umgesetzt, gültig, aktiv,
+            freigegeben,
+            accepté, acceptée, approuvé, approuvée, validé, validée, adopté, adoptée, décidé,
+            décidée, en vigueur,
+            aceptado, aceptada, aprobado, aprobada, adoptado, adoptada, vigente, implementado,
+            implementada,
+            aceito, aceita, aceite, aprovado, aprovada, adotado, adotada,
+            accettato, accettata, approvato, approvata, adottato, adottata,
+            承認, 承認済み, 承認済, 採用, 採択, 決定, 決定済み, 受理, 有効,
+            승인, 승인됨, 채택, 채택됨, 수락, 수락됨, 확정, 결정됨, 유효,
+            已接受, 接受, 已采纳, 采纳, 已批准, 批准, 已通过, 通过, 已采用, 采用, 已生效, 已实施, 已确认
+        """,
+        "proposed": """
+            proposed, propose, proposal, draft, pending, open, review, in review, under review,
+            active review, scheduled for review, awaiting review, rfc, wip, work in progress, in
+            progress, last call, deferred, experimental, trial, discussion, under discussion, in
+            discussion, under evaluation, under consideration, provisional, exploring, previewing,
+            awaiting, prediscussion, ideation, postponed,
+            vorgeschlagen, vorschlag, entwurf, in diskussion, in prüfung, in arbeit, in
+            bearbeitung, offen, ausstehend,
+            proposé, proposée, proposition, brouillon, en cours, en discussion, en attente, à
+            valider, en revue,
+            propuesto, propuesta, borrador, en revisión, pendiente, en discusión, en progreso,
+            proposto, proposta, rascunho, em análise, em revisão, em discussão, pendente, em
+            andamento,
+            bozza, in revisione, in discussione, in attesa, in corso,
+            提案, 提案中, ドラフト, 下書き, 検討中, レビュー中, 議論中, 保留中, 草案, 承認待ち,
+            제안, 제안됨, 초안, 검토 중, 검토중, 논의 중, 논의중, 대기, 승인 대기,
+            提议, 提议中, 已提议, 建议, 已提出, 草稿, 审核中, 评审中, 讨论中, 待定, 待审批, 待批准, 待审核
+        """,
+        "rejected": """
+            rejected, reject, declined, withdrawn, abandoned, cancelled, canceled, stagnant,
+            discontinued, refused, returned for revision,
+            abgelehnt, verworfen, zurückgezogen, abgebrochen,
+            rejeté, rejetée, refusé, refusée, abandonné, abandonnée, annulé, annulée,
+            rechazado, rechazada, descartado, descartada, retirado, retirada, cancelado,
+            cancelada,
+            rejeitado, rejeitada, recusado, recusada,
+            rifiutato, rifiutata, respinto, respinta, scartato, scartata, ritirato, ritirata,
+            却下, 不採用, 棄却, 取り下げ,
+            거부, 거부됨, 거절, 거절됨, 기각, 기각됨, 반려, 철회, 철회됨,
+            已拒绝, 拒绝, 已否决, 否决, 已驳回, 驳回, 已放弃, 已撤回
+        """,
+        "deprecated": """
+            deprecated, deprecate, superseded, superceded, replaced, obsolete, obsoleted, retired,
+            archived, reverted, revoked, expired, sunset,
+            veraltet, überholt, ersetzt, abgelöst, obsolet, aufgehoben, zurückgenommen,
+            déprécié, dépréciée, obsolète, remplacé, remplacée, périmé, périmée,
+            obsoleto, obsoleta, reemplazado, reemplazada, sustituido, sustituida, deprecado,
+            deprecada,
+            substituído, substituída, depreciado, depreciada, descontinuado, descontinuada,
+            sostituito, sostituita, deprecato, deprecata,
+            廃止, 廃止済み, 非推奨, 置き換え, 置換, 失効,
+            폐기, 폐기됨, 대체, 대체됨, 사용 중단,
+            已废弃, 废弃, 已弃用, 弃用, 已取代, 取代, 已替代, 已被取代, 已过时, 已失效, 已作废, 被, 已被
+        """,
+        # What these say of the word behind them.
+        "not": "not, never, nicht, nie, niemals, non, pas, jamais, no, nunca, não, mai, 未, 不, 미",
+        "yet": """
+            not yet, yet to be, to be, noch nicht, pas encore, aún no, todavía no, ainda não, non
+            ancora, 尚未, 아직
+        """,
+        "over": "no longer, not any more, nicht mehr, ne plus, ya no, não mais, non più, 不再",
+        "past": """
+            was, were, previously, formerly, originally, initially, once, früher, zuvor, vorher,
+            anciennement, antes
+        """,
+        "then": """
+            now, then, later, jetzt, nun, dann, maintenant, puis, ahora, luego, agora, ora, poi
+        """,
+        # What may stand in front of a status and says nothing.
+        "": """
+            this, adr, decision, record, proposal, it, we, the, team, have, has, been, is, are,
+            be, currently, status, and, fully, formally, partially, partly, mostly, provisionally,
+            conditionally, white, check, mark, x, heavy, large, green, red, yellow, circle, diese,
+            dieser, entscheidung, wurde, wird, ist, teilweise, vorläufig, cette, décision, est, a,
+            été, partiellement, esta, decisión, es, está, ha, sido, parcialmente, foi, é, decisão,
+            questa, decisione, è, stata, stato, parzialmente, 部分, 一部, 現在, 现, 일부, 현재
+        """,
+    }
+)
 PARTLY = (
     r"(?i)\b(?:partly|partially|in[ -]part|only|sections?|clauses?|mostly|teilweise|nur|abschnitt"
     r"|partiellement|en partie|parcialmente|en parte|em parte|parzialmente|in parte)\b|§|部分|一部|일부"

@@ -515,3 +515,25 @@ def test_a_header_of_another_language_is_refused_with_the_line_to_edit(
     with pytest.raises(Conflict, match=rf"^x.md:{line}: the header is ") as refused:
         amend(f"{header}# T\n".encode(), "x.md", keys={"topic": "b"})
     assert refused.value.hint
+
+
+TAGGED = b'---\ntags:\n  - "#perf"\n  - adr/db\ncreated: 2025-01-02\n---\n# A\n'
+
+
+def test_a_tag_keeps_the_hash_that_it_has_in_the_file() -> None:
+    assert read(TAGGED, "a.md").tags == ("perf", "adr/db")
+    assert amend(TAGGED, "a.md", keys={"tags": ("perf", "adr/db")}) == TAGGED
+    more = amend(TAGGED, "a.md", keys={"tags": ("perf", "adr/db", "ops")})
+    assert more == TAGGED.replace(b"  - adr/db\n", b"  - adr/db\n  - ops\n")
+    assert read(more, "a.md").tags == ("perf", "adr/db", "ops")
+    assert b'"#perf"' in amend(TAGGED, "a.md", keys={"status": "rejected"})
+
+
+TWO_HEADERS = b"---\npermalink: a/b\n---\n\n---\nstatus: rejected\ntags: [x]\n---\n# Use a ring\n"
+
+
+def test_a_key_of_the_second_header_is_changed_by_hand() -> None:
+    with pytest.raises(Conflict, match="cannot be changed in the way it is written"):
+        amend(TWO_HEADERS, "a.md", keys={"status": "accepted"})
+    added = amend(TWO_HEADERS, "a.md", keys={"id": "decision_a_1_aaaaaaaa"})
+    assert added == TWO_HEADERS.replace(b"a/b\n", b"a/b\nid: decision_a_1_aaaaaaaa\n")

@@ -622,3 +622,26 @@ def test_numbers_in_a_text() -> None:
         "RFC-42",
     )
     assert numbers_in("Use number 3, decision 4, ADR12") == ()
+
+
+BELOW = b"---\npermalink: proj/x\n---\n\n---\ntitle: Use the ring\nstatus: rejected\n---\n\nText.\n"
+
+
+def test_a_second_header_right_below_goes_on_with_the_first() -> None:
+    record, problems = parse(BELOW, "decisions/x.md")
+    assert record is not None
+    assert (record.title, record.status, record.text) == ("Use the ring", "rejected", "Text.")
+    assert record.extra == {"permalink": "proj/x"}
+    assert not [one for one in problems if one.level != "hint"]
+    strange = parse(BELOW.replace(b"rejected", b"on hold"), "decisions/x.md")
+    assert [one.line for one in strange.problems if one.level == "warning"] == [7]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["---\n\nA rule.\n\n---\n", "---\nnote: of its own\n---\n", "Text.\n\n---\ntitle: x\n---\n"],
+)
+def test_rules_below_a_header_are_text(text: str) -> None:
+    record, _ = parse(f"---\ncreated: 2025-01-02\n---\n\n{text}".encode(), "decisions/x.md")
+    assert record is not None
+    assert text.strip() in f"{record.title}\n{record.text}"

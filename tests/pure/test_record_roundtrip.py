@@ -26,7 +26,7 @@ from filemem.record import (
 )
 from filemem.record.body import edges_in, tidy_items, tidy_outcomes
 from filemem.record.identity import topic_of_heading
-from filemem.record.keys import KEYS
+from filemem.record.keys import KEYS, WORDS
 from filemem.record.lines import heading, one_line, tidy, valid
 from filemem.record.model import DECISION
 from filemem.record.parse import read_header
@@ -246,7 +246,9 @@ def normal(record: Record) -> Record:
     for key in KEYS:
         value = getattr(record, key.field)
         if isinstance(value, tuple):
-            changes[key.field] = tuple(clean for item in value if (clean := valid(item)))
+            texts = (clean for item in value if (clean := valid(item)))
+            bare = key.shape == WORDS
+            changes[key.field] = tuple(text.lstrip("#") or text if bare else text for text in texts)
         elif isinstance(value, str) and key.field not in changes:
             changes[key.field] = valid(value)
     return record._replace(**changes)  # type: ignore[arg-type]

@@ -262,6 +262,8 @@ HARMLESS = [
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     ),
     *("AKIA" + "IOSFODNN7EXAMPLE", "scikit sk-learn-contrib-hdbscan-wrappers"),
+    *('"#secret": instance.#secret', "secret = this.#innerToken2", "apiKey: cfg?.api_key_v2!,"),
+    *("password: &self.password_v2;", "token => $config.auth_token2"),
     *("token: the_refresh_token_from_step_2", "secret: see-1password-vault-item-42"),
 ]
 

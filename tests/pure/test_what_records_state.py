@@ -36,6 +36,11 @@ STATUSES = [
     ("Implemented (Swift 5.9)", "accepted"),
     ("This decision is accepted.", "accepted"),
     ("This ADR has been accepted", "accepted"),
+    ("published", "accepted"),
+    ("committed", "accepted"),
+    ("prediscussion", "proposed"),
+    ("ideation", "proposed"),
+    ("Postponed", "proposed"),
     ("Draft", "proposed"),
     ("WIP", "proposed"),
     ("Work in progress", "proposed"),
@@ -239,6 +244,15 @@ STATUSES = [
 
 PLACES = [
     # (text, status, date)
+    ("---\nstate: abandoned\ndate: 2024-05-06\n---\n# A\n", "rejected", "2024-05-06"),
+    ("---\nState: discussion\ndate: 2024-05-06\n---\n# A\n", "proposed", "2024-05-06"),
+    ("---\nrfc-status: withdrawn\ndate: 2024-05-06\n---\n# A\n", "rejected", "2024-05-06"),
+    ("---\nadr_status: rejected\ndate: 2024-05-06\n---\n# A\n", "rejected", "2024-05-06"),
+    (
+        "---\nstate: closed\nstatus: Accepted\ndate: 2024-05-06\n---\n# A\n",
+        "accepted",
+        "2024-05-06",
+    ),
     (
         "# 1. A\n\nDate: 2024-05-06\n\n## Status\n\nRejected\n\n## Context\n",
         "rejected",

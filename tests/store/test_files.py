@@ -87,7 +87,16 @@ def test_a_path_that_leaves_the_store_is_refused_for_reading_and_writing(store: 
 
 
 def test_which_files_are_records() -> None:
-    yes = ["x.md", "X.MD", "readme-first.md", "-rf.md", "x.markdown", "a/x.mdx"]
+    yes = [
+        "x.md",
+        "X.MD",
+        "readme-first.md",
+        "-rf.md",
+        "x.markdown",
+        "a/x.mdx",
+        "0001-x.adoc",
+        "x.rst",
+    ]
     yes += ["0012-use-x/README.md", "adr/KEP-12-x/index.md", "0012-use-template-engine.md"]
     yes += [
         "0000-record-decisions.md",
@@ -109,7 +118,7 @@ def test_which_files_are_records() -> None:
         ),
         *("a/README.md", "2026/11/README.md", "2026/README.md", "index.md", "SUMMARY.md"),
         *("_template.md", "adr-000-template.md", "template-madr.md", "0000-adr-template-de.md"),
-        *("NNNN-title.md", "adr-XXX-title.md", "0000-template.md", "x.adoc"),
+        *("NNNN-title.md", "adr-XXX-title.md", "0000-template.md", "x.org", "index.rst"),
         *("x.md~", ".x.md.swp", "x.md.tmp"),
     ]
     assert [is_record(name) for name in yes + no] == [True] * len(yes) + [False] * len(no)

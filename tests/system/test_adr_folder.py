@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from filemem.errors import BadInput
 from filemem.memory import Memory
 from filemem.memory.save import Saved
 from tests.support import git, make_repo, write
@@ -313,3 +314,48 @@ def test_the_day_in_a_record_is_the_writers_own(
     monkeypatch.undo()
     time.tzset()
     assert len(days) == 2
+
+
+ADOC = "= {n}. {t}\n:status: accepted\n:date: 2024-01-0{n}\n\n== Context\n\nWhy.\n\n== Decision\n\n{t}.\n"
+RST = "{n}. {t}\n============================\n\n:Status: accepted\n:Date: 2024-01-0{n}\n\nContext\n-------\n\nWhy.\n"
+
+
+@pytest.mark.parametrize(("form", "suffix"), [(ADOC, "adoc"), (RST, "rst")], ids=("adoc", "rst"))
+def test_records_in_other_markup_are_read_and_never_written(
+    tmp_path: Path, form: str, suffix: str
+) -> None:
+    repo = make_repo(tmp_path / "repo")
+    for n, t in enumerate(TITLES[:3], 1):
+        write(repo / f"docs/adr/000{n}-x.{suffix}", form.format(n=n, t=t))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "ADRs")
+    before = {path: path.read_bytes() for path in (repo / "docs/adr").iterdir()}
+    planned = cli(repo, "--store", "docs/adr", "init", "--dry-run").out
+    assert (
+        f"3 decision records, read where they are; those in .{suffix} are never changed" in planned
+    )
+    assert "not read" not in planned
+    with Memory.open(repo, store="docs/adr") as memory:
+        memory.refresh()
+        [found] = memory.search("deploy containers", limit=1).hits
+        assert (found.path, found.title) == (f"docs/adr/0003-x.{suffix}", "3. Deploy by containers")
+        name = f"docs/adr/0003-x.{suffix}"
+        for change in (
+            lambda: memory.update(name, status="rejected"),
+            lambda: memory.update(name, outcome="failed", reason="x"),
+            lambda: memory.delete(name, reason="x"),
+            lambda: memory.adopt([name]),
+            lambda: memory.renumber(name),
+            lambda: memory.edit(name, before[repo / name] + b"\nx\n", before[repo / name]),
+        ):
+            with pytest.raises(BadInput, match=rf"{name}: .*read, never changed"):
+                change()
+        saved = memory.save(topic="use rest", decision="Use gRPC", reasoning="Faster")
+        assert saved.path == "docs/adr/0004-use-grpc.md"
+        written = (repo / saved.path).read_text()
+        assert f"Supersedes [2. Use REST](0002-x.{suffix})" in written
+        assert "accepted" in written
+        [old] = memory.get(f"0002-x.{suffix}")
+        assert old.superseded_by == (saved.id,)
+    assert {path: path.read_bytes() for path in before} == before
+    assert git(repo, "status", "--porcelain") == ""
