@@ -21,6 +21,7 @@ from filemem.repo.run import find
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+    from filemem.memory.store import Store
 
 PATIENCE = (
     1.0  # seconds that the first call waits for the first look at the files, which goes on beside
@@ -356,11 +357,28 @@ def _with_personal(project: Project, user: str) -> Callable[[], Memory]:
             memory.notice = f"This is the user's personal memory, {personal_folder()}{why}"
         else:
             memory = _opener(project)()
+            memory.notice = memory.keeper.ask(_which_work_tree)
             memory.closing.append(lambda: own().close() if own.cache_info().currsize else None)
         memory.stated_user, memory.personal = user, own
         return cast("Memory", memory)
 
     return opened
+
+
+def _which_work_tree(store: Store) -> str:
+    """Say which work tree a server is for; "" where the repository has no other."""
+    code = store.code
+    if not (code.common_dir / "worktrees").is_dir():
+        return ""
+    own = (
+        code.work_tree,
+        store.repo.work_tree,
+    )  # the second: a memory on its own branch
+    if not any(top not in own and top.is_dir() for top in code.work_trees()):
+        return ""
+    branch = code.branch()
+    place = f"{code.work_tree}, on branch {branch}" if branch else str(code.work_tree)
+    return f"This server reads and saves in the work tree {place}; for another, start one there"
 
 
 class Personal:

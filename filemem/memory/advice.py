@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from filemem import query
+from filemem.chain import DEMOTING
 from filemem.errors import BrokenStore
 from filemem.index import ModelUnavailable, Near, Node
 from filemem.memory.fields import alike, meant
@@ -54,13 +55,14 @@ def advise(store: Store, record: Record, *, implied: bool) -> Advice:
         return Advice()
     try:
         near = _near(store, record)
+        restated = {other.id: other for other in _restated(store, record)}
         warning = _misplaced(store, record, near) if implied else ""
         if warning:
-            return Advice(warning=warning)
-        similar = [*_same(store, record, near)] or [*_near_topics(store, record)]
+            return Advice(tuple(restated.values()), warning)
+        similar = {other.id: other for other in _same(store, record, near)} | restated
     except BrokenStore:
         return Advice()
-    return Advice(tuple(similar))
+    return Advice(tuple(similar.values() or _near_topics(store, record)))
 
 
 def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:
@@ -119,6 +121,27 @@ def _further(others: Iterable[Near], own: Iterable[float]) -> list[Near]:
 
 def _same(store: Store, record: Record, near: Iterable[Near]) -> Iterator[Similar]:
     """Yield records that say the same as a new one and are not superseded."""
+    for node, likeness in _repeating(store, record, near):
+        topic = node.topic if node.stated else ""
+        yield Similar(node.id, node.title, topic, likeness, _way_on(record, node))
+
+
+def _restated(store: Store, record: Record) -> Iterator[Similar]:
+    """Yield the decisions that say the same as one that a new one replaces, and still hold."""
+    replaced = record.supersedes or () if record.status in DEMOTING else ()
+    nodes = store.index.lookup("id", replaced)
+    for old in store.records([node.path for node in nodes]).values():
+        for node, likeness in _repeating(store, old, _near(store, old)):
+            if node.status == "accepted" and node.id not in (record.id, *replaced):
+                hint = (
+                    f"on topic {node.topic!r} it says what this replaces, and it still holds; "
+                    "if it should not, set its status to deprecated"
+                )
+                yield Similar(node.id, node.title, node.topic, likeness, hint)
+
+
+def _repeating(store: Store, record: Record, near: Iterable[Near]) -> Iterator[tuple[Node, float]]:
+    """Yield what says the same as a record and is not superseded, and how much alike it is."""
     same = {
         other.node: min(other.text, other.title)
         for other in near
@@ -130,10 +153,9 @@ def _same(store: Store, record: Record, near: Iterable[Near]) -> Iterator[Simila
     hidden = {*(record.supersedes or ()), *store.barred}
     left = [node for node in same if node.id not in hidden]
     holding = _not_superseded(store, left)
+    left = [node for node in left if node.id in holding]
     for node in sorted(left, key=lambda node: (-same[node], node.id))[:MOST]:
-        if node.id in holding:
-            topic = node.topic if node.stated else ""
-            yield Similar(node.id, node.title, topic, min(1.0, same[node]), _way_on(record, node))
+        yield node, min(1.0, same[node])
 
 
 def _way_on(record: Record, node: Node) -> str:

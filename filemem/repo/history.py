@@ -1,7 +1,8 @@
 """What Git says of commits and of the records that they touched, kept in SQLite.
 
 Rule: a commit never changes, so what one `git log` said of it is kept, and the next asks for what the table lacks. A
-damaged table, or one of another history, is made anew. Parents have smaller numbers than their children.
+damaged table, or one of another history, is made anew. Parents have smaller numbers than their children. A file that
+came from outside the folder has its rows from there too, which `touches` and `authors` see, and no other question.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from filemem.errors import BrokenStore
+from filemem.repo import log
 from filemem.repo.run import read
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
     from filemem.repo.journal import Entry
 
-LIMIT = 600.0  # seconds for the first look at a long history
 IMPORTED = "Imported-From"  # the trailer that `memory.ingest` writes: the system
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
 NAME, NAMES = (
@@ -31,39 +32,20 @@ NAME, NAMES = (
     20,
 )  # characters of a name, and names of one kind, that are read: a commit can state any number
 _TOUCHES = "select n, kind, path, before, old, new from touched where"
-_VERSION, _USUAL, _KEPT = 4, "memory", 4  # the usual folder; how many tips are remembered
+_VERSION, _USUAL, _KEPT = 5, "memory", 4  # the usual folder; how many tips are remembered
+_INSERT = "insert or replace into touched values (?, ?, ?, ?, ?, ?)"
 _SCHEMA = """
 create table if not exists commits(n integer primary key, id text unique, author text, at integer, subject text,
   trailers text, spoken integer);
 create table if not exists edges(child integer, nth integer, parent integer, primary key(child, nth)) without rowid;
 create table if not exists touched(n integer, kind text, path text, before text, old text, new text);
 create table if not exists tips(n integer primary key);
-create index if not exists touched_path on touched(path, n);
+create unique index if not exists touched_path on touched(path, n);
 create index if not exists touched_before on touched(before, n) where before != '';
 create index if not exists commits_spoken on commits(n) where spoken;
 """
 _REVERT = re.compile(
     r"(?m)^This reverts commit (\w{40,64})(?:,\s+reversing\s+changes\s+made\s+to\s+(\w{40,64}))?"
-)
-_TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
-_FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
-_ALL = (
-    "--full-history",
-    "--sparse",
-    "--topo-order",
-    "--reverse",
-    "--ignore-missing",
-    "--encoding=UTF-8",
-    "-z",
-)
-_QUIET = ("--no-color", "--no-show-signature", "--no-notes", "--no-ext-diff", "--no-textconv")
-_ROWS = (
-    "--raw",
-    "-l1000",
-    "--no-abbrev",
-    "--root",
-    "--ignore-submodules=none",
-    "--diff-merges=combined",
 )
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -202,8 +184,13 @@ class History:
     @_answering
     def brought(self, commits: Iterable[str]) -> dict[str, list[str]]:
         """The files that each of some commits added, by its whole id."""
-        asked = "select path from touched join commits using (n) where id = ? and kind = 'A'"
-        return {one: [path for (path,) in self._db.execute(asked, (one,))] for one in commits}
+        question = f"{_TOUCHES} kind = 'A' and n = ?"
+        return {
+            commit: [
+                row[2] for row in self._inside(self._db.execute(question, (self._known(commit),)))
+            ]
+            for commit in commits
+        }
 
     @_answering
     def spoken(self, tip: str = "HEAD") -> tuple[Commit, ...]:
@@ -225,18 +212,17 @@ class History:
     def removals(self, tip: str = "HEAD") -> tuple[Touch, ...]:
         """Every removal of a file, newest first."""
         reached = self._reach(tip)
-        return self._told(self._db.execute(f"{_TOUCHES} kind = 'D' order by n desc"), reached)
+        rows = self._db.execute(f"{_TOUCHES} kind = 'D' order by n desc")
+        return self._told(self._inside(rows), reached)
 
     @_answering
     def saves(self, author: str, tip: str = "HEAD") -> tuple[Touch, ...]:
         """What the last commits of this author that name a record, or an import, did, newest first."""
         ours = f"(trailers like '%Filemem-Id%' or trailers like '%{IMPORTED}%')"
         named = f"select n from commits where author = ? and {ours} order by n desc limit 100"  # noqa: S608
-        found = self._told(
-            self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,)),
-            self._reach(tip),
-        )
-        return tuple(sorted(found, key=lambda touch: touch.commit.at, reverse=True))
+        rows = self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,))
+        touches = self._told(self._inside(rows), self._reach(tip))
+        return tuple(sorted(touches, key=lambda touch: touch.commit.at, reverse=True))
 
     @_answering
     def ancestors(self, tip: str) -> frozenset[str]:
@@ -277,12 +263,17 @@ class History:
         """Those of some rows whose commits are reached."""
         return tuple(Touch(self._commit(row[0]), *row[1:]) for row in rows if row[0] in reached)
 
+    def _inside(self, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        """Those of some rows that are of files in the folder."""
+        start = "" if self._folder == "." else f"{self._folder}/"
+        return (row for row in rows if row[2].startswith(start))
+
     def _commit(self, n: int) -> Commit:
         asked = "select id, author, at, subject, trailers from commits where n = ?"
         one, author, at, subject, raw = self._db.execute(asked, (n,)).fetchone()
         asked = "select id from edges join commits on n = parent where child = ? order by nth"
         parents = tuple(parent for (parent,) in self._db.execute(asked, (n,)))
-        trailers = _pairs(raw)
+        trailers = log.pairs(raw)
         agents, reviewers, helpers = (
             tuple(value[:NAME] for key, value in trailers if key.lower() == wanted)[:NAMES]
             for wanted in ("agent", "reviewed-by", "co-authored-by")
@@ -366,18 +357,24 @@ class History:
         number = self._known(tip)
         commit = self._repo.head() if tip == "HEAD" else None if number else self._repo.resolve(tip)
         if commit and (number := self._known(commit)) is None:
-            tips = [
-                row[0] for row in self._db.execute("select id from commits join tips using (n)")
-            ]
-            found = list(_logged(self._repo, self._folder, commit, tips))
-            with self._db as db:
-                db.execute("begin immediate")
-                for header, rows in found:
-                    self._add(db, header, rows)
+            self._extend(commit)
             number = self._known(commit)
         return number
 
-    def _add(self, db: sqlite3.Connection, header: Sequence[str], rows: Iterable[_Row]) -> None:
+    def _extend(self, tip: str) -> None:
+        """Add what a commit reaches and the table lacks. Raises GitError."""
+        tips = [row[0] for row in self._db.execute("select id from commits join tips using (n)")]
+        folders = () if self._folder == "." else (self._folder,)
+        logged = log.commits(self._repo, (tip, *(f"^{one}" for one in tips)), folders, log.EVERY)
+        earlier = log.earlier(self._repo, tip, logged) if folders else {}
+        with self._db as db:
+            db.execute("begin immediate")
+            for header, rows in logged:
+                self._add(db, header, rows)
+            moved = ((self._known(commit), *row) for (commit, _), row in earlier.items())
+            db.executemany(_INSERT, moved)
+
+    def _add(self, db: sqlite3.Connection, header: Sequence[str], rows: Iterable[log.Row]) -> None:
         """Add a commit whose parents are there, as Git prints it; one that another process has added is passed over."""
         one, parents, at, author, subject, trailers, body = header
         if self._known(one) is not None:
@@ -385,7 +382,8 @@ class History:
         for reverted, side in _REVERT.findall(body):
             trailers = f"{trailers}\x1f{REVERTS}\x1e{reverted} {side}".strip("\x1f ")
         speaks = any(
-            key == REVERTS or key.lower() in ("decision", "outcome") for key, _ in _pairs(trailers)
+            key == REVERTS or key.lower() in ("decision", "outcome")
+            for key, _ in log.pairs(trailers)
         )
         made = (
             min(int(at), 253_402_300_799) * 1000 if at.isdigit() else 0
@@ -397,50 +395,4 @@ class History:
                 db.execute("insert into edges values (?, ?, ?)", (n, nth, parent))
                 db.execute("delete from tips where n = ?", (parent,))
         db.execute("insert into tips values (?)", (n,))
-        db.executemany(
-            "insert into touched values (?, ?, ?, ?, ?, ?)", ((n, *each) for each in rows)
-        )
-
-
-# what Git prints: read by count, so that no message, name or path can pass for the next commit
-
-_Row = tuple[
-    str, str, str, str, str
-]  # kind (A, M, D or R), path, path before, blob before and after ("" for none)
-
-
-def _logged(
-    repo: Repo, folder: str, commit: str, without: Iterable[str]
-) -> Iterator[tuple[list[str], list[_Row]]]:
-    """Headers and files of the commits that one reaches and others do not, parents before children. Raises GitError."""
-    spans = "".join(f"^{tip}\n" for tip in without).encode()
-    paths = ("--", folder) if folder != "." else ()
-    renames = "-M100%" if repo.partial else "-M"  # a partial clone lacks old bytes
-    asked = ("log", *_ALL, *_QUIET, *_ROWS, renames, _FORMAT, commit, "--stdin", *paths)
-    printed = repo.git.run(*asked, input=spans, limit=LIMIT)
-    fields = iter(printed.decode("utf-8", "replace").split("\0"))
-    rows = list[_Row]()
-    for field in fields:
-        text = field.lstrip("\n")
-        if text.startswith("\x01"):
-            rows = []
-            yield [text[1:], *(next(fields, "") for _ in range(6))], rows
-        elif text.startswith(":"):
-            rows.append(_row(text, fields))
-
-
-def _row(text: str, fields: Iterator[str]) -> _Row:
-    """One file of a commit; of a merge, which differs from each of its parents, the first blob that one of them has."""
-    sides = len(text) - len(text.lstrip(":"))
-    words = text.lstrip(":").split(" ")
-    old = next((one for one in words[sides + 1 : 2 * sides + 1] if one.strip("0")), "")
-    new = words[2 * sides + 1] if words[2 * sides + 1].strip("0") else ""
-    path = next(fields, "")
-    if sides == 1 and words[-1].startswith("R"):
-        return "R", next(fields, ""), path, old, new
-    return "D" if not new else "M" if old else "A", path, "", old, new
-
-
-def _pairs(trailers: str) -> tuple[tuple[str, str], ...]:
-    parts = (part.partition("\x1e") for part in trailers.split("\x1f"))
-    return tuple((key.strip(), " ".join(value.split())) for key, _, value in parts if value.strip())
+        db.executemany(_INSERT, ((n, *row) for row in rows))

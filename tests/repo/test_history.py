@@ -19,6 +19,7 @@ import pytest
 
 from filemem.repo import GitError, Repo
 from filemem.repo.history import History
+from filemem.repo.run import Git
 from tests.support import git, make_repo, write
 
 Open = Callable[..., History]
@@ -107,6 +108,161 @@ def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_an
     write(path / "memory/b.md", text("a"))
     commit(path, "Bring b back")
     assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.subject == "Begin a"
+
+
+# files that came from outside the folder
+
+
+def assert_followed(history: History, path: Path, tip: str = "HEAD") -> None:
+    """Of each record of a tip: its commits and its first author are those of `git log --follow`."""
+    names = git(path, "ls-tree", "-r", "--name-only", tip, "memory").splitlines()
+    authors = history.authors(tip)
+    for name in names:
+        log = git(path, "log", "--follow", "-M", "--format=%H %an", tip, "--", name).splitlines()
+        touches = history.touches([name], tip)[name]
+        assert [f"{touch.commit.id} {touch.commit.author}" for touch in touches] == log, name
+        assert authors[name] == touches[-1].commit.author, name
+
+
+def began(path: Path, *names: str) -> None:
+    """Records of one author, each in a commit of its own, in some place."""
+    for number, name in enumerate(names):
+        write(path / name, text(name))
+        commit(path, f"Begin {name}", 1_500_000_000 + number, GIT_AUTHOR_NAME=f"Author {number}")
+
+
+def moved(path: Path, old: str, new: str) -> None:
+    (path / new).parent.mkdir(parents=True, exist_ok=True)
+    git(path, "mv", old, new)
+
+
+def test_a_record_is_followed_through_a_move_of_the_whole_folder(
+    tmp_path: Path, opened: Open
+) -> None:
+    path = make_repo(tmp_path / "repo")
+    began(path, "docs/adr/1.md", "docs/adr/deep/2.md", "docs/adr/3.md", "docs/adr/gone.md")
+    git(path, "rm", "-q", "docs/adr/gone.md")
+    write(path / "docs/adr/1.md", text("docs/adr/1.md") + "edited\n")
+    commit(path, "Edit 1, remove one")
+    moved(path, "docs/adr", "memory")
+    commit(path, "Move the folder", GIT_AUTHOR_NAME="Mover")
+    write(path / "memory/2.md", text("a new one"))
+    commit(path, "Begin 2")
+    history = opened(path)
+    assert_followed(history, path)
+    assert kinds(history, "memory/1.md")[0] == (
+        "R",
+        "Move the folder",
+    )
+    assert history.dates(["memory/deep/2.md"]) == {"memory/deep/2.md": 1_500_000_001_000}
+    landed = history.landed(["memory/1.md"], "main")["memory/1.md"]
+    assert landed.subject == "Begin docs/adr/1.md"
+    assert not history.removals(), "what was removed elsewhere was no record of this folder"
+    assert (
+        history.brought(history.ancestors("HEAD")).items()
+        >= {
+            git(path, "rev-parse", "HEAD"): ["memory/2.md"],
+            git(path, "rev-parse", "HEAD~1"): [],
+            git(path, "rev-parse", "HEAD~3"): [],
+        }.items()
+    )
+
+
+def test_a_record_is_followed_through_single_moves_edits_and_several_places(
+    tmp_path: Path, opened: Open
+) -> None:
+    path = make_repo(tmp_path / "repo")
+    began(path, "notes.md", "old/a.md", "old/b.md", "old/c.md", "memory/stays.md")
+    moved(path, "notes.md", "memory/from-the-top.md")
+    commit(path, "Move from the top", GIT_AUTHOR_NAME="Mover")
+    moved(path, "old/a.md", "memory/a.md")
+    write(path / "memory/a.md", text("old/a.md") + "an edit with the move\n")
+    commit(path, "Move and edit", GIT_AUTHOR_NAME="Mover")
+    moved(path, "old/b.md", "old/renamed.md")
+    commit(path, "Rename where it was")
+    moved(path, "old/renamed.md", "new/b.md")
+    commit(path, "Move elsewhere")
+    moved(path, "new/b.md", "memory/deep/b.md")
+    commit(path, "Move in", GIT_AUTHOR_NAME="Mover")
+    moved(path, "memory/stays.md", "archive/stays.md")
+    commit(path, "Move out")
+    moved(path, "archive/stays.md", "memory/stays.md")
+    commit(path, "Move back", GIT_AUTHOR_NAME="Mover")
+    history = opened(path)
+    assert_followed(history, path)
+    assert [kind for kind, _ in kinds(history, "memory/deep/b.md")] == ["R", "R", "R", "A"]
+    assert [touch.path for touch in history.removals()] == ["memory/stays.md"]
+
+
+def test_a_copy_is_not_followed_and_a_name_outside_that_was_given_on_is_anothers(
+    tmp_path: Path, opened: Open
+) -> None:
+    path = make_repo(tmp_path / "repo")
+    began(path, "old/template.md", "old/a.md")
+    write(path / "memory/copy.md", text("old/template.md"))
+    commit(path, "Copy the template")
+    moved(path, "old/a.md", "old/first.md")
+    commit(path, "Give the name on")
+    write(path / "old/a.md", text("another"))
+    commit(path, "Begin another")
+    moved(path, "old/a.md", "memory/a.md")
+    commit(path, "Move the other in")
+    history = opened(path)
+    assert kinds(history, "memory/copy.md") == [("A", "Copy the template")]
+    assert kinds(history, "memory/a.md") == [("R", "Move the other in"), ("A", "Begin another")]
+
+
+def test_moves_are_followed_however_the_table_grew_and_on_every_branch(
+    tmp_path: Path, opened: Open
+) -> None:
+    path = make_repo(tmp_path / "repo")
+    history = opened(path)
+    began(path, "old/a.md", "old/b.md")
+    history.extend()
+    git(path, "switch", "-q", "-c", "side")
+    moved(path, "old/b.md", "memory/b.md")
+    commit(path, "Move b on a branch", GIT_AUTHOR_NAME="Mover")
+    assert_followed(history, path)
+    git(path, "switch", "-q", "main")
+    write(path / "old/a.md", text("old/a.md") + "edited\n")
+    commit(path, "Edit outside")
+    assert_followed(history, path)
+    moved(path, "old/a.md", "memory/a.md")
+    commit(path, "Move a", GIT_AUTHOR_NAME="Mover")
+    assert_followed(history, path)
+    assert_followed(history, path, "side")
+    git(path, "merge", "-q", "--no-edit", "side")
+    write(path / "memory/b.md", text("old/b.md") + "edited\n")
+    commit(path, "Edit b")
+    names = ["memory/a.md", "memory/b.md"]
+    grown = history.touches(names)
+    history.close()
+    (path / ".git/filemem/commits.db").rename(tmp_path / "commits.db")
+    assert opened(path).touches(names) == grown
+    assert [touch.commit.subject for touch in grown["memory/b.md"]] == [
+        "Edit b",
+        "Move b on a branch",
+        "Begin old/b.md",
+    ]
+
+
+def test_saves_of_our_own_cost_no_look_at_their_whole_commits(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_repo(tmp_path / "repo")
+    for number in range(3):
+        write(path / f"memory/{number}.md", text(str(number)))
+        commit(path, f"decision: {number}\n\nFilemem-Id: d_{number}\n")
+    calls = list[tuple[str, ...]]()
+    run = Git.run
+
+    def counted(git_: Git, *words: str, **options: Any) -> bytes:
+        calls.append(words)
+        return run(git_, *words, **options)
+
+    monkeypatch.setattr(Git, "run", counted)
+    assert kinds(opened(path), "memory/0.md") == [("A", "decision: 0")]
+    assert len([words for words in calls if words[0] == "log"]) == 1
 
 
 def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: Open) -> None:

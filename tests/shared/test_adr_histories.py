@@ -69,6 +69,24 @@ def test_births_and_edits_are_those_of_git(cloned: tuple[str, Path, Memory]) -> 
         assert hit.provenance.author == who, path
 
 
+def test_a_move_of_the_folder_changes_neither_who_nor_when(
+    cloned: tuple[str, Path, Memory], tmp_path: Path
+) -> None:
+    name, folder, memory = cloned
+    copy = tmp_path / name
+    git(tmp_path, "clone", "-q", str(folder), str(copy))
+    (copy / "records").mkdir()
+    git(copy, "mv", STORES[name], "records/moved")
+    git(copy, "commit", "-q", "-m", "Move the folder", GIT_AUTHOR_NAME="Mover")
+    paths = sorted(markdown(listed(folder, name, "HEAD")))
+    before = memory.get(*paths)
+    with Memory.open(copy, store="records/moved") as moved:
+        after = moved.get(*(path.replace(STORES[name], "records/moved", 1) for path in paths))
+    for old, new in zip(before, after, strict=True):
+        assert new.provenance._replace(edits=()) == old.provenance._replace(edits=()), old.path
+        assert new.created == old.created, old.path
+
+
 def test_the_memory_as_of_every_year_is_the_tree_of_then(cloned: tuple[str, Path, Memory]) -> None:
     name, folder, memory = cloned
     first, last = (

@@ -117,6 +117,26 @@ def test_a_save_shows_what_it_replaces_with_its_age_and_reason(memory: Memory) -
     assert (proposed.replaced, proposed.would_supersede) == ((), (saved.id,))
 
 
+def test_replacing_one_of_several_that_say_the_same_names_those_that_still_hold(
+    memory: Memory,
+) -> None:
+    same = {"decision": "Retry failed payments three times", "reasoning": "The bank is slow"}
+    for topic in ("payments", "retries", "bank", "orders"):
+        memory.save(topic=topic, **same)
+    memory.save(topic="orders", decision="Ask the bank", reasoning="It knows")
+    memory.save(topic="idea", **same, status="proposed")
+    saved = memory.save(topic="payments", decision="Queue what failed", reasoning="No storms")
+    assert {near.topic for near in saved.similar} == {"retries", "bank"}
+    assert all(
+        "it says what this replaces, and it still holds" in near.hint for near in saved.similar
+    )
+    for near in saved.similar:
+        memory.update(near.id, status="deprecated")
+    assert memory.save(topic="payments", decision="Do not retry", reasoning="r").similar == ()
+    proposed = memory.save(topic="database", decision="Use files", reasoning="r", status="proposed")
+    assert proposed.similar == (), "what is proposed replaces nothing"
+
+
 def test_what_a_topic_rejected_before_is_pointed_out(memory: Memory) -> None:
     fields = {"topic": "backups", "decision": "Keep the backups for five years"}
     rejected = memory.save(**fields, reasoning="The auditors ask", status="rejected")

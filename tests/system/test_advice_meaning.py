@@ -84,6 +84,15 @@ def test_the_near_decision_its_topic_and_the_way_on_are_named(memory: Memory) ->
     )
 
 
+def test_what_says_in_other_words_what_is_replaced_is_named(memory: Memory) -> None:
+    save(memory, "payments", "Retry failed payments three times", "The bank drops calls at night.")
+    said = "A failed payment is retried three times"
+    save(memory, "billing", said, "At night the bank drops calls.")
+    done = save(memory, "payments", "Tell the customer at once", "Nobody likes to wait for news.")
+    assert [near.topic for near in done.similar] == ["billing"]
+    assert "it still holds" in done.similar[0].hint
+
+
 def test_what_is_superseded_is_not_named(memory: Memory) -> None:
     save(memory, "webhooks", "Sign webhooks with HMAC-SHA256", "It must be ours.")
     save(memory, "webhooks", "Send webhooks over mutual TLS", "No secret to share.")

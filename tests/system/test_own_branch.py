@@ -16,6 +16,7 @@ from filemem.memory import Memory, own_branch
 from filemem.repo import Repo
 from tests.support import git, write
 from tests.system.test_sync import clone, hub, opened, save, synced
+from tests.system.tools import talking
 
 __all__ = ["hub"]
 AT = 1_763_650_000_000
@@ -51,6 +52,11 @@ def ada(hub: Path) -> Path:
     git(path, "push", "-q")
     save(path)
     return path
+
+
+def test_the_work_tree_of_the_memory_is_none_that_a_server_speaks_of(ada: Path) -> None:
+    with talking(ada) as talk:
+        assert "notice" not in talk.call("search", query="redis")
 
 
 def test_from_the_beginning_to_a_second_clone(hub: Path, ada: Path) -> None:

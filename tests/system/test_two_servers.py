@@ -146,3 +146,18 @@ def check_commits(repo: Path, paths: set[str]) -> None:
         assert set(changed) <= paths
         expected = int(subject.split()[1]) if subject.startswith("memory: ") else 1
         assert len(changed) == expected, subject
+
+
+def test_a_server_says_once_which_of_several_work_trees_it_is_for(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    with talking(repo) as talk:
+        assert "notice" not in talk.call("search", query="x"), "there is no other"
+    git(repo, "worktree", "add", "-q", "-b", "task", str(tmp_path / "other"))
+    for place, branch in ((repo, "main"), (tmp_path / "other", "task")):
+        with talking(place) as talk:
+            told = f"This server reads and saves in the work tree {place}, on branch {branch}; "
+            assert talk.call("search", query="x")["notice"].startswith(told)
+            assert "notice" not in talk.call("search", query="x")
+    git(repo, "worktree", "remove", str(tmp_path / "other"))
+    with talking(repo) as talk:
+        assert "notice" not in talk.call("search", query="x"), "the other is gone"
