@@ -245,13 +245,13 @@ def test_what_is_like_a_decision_is_hidden_from_who_may_not_see_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, department: str
 ) -> None:
     head = "---\nid: {0}\ntopic: {0} pay\n{1}\n---\n# Pay the keeper of the zebras by the hour\n"
-    for path, more in {
+    for path, line in {
         "decisions/openly": "",
         "decisions/publicly": "",
         "decisions/moneyly": "visibility: department\ndepartment: finance",
         "private/decisions/secretly": "agent: ann",
     }.items():
-        write(folder / f"memory/{path}.md", head.format(Path(path).name, more))
+        write(folder / f"memory/{path}.md", head.format(Path(path).name, line))
     if department:
         monkeypatch.setenv("FILEMEM_DEPARTMENT", department)
     more = {"moneyly"} if department else set[str]()
