@@ -34,7 +34,7 @@ lint: $(READY)  ## ruff, mypy, import-linter, and what makes code hard to read
 	$(BIN)/python -m tools.currency
 
 check: lint $(READY)  ## the quick part: lint and the pure tests
-	$(BIN)/python -m pytest -q -m "not long" tests/pure
+	$(BIN)/python -m pytest -q -n 2 -m "not long" tests/pure
 
 bench: $(READY)  ## print the figures of docs/figures.md
 	$(BIN)/python -m bench

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.importers.source import Row, database
-from filemem.importers.values import items, line, moment, sections, text
+from filemem.importers.values import items, line, mapping, moment, sections, text
 from filemem.memory.ingest import Item
 from filemem.record import CHECKPOINT, DECISION, KINDS, OBSERVATION, VISIBILITIES
 
@@ -64,6 +64,7 @@ def _observation(row: Row) -> Item:
     given["visibility"] = visibility if visibility in VISIBILITIES else ""
     given["project"] = line(row.get("project"))
     given["department"] = line(row.get("department")).replace("default", "")
+    given["metadata"] = mapping(row.get("metadata"))
     return Item("", OBSERVATION, None, given, private=visibility == "private")
 
 

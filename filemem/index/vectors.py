@@ -29,7 +29,9 @@ _LINKS, _WIDTH, _SEARCHED = (
     1024,
 )  # of a graph: found .97 of the fifty nearest of 247,000 rows, .51 as usual
 _ROWS = 4  # rows that a graph is asked for, for each document: as many as one has
-_STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
+# Multiplications at a time: what OpenBLAS does in one thread. More threads are slower where cores
+# are busy, and nobody can bound them once a program has imported numpy.
+_PIECE = 1 << 18
 
 
 class Rows(NamedTuple):
@@ -308,13 +310,19 @@ class Ranking:
         return found
 
 
+def _products(rows: npt.NDArray[Any], columns: Floats) -> Floats:
+    """Return `rows @ columns`, a piece after the other."""
+    out = np.empty((len(rows), columns.shape[1]), dtype=np.float32)
+    count = max(1, _PIECE // columns.size)
+    for at in range(0, len(rows), count):
+        stripe = slice(at, at + count)
+        np.matmul(rows[stripe].astype(np.float32, copy=False), columns, out=out[stripe])
+    return out
+
+
 def nearest(part: Rows, query: Floats) -> Floats:
     """Return for each document the cosine of its passage nearest to the query."""
-    scores = np.empty(len(part.rows), dtype=np.float32)
-    for at in range(0, len(scores), _STRIPE):
-        stripe = slice(at, at + _STRIPE)
-        scores[stripe] = part.rows[stripe].astype(np.float32) @ query
-    scores *= part.scales
+    scores = _products(part.rows, query[:, None])[:, 0] * part.scales
     best: Floats = np.maximum.reduceat(scores, part.starts[:-1]) if len(scores) else scores
     return best
 
@@ -331,10 +339,8 @@ def met(part: Rows, at: Integers, table: Table, asked: Asked) -> Floats:
         place[tokens] = 1
         different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
-        near = (table.directions(asked.tokens) @ table.directions(different).T) * asked.most[
-            :, None
-        ]
-        near = np.ascontiguousarray(np.maximum.reduceat(near, asked.starts).T)[place[tokens]]
+        near = _products(table.directions(different), table.directions(asked.tokens).T)
+        near = np.maximum.reduceat(near * asked.most, asked.starts, axis=1)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
         passages[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
     best: Floats = (

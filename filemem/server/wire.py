@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
-from typing import NamedTuple, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 MAX_LINE = 4 * 1024 * 1024  # bytes; the limit that the SDK sets for HTTP bodies
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
@@ -35,6 +36,11 @@ class Refusal(NamedTuple):
 
 
 TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
+# The id of such a message, whose sender waits for an answer: clients write it first or last.
+_ID = rb'"id"\s*:\s*(\d{1,15}|"[ !#-\[\]-~]{0,100}")\s*'
+_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
+_LAST = re.compile(_ID + rb"\}\s*$")
+_TAIL = 200  # bytes at the end of a message that are looked at
 
 
 def parse(line: bytes) -> Message | Refusal | None:
@@ -94,6 +100,16 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")
 
 
+def _too_long(start: bytes, source: BinaryIO) -> Refusal:
+    """Refuse a line of which only the start has been read; the rest is dropped."""
+    end = more = start
+    while more and not more.endswith(b"\n"):
+        more = source.readline(MAX_LINE)
+        end = (end + more)[-_TAIL:]
+    match = _FIRST.match(start) or _LAST.search(end)
+    return TOO_LONG._replace(id=json.loads(match[1])) if match else TOO_LONG
+
+
 class Wire:
     """Messages over two file descriptors."""
 
@@ -105,11 +121,8 @@ class Wire:
         """Yield messages, and refusals of invalid lines, until the input ends."""
         with open(self._source, "rb", closefd=False) as source:
             while line := source.readline(MAX_LINE + 1):
-                message = parse(line) if len(line) <= MAX_LINE or line.endswith(b"\n") else TOO_LONG
-                while (
-                    message is TOO_LONG and line and not line.endswith(b"\n")
-                ):  # its rest is dropped
-                    line = source.readline(MAX_LINE)
+                whole = len(line) <= MAX_LINE or line.endswith(b"\n")
+                message = parse(line) if whole else _too_long(line, source)
                 if message is not None:
                     yield message
 

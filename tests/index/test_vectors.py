@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -48,6 +50,38 @@ def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
     assert float(exact.max()) == pytest.approx(1, abs=0.01)
     at = vectors.places(part, [37, 5, 1000])
     assert part.keys[at].tolist() == [5, 37]
+
+
+BESIDE = """
+import time
+import numpy  # before filemem could bound its threads
+from pathlib import Path
+from filemem.index import Model, embedder, vectors
+from tests.index.samples import doc
+table = embedder().table
+words = [f"cache price login build {n} deploy queue retry log {n * 7}" for n in range(600)]
+docs = [doc(f"{n}.md", f"title {n}")._replace(blob=f"{n << 1:016x}", passages=(text,))
+        for n, text in enumerate(words)]
+part = vectors.embed(docs, table)
+large = part._replace(rows=numpy.tile(part.rows, (20, 1)), scales=numpy.tile(part.scales, 20),
+                      starts=numpy.arange(20 * len(part.rows) + 1))
+asked = table.weighed(dict.fromkeys("login deploy queue retry cache build price log".split(), 1.0))
+query = table.encode(["deploy the queue"])[0][0]
+whole, own = time.process_time(), time.thread_time()
+for _ in range(40):
+    vectors.nearest(large, query)
+    vectors.met(part, numpy.arange(len(part.keys)), table, asked)
+whole, own = time.process_time() - whole, time.thread_time() - own
+print((whole - own) / own)
+"""
+
+
+def test_a_search_uses_one_thread_also_beside_a_program_with_numpy() -> None:
+    free = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE], env=free, text=True, capture_output=True, check=True
+    )
+    assert float(done.stdout) < 0.1  # what other threads took, of what this one took
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,9 +21,11 @@ from filemem.server.sdk import Calls
 from filemem.server.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MAX_LINE,
     PARSE_ERROR,
     Message,
     Refusal,
+    Wire,
     dump,
     parse,
 )
@@ -225,6 +228,33 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=2),
     max_leaves=4,
 )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "id_"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"', b'"}}', 7),
+        (b'{"id": "a1", "jsonrpc": "2.0", "params": {"x": "', b'"}}', "a1"),
+        (b'{"method":"ping","params":{"id":3,"x":"', b'"},"jsonrpc":"2.0","id":8}', 8),
+        (b'{"params":{"id":3,"x":"', b'"},"jsonrpc":"2.0","id":"b2" }', "b2"),
+        (b'{"params":{"id":3,"x":"', b'","id":4}}', None),
+        (b'{"id":true,"x":"', b'"}', None),
+    ],
+)
+@pytest.mark.parametrize("last", [b"", b"\n", b'\n{"jsonrpc":"2.0","id":9,"method":"ping"}\n'])
+def test_a_message_that_is_too_long_is_refused_by_its_id(
+    tmp_path: Path, start: bytes, end: bytes, id_: int | str | None, last: bytes
+) -> None:
+    file = tmp_path / "messages"
+    file.write_bytes(start + b"y" * MAX_LINE + end + last)
+    with file.open("rb") as source:
+        refusal, *others = Wire(source.fileno(), -1).messages()
+    assert isinstance(refusal, Refusal)
+    assert (refusal.id, refusal.code) == (id_, INVALID_REQUEST)
+    assert str(MAX_LINE) in refusal.message
+    assert [message["id"] for message in others if isinstance(message, dict)] == [9] * (
+        b"ping" in last
+    )
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)

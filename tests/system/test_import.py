@@ -904,6 +904,22 @@ REAL = {
         {"Likes tabs"},
     ),
     "basic-memory": ("basic-memory", {"Parser", "Use LRU"}, set[str]()),
+    "mama": (
+        "mama.db",
+        {"Use Redis", "Use an LRU cache", "Sign in with JWT", "The cache works"},
+        set[str](),
+    ),
+    "claude-mem": (
+        "claude-mem.db",
+        {
+            "Slow build",
+            "Retries hide the time-outs",
+            "Deploy on Fridays only",
+            "Use an LRU cache",
+            "Make the prices fast",
+        },
+        set[str](),
+    ),
 }
 
 
@@ -918,7 +934,8 @@ def test_what_the_program_made_comes_in_whole_and_once(
     else:
         shutil.copy(MADE / name, source)
     before = snapshot(tmp_path, skip=("repo",))
-    done = ok(repo, "import", form, str(source), "--yes")
+    call = ("import", form, str(source), "--yes", "--all-projects")
+    done = ok(repo, *call)
     assert (done["new"], done.get("private", 0), done.get("refused")) == (
         len(titles),
         len(private),
@@ -927,7 +944,7 @@ def test_what_the_program_made_comes_in_whole_and_once(
     found = records(repo)
     assert found.keys() == titles
     assert {title for title, one in found.items() if one.visibility == "private"} == private
-    again = ok(repo, "import", form, str(source), "--yes")
+    again = ok(repo, *call)
     assert (again["new"], again["updated"], again["same"]) == (0, 0, len(titles))
     assert snapshot(tmp_path, skip=("repo",)) == before
 
@@ -940,6 +957,37 @@ def test_metadata_and_owners_of_a_real_powermem_are_kept(repo: Path) -> None:
     assert (found["Likes tabs"].user_id, found["Likes tabs"].created is None) == ("ada", False)
     owned = found["Deploy on Fridays only"]
     assert (owned.agent_id, owned.run_id) == ("coder", "r1")
+
+
+def test_the_chain_and_the_outcome_of_a_real_mama_are_kept(repo: Path) -> None:
+    assert ok(repo, "import", "mama", str(MADE / "mama.db"), "--yes")["new"] == 4
+    found = records(repo)
+    redis = found["Use Redis"]
+    cache = found["Use an LRU cache"]
+    assert cache.supersedes == (redis.id,)
+    assert [(made.outcome, made.reason) for made in redis.outcomes] == [("failed", "It ran full")]
+    assert (cache.topic, cache.text) == ("caching", "Redis was one more service to run.")
+    assert (cache.confidence, redis.id.startswith("decision_caching_")) == (0.8, True)
+    checkpoint = found["The cache works"]
+    assert (checkpoint.next_steps, checkpoint.open_files) == ("Measure it", ("src/cache.py",))
+
+
+def test_a_real_claude_mem_keeps_projects_times_and_metadata(repo: Path) -> None:
+    source = str(MADE / "claude-mem.db")
+    done = ok(repo, "import", "claude-mem", source, "--yes", "--project", "shop")
+    assert (done["new"], done["other_projects"]) == (4, {"bank": 1})
+    found = records(repo)
+    assert found["Retries hide the time-outs"].metadata == {"ticket": 7}
+    assert found["Slow build"].text.endswith("The build takes 4 minutes")
+    cache = found["Use an LRU cache"]
+    assert (cache.status, cache.affects, cache.tags) == (
+        "proposed",
+        ("src/cache.py",),
+        ("trade-off",),
+    )
+    summary = found["Make the prices fast"]
+    assert (summary.next_steps, summary.open_files) == ("Measure it", ("src/cache.py",))
+    assert cache.created == summary.created == 1_763_650_000_123
 
 
 def test_a_database_without_memories_is_no_powermem(repo: Path, tmp_path: Path) -> None:

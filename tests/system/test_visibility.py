@@ -240,6 +240,34 @@ def test_a_decision_is_hidden_like_an_observation(
         )
 
 
+@pytest.mark.parametrize("department", ["", OF_FINANCE])
+def test_what_is_like_a_decision_is_hidden_from_who_may_not_see_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, department: str
+) -> None:
+    head = "---\nid: {0}\ntopic: {0} pay\n{1}\n---\n# Pay the keeper of the zebras by the hour\n"
+    for path, line in {
+        "decisions/openly": "",
+        "decisions/publicly": "",
+        "decisions/moneyly": "visibility: department\ndepartment: finance",
+        "private/decisions/secretly": "agent: ann",
+    }.items():
+        write(folder / f"memory/{path}.md", head.format(Path(path).name, line))
+    if department:
+        monkeypatch.setenv("FILEMEM_DEPARTMENT", department)
+    more = {"moneyly"} if department else set[str]()
+    with Memory.open(folder) as memory:
+        everything = [node.id for node, _ in memory.alike("keeper of the zebras", "decision", 9)]
+        likely = seen([one["id"] for one in graph.similar(memory, {"id": "openly"})["similar"]])
+        edges = seen(graph.graph(memory, {"cluster": "true"})["similarityEdges"])
+        page = seen(viewer.record(memory, {"id": "openly"})["similar"])
+        ann = graph.similar(memory, {"id": "openly", "agent": "ann"})["similar"]
+    assert set(everything) == {"openly", "publicly", "secretly"} | more
+    assert likely == {"publicly"} | more
+    assert edges == {"openly", "publicly"} | more
+    assert page == {"publicly"}
+    assert seen([one["id"] for one in ann]) == {"publicly", "secretly"} | more
+
+
 def test_what_is_hidden_looks_as_if_it_were_not_there(opened: Memory) -> None:
     hidden, nowhere = (
         call(profile("native"), opened, "get", {"id": title}).payload

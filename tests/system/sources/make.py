@@ -2,18 +2,24 @@
 
 Each program is installed from its registry into a scratch folder, driven, and what it wrote is kept. No test runs this.
 
-Not made: decisions of MAMA, whose `save` downloads a model; and not yet claude-mem, whose worker needs bun.
+Two things are not the programs' own. MAMA's `save` would download a model: a package of some lines
+stands for the library that runs it, and gives any vectors, which the importer does not read. And
+claude-mem has a language model write decisions and summaries: here they come by its own import.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +27,7 @@ from typing import Any
 
 MADE = Path(__file__).parent / "made"
 LIMIT = 600.0  # seconds for one command
+PORT = 47_791  # of a program that answers over HTTP
 
 
 def python(folder: Path, *packages: str, whole: bool = True) -> Path:
@@ -35,14 +42,29 @@ def python(folder: Path, *packages: str, whole: bool = True) -> Path:
 def node(folder: Path, package: str) -> Path:
     """A folder with a package of npm. Returns the folder of the package."""
     call = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), package]
-    subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
+    # Some compile SQLite: an optimised one takes minutes longer.
+    quick = {**os.environ, "CFLAGS": "-O0", "CXXFLAGS": "-O0"}
+    subprocess.run(call, check=True, stdout=subprocess.DEVNULL, env=quick, cwd=folder)
     return folder / "node_modules" / package.rpartition("@")[0]
+
+
+def packed(folder: Path, package: str) -> Path:
+    """A package of npm as it is, without what it needs. Returns its folder."""
+    call = ["npm", "pack", "--silent", "--pack-destination", str(folder), package]
+    subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
+    for archive in folder.glob("*.tgz"):
+        shutil.unpack_archive(archive, folder, filter="data")
+    return folder / "package"
 
 
 def tools(
     command: Sequence[str | Path], calls: Sequence[tuple[str, Mapping[str, Any]]], home: Path
-) -> None:
-    """Call the tools of an MCP server over its standard input. Raises RuntimeError: one failed."""
+) -> list[str]:
+    """Call the tools of an MCP server over its standard input. Returns the text of each answer.
+
+    Raises:
+        RuntimeError: a call failed.
+    """
     hello = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},
@@ -69,13 +91,16 @@ def tools(
 
     ask(0, "initialize", hello)
     server.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    texts: list[str] = []
     for number, (name, values) in enumerate(calls, 1):
         answer = ask(number, "tools/call", {"name": name, "arguments": values})
         if "error" in answer or answer["result"].get("isError"):
             raise RuntimeError(f"{name}: {answer}")
+        texts.append(answer["result"]["content"][0]["text"])
     server.stdin.close()
     server.terminate()
     server.wait(LIMIT)
+    return texts
 
 
 def variables(home: Path) -> dict[str, str]:
@@ -83,6 +108,13 @@ def variables(home: Path) -> dict[str, str]:
     return {
         "MEMORY_FILE_PATH": str(home / "memory.jsonl"),
         "BASIC_MEMORY_HOME": str(home / "notes"),
+        "MAMA_DB_PATH": str(home / "mama.db"),
+        "MAMA_DISABLE_HTTP_SERVER": "true",
+        "CLAUDE_MEM_DATA_DIR": str(home / "data"),
+        "CLAUDE_MEM_WORKER_HOST": "127.0.0.1",
+        "CLAUDE_MEM_WORKER_PORT": str(PORT),
+        "CLAUDE_MEM_CHROMA_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
     }
 
 
@@ -150,10 +182,129 @@ def basic_memory(folder: Path) -> None:
     shutil.copytree(folder / "notes", MADE / "basic-memory", dirs_exist_ok=True)
 
 
+# In place of a library of 400 MB, which downloads a model at the first text.
+TRANSFORMERS = """
+exports.env = {};
+exports.pipeline = async () => async (text) => {
+  const data = new Float32Array(384);
+  data[text.length % 384] = 1;
+  return {data};
+};
+"""
+
+
+def mama(folder: Path) -> None:
+    name = "@huggingface/transformers"
+    library = folder / "library"
+    library.mkdir()
+    about = {"name": name, "version": "3.0.0", "main": "index.js"}
+    (library / "package.json").write_text(json.dumps(about))
+    (library / "index.js").write_text(TRANSFORMERS)
+    overrides = {"overrides": {name: "file:./library"}}
+    (folder / "package.json").write_text(json.dumps(overrides))
+    package = node(folder, "@jungjaehoon/mama-server@1.5.11")
+    server: list[str | Path] = ["node", package / "src/server.js"]
+    redis = {"topic": "caching", "decision": "Use Redis", "reasoning": "Prices are read often."}
+    cache = {
+        "topic": "caching",
+        "decision": "Use an LRU cache",
+        "reasoning": "Redis was one more service to run.",
+        "confidence": 0.8,
+    }
+    jwt = {"topic": "login", "decision": "Sign in with JWT", "reasoning": "No session is kept."}
+    checkpoint = {
+        "summary": "The cache works",
+        "next_steps": "Measure it",
+        "open_files": ["src/cache.py"],
+    }
+    saved = tools(
+        server,
+        [
+            ("save", {"type": "decision", **redis}),
+            ("save", {"type": "decision", **cache}),
+            ("save", {"type": "decision", **jwt}),
+            ("save", {"type": "checkpoint", **checkpoint}),
+        ],
+        folder,
+    )
+    first = re.search(r"decision_caching_\w+", saved[0])
+    assert first
+    failed = {"id": first[0], "outcome": "failed", "reason": "It ran full"}
+    tools(server, [("update", failed)], folder)
+    with closing(sqlite3.connect(folder / "mama.db")) as database:  # 1.5 MB, for four records
+        database.execute("UPDATE vss_memories_vector_chunks00 SET vectors = zeroblob(0)")
+        database.commit()
+    kept(folder / "mama.db", "mama.db")
+
+
+def posted(path: str, values: Mapping[str, Any]) -> None:
+    """Send values to a program that has just been started; waits until it answers."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{PORT}{path}",
+        json.dumps(values).encode(),
+        {"Content-Type": "application/json"},
+    )
+    for _ in range(60):
+        try:
+            urllib.request.urlopen(request, timeout=LIMIT).close()
+            return
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            time.sleep(1)
+    raise RuntimeError(f"{path}: nothing answers")
+
+
+def claude_mem(folder: Path) -> None:
+    package = packed(folder, "claude-mem@13.25.3")  # its worker is one file, and needs only zod
+    node(folder, "zod@4.4.3")
+    bun = node(folder, "bun@1.4.4").parent / ".bin/bun"
+    environment = {**os.environ, "HOME": str(folder), **variables(folder)}
+    command: list[str | Path] = [bun, package / "plugin/scripts/worker-service.cjs", "--daemon"]
+    day = "2025-11-20T14:46:40.123Z"
+    epoch = 1_763_650_000_123
+    when = {"created_at": day, "created_at_epoch": epoch}
+    own = {"memory_session_id": "m1", "project": "shop"}
+    session = {**own, "content_session_id": "c1", "user_prompt": "Make the prices fast"}
+    started = {"started_at": day, "started_at_epoch": epoch, "status": "completed"}
+    decision = {
+        "type": "decision",
+        "title": "Use an LRU cache",
+        "narrative": "Redis was one more service to run",
+        "facts": '["It holds 1,000 prices"]',
+        "concepts": '["trade-off"]',
+        "files_modified": '["src/cache.py"]',
+    }
+    summary = {
+        "request": "Make the prices fast",
+        "learned": "Redis is slow",
+        "next_steps": "Measure it",
+        "files_edited": '["src/cache.py"]',
+    }
+    build = {"title": "Slow build", "text": "The build takes 4 minutes", "project": "shop"}
+    retries = {"text": "Retries hide the time-outs", "project": "shop", "metadata": {"ticket": 7}}
+    deploy = {"text": "Deploy on Fridays only", "project": "bank"}
+    with subprocess.Popen(command, env=environment, cwd=folder) as worker:
+        for observation in (build, retries, deploy):
+            posted("/api/memory/save", observation)
+        rows = {
+            "sessions": [{**session, **started}],
+            "observations": [{**own, **when, **decision}],
+            "summaries": [{**own, **when, **summary}],
+            "prompts": [],
+        }
+        posted("/api/import", rows)
+        posted("/api/admin/shutdown", {})
+        worker.wait(LIMIT)
+    kept(folder / "data/claude-mem.db", "claude-mem.db")
+
+
 PROGRAMS: Mapping[str, Callable[[Path], None]] = {
     "server-memory": server_memory,
     "powermem": powermem,
     "basic-memory": basic_memory,
+    "mama": mama,
+    "claude-mem": claude_mem,
 }
 
 if __name__ == "__main__":
