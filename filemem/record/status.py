@@ -79,7 +79,8 @@ _MEANING = by_word(
         "deprecated": """
             deprecated, deprecate, superseded, superceded, replaced, obsolete, obsoleted, retired,
             archived, reverted, revoked, expired, sunset, removed,
-            veraltet, überholt, ersetzt, abgelöst, obsolet, aufgehoben, zurückgenommen, gilt nicht mehr,
+            veraltet, überholt, ersetzt, abgelöst, obsolet, aufgehoben, zurückgenommen,
+            gilt nicht mehr,
             déprécié, dépréciée, obsolète, remplacé, remplacée, périmé, périmée, abrogé, abrogée,
             obsoleto, obsoleta, reemplazado, reemplazada, sustituido, sustituida, deprecado,
             deprecada,
