@@ -144,17 +144,15 @@ def own_store(work_tree: Path) -> str:
 
 
 def stated(data: bytes) -> Config:
-    """The store and branch in the bytes of a repository's settings file; "" if missing or invalid."""
-    try:
+    """The store, branch and words for a status in a repository's settings; what is invalid is not stated."""
+    config = Config(store="")
+    with suppress(BadInput):
         values = _parsed(data, REPOSITORY_FILE)
-        return _apply(
-            Config(store=""),
-            {key: values[key] for key in ("store", "branch") if key in values},
-            "",
-            _SHARED,
-        )
-    except BadInput:
-        return Config(store="")
+        for key in ("store", "branch", "status"):
+            with suppress(BadInput):
+                setting = {key: values[key]} if key in values else {}
+                config = _apply(config, setting, "", _SHARED)
+    return config
 
 
 # -- what a value may be

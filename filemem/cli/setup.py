@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from filemem import config
@@ -26,7 +27,7 @@ from filemem.memory import own_branch
 from filemem.memory.store import numbered_files, others
 from filemem.record.identity import PRIVATE, is_markup
 from filemem.repo import Repo
-from filemem.repo.run import create
+from filemem.repo.run import Places, create
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 IMPORT = "@AGENTS.md <!-- filemem -->"
@@ -83,26 +84,26 @@ def run(
     try:
         code = own_branch.project(folder)
     except NotFound:
-        if dry_run:
-            return _planned_with_repository(folder.resolve(), store, wiring, branch)
-        create(folder.resolve())
-        code = own_branch.project(folder)
-        answer = _set_up(code, store, wiring, dry_run=False, branch=branch)
-        return {**answer, "steps": [_REPOSITORY._asdict(), *answer["steps"]]}
+        return _begin(folder.resolve(), store, wiring, dry_run=dry_run, branch=branch)
     return _set_up(code, store, wiring, dry_run=dry_run, branch=branch)
 
 
-def _planned_with_repository(
-    top: Path, store: str | None, wiring: clients.Wiring, branch: str
+def _begin(
+    top: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str
 ) -> dict[str, Any]:
-    """What would be written in a folder that is in no repository yet."""
-    name = config.store_path(store) if store else config.load(top).store
-    wired, notes = _wire(top, wiring)
-    own = [] if branch else _store(top, name)
-    steps = [_REPOSITORY, *own, *_settings(top, name, branch)]
-    if "--profile" not in wiring.words:
-        steps += _agents(top, name, branch)
-    return _answer(top, branch, [*steps, *wired], dry_run=True) | notes
+    """Set up a folder that is in no repository yet.
+
+    It is planned with a Git directory elsewhere first: what is refused leaves no repository behind.
+    """
+    with TemporaryDirectory() as folder:
+        git_dir = Path(folder) / ".git"
+        create(top, git_dir)
+        code = Repo.discover(top, places=Places(top, git_dir, git_dir))
+        answer = _set_up(code, store, wiring, dry_run=True, branch=branch)
+    if not dry_run:
+        create(top)
+        answer = _set_up(own_branch.project(top), store, wiring, dry_run=False, branch=branch)
+    return {**answer, "steps": [_REPOSITORY._asdict(), *answer["steps"]]}
 
 
 def _set_up(
@@ -124,7 +125,7 @@ def _set_up(
                 )
         begin, branch = bool(branch), branch or own_branch.branch_of(code, settings)
         if not branch:
-            own_branch.find(top, name).code.close()  # what cannot be a store is refused
+            own_branch.home(code, name)  # what cannot be a store is refused
             _refuse_second(top, store, code)
         wired, told = _wire(top, wiring)
         agents = (

@@ -226,7 +226,7 @@ class Memory:
         wanted = fields.text("text", text)
         type_ = str(fields.one_of(TYPES)("kind", kind))
         most = fields.whole("count", count, 1, MOST_HITS)
-        return self.keeper.read(lambda store: verbs.search.alike(store, wanted, type_, most))
+        return self.keeper.ask(lambda store: verbs.search.alike(store, wanted, type_, most))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
@@ -293,9 +293,7 @@ class Memory:
     def details(self, *ids: str) -> tuple[Detail, ...]:
         """All that is known of some records, for pages about them. Raises NotFound, also for what is not for all."""
         hits = self.get(*ids)
-        return self.keeper.ask(
-            lambda store: tuple(verbs.overview.detail(store, hit) for hit in hits)
-        )
+        return self.keeper.ask(lambda store: verbs.overview.details(store, hits))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""

@@ -6,7 +6,7 @@ saved a record from the commit table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem import chain
@@ -17,7 +17,7 @@ from filemem.memory.store import Store
 from filemem.query import Drift, Hit, affects_match
 from filemem.query.hit import CHANGED, FRESH, MISSING
 from filemem.record import DECISION
-from filemem.repo.history import Commit
+from filemem.repo.history import Commit, Touch
 
 COUNTED, NAMED = 10, 200  # governed paths whose commits are counted, and files of each at most
 _STATED = {"built_on_by": "builds_on", "debated_by": "debates", "synthesized_by": "synthesizes"}
@@ -65,6 +65,7 @@ class Detail(NamedTuple):
     related: tuple[
         tuple[str, Node, str, bool], ...
     ]  # edges: kind, the other record, the reason, whether from that one
+    committed: str = ""  # blob id of its file in the newest commit that touched it
 
 
 def overview(store: Store) -> Overview:
@@ -88,16 +89,28 @@ def overview(store: Store) -> Overview:
     )
 
 
-def detail(store: Store, hit: Hit) -> Detail:
-    """Return all that is known of a record that was read whole. Raises NotFound: it is not meant for everybody."""
-    node = store.find(hit.id)
-    if node.audience:
-        raise NotFound(f"no record {hit.id!r}", "search lists what there is")
+def details(store: Store, hits: Collection[Hit]) -> tuple[Detail, ...]:
+    """Return all that is known of records that were read whole.
+
+    Raises NotFound: one is gone, or not meant for everybody.
+    """
+    ids = [hit.id for hit in hits]
+    nodes = {node.id: node for node in store.visible(ids) if not node.audience}
+    for hit in hits:
+        if hit.id not in nodes:
+            raise NotFound(f"no record {hit.id!r}", "search lists what there is")
+    paths = [store.files.named(node.path) for node in nodes.values()]
+    touches = store.history.touches(paths, store.seen_from) if store.repo.head() else {}
+    return tuple(
+        _detail(store, hit, nodes[hit.id], touches.get(store.files.named(nodes[hit.id].path), ()))
+        for hit in hits
+    )
+
+
+def _detail(store: Store, hit: Hit, node: Node, touches: Sequence[Touch]) -> Detail:
     around = store.index.around([node]).nodes.values()
     seen = {one.id: one for one in around if not one.audience}
     graph = chain.resolve(seen.values())
-    named = store.files.named(node.path)
-    touches = store.history.touches([named], store.seen_from)[named] if store.repo.head() else ()
     row = _row(store, graph, node, touches[-1].commit.author if touches else "")
     family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
     edges = list(_edges(row, hit))
@@ -121,6 +134,7 @@ def detail(store: Store, hit: Hit) -> Detail:
             for kind, to, reason, inwards in edges
             if to in others
         ),
+        touches[0].new if touches else "",
     )
 
 

@@ -45,7 +45,7 @@ def find(folder: Path, stated: str | None) -> Home:
     """
     code = project(folder) if stated is None else Repo.discover(folder)
     try:
-        return _home(code, stated)
+        return home(code, stated)
     except FilememError:
         code.close()
         raise
@@ -69,7 +69,8 @@ def project(folder: Path) -> Repo:
     )
 
 
-def _home(code: Repo, stated: str | None) -> Home:
+def home(code: Repo, stated: str | None) -> Home:
+    """The records of a repository; errors as for `find`."""
     config = settings.load(code.work_tree)
     name = settings.store_path(stated) if stated else config.store
     named = bool(stated) or config.store != Config().store

@@ -5,7 +5,7 @@ What is asked is the store at hand, `Here`, or another place that does the same:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -122,6 +122,7 @@ def search(  # noqa: C901
         nodes = {one.id: one.node for one in found.candidates}
         placed, known = source.place(scored, nodes, wanted, offset + limit)
         shown = source.show(placed[offset : offset + limit], known, terms, detail=detail)
+        told.append("" if wanted.live else _left_behind(scored[: offset + limit], nodes, placed))
         if shown and loose:
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
@@ -135,6 +136,20 @@ def search(  # noqa: C901
         like = advice.nothing_like(has_words, restricted=False)
         told.append(advice.why_empty(store, wanted, has_words) if alone else like)
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
+
+
+def _left_behind(
+    scored: Sequence[Scored], nodes: Mapping[str, Node], placed: Sequence[Placed]
+) -> str:
+    """Name the best found that the list has no room for, as their status is not understood."""
+    places = {place.id for place in placed}
+    left = [id for id in _unclear(scored, nodes) if id not in places]  # noqa: A001
+    titles = ", ".join(f'"{nodes[id].title}"' for id in left[:3])  # noqa: A001
+    return f"further back, as the status is not understood: {titles}" if left else ""
+
+
+def _unclear(hits: Iterable[Scored | Placed], nodes: Mapping[str, Node]) -> list[str]:
+    return [hit.id for hit in hits if query.is_unclear(nodes[hit.id])]
 
 
 def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int) -> list[Node]:
@@ -240,7 +255,8 @@ class Here:
         live = {one.id for one in near if not wanted.live or _holds(around, nodes[one.id])}
         how = {"may_bring": passing.__contains__, "may_show": live.__contains__}
         placed = query.arrange(near, around.graph, **how, limit=limit)
-        if len(placed) < limit and most < len(scored):
+        unclear = _unclear(placed, nodes)
+        if len(placed) - len(unclear) < limit and most < len(scored):
             return Here.place(self, scored, known, wanted, len(scored))
         return placed, around._replace(nodes=nodes)
 

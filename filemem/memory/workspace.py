@@ -163,9 +163,8 @@ class Together(Here):
             nodes = {one.id: known[f"{key} {one.id}"]._replace(id=one.id) for one in own}
             found, kept[key] = self._members[key].place(own, nodes, wanted, limit)
             places += [one._replace(id=f"{key} {one.id}") for one in found]
-        places.sort(
-            key=lambda one: -one.worth
-        )  # what is of one chain has one worth, and stays together
+        # What is of one chain has one worth, and stays together.
+        places.sort(key=lambda one: (query.is_unclear(known.get(one.id)), -one.worth))
         return places, kept
 
     def show(

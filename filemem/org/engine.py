@@ -34,6 +34,7 @@ class Repository(NamedTuple):
     failed: str = ""  # why the last look failed, in a sentence; "" if it did not
     records: int = 0
     passages: int = 0
+    words: str = ""  # a mark of its own words for a status, by which the rows were read
 
 
 class Nominee(NamedTuple):
@@ -108,5 +109,5 @@ class Shelf(Protocol):
         keeps its own, whatever its path is now.
         """
 
-    def done(self, head: str, store: str) -> None:
-        """Note which commit the rows are of now, and where its records lie."""
+    def done(self, head: str, store: str, words: str = "") -> None:
+        """Note the commit and the mark of the words that the rows are of, and where records lie."""

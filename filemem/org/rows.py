@@ -28,7 +28,7 @@ EXACT_BELOW = (
     50_000  # passages that may be seen: so many are compared one by one, more by the graph
 )
 REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen) * 1000)::bigint, failed, records,
-  passages from repo"""
+  passages, words from repo"""
 _ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"
 _BY_FIELD = {"id": _OWN.format("rid"), "path": _OWN.format("path"), "key": _OWN.format("key")}
@@ -143,11 +143,11 @@ class PostgresShelf:
         mine = self.repository.number
         copy(self.con, "link", [(row.number, mine, link) for row in rows for link in _links(row)])
 
-    def done(self, head: str, store: str) -> None:
+    def done(self, head: str, store: str, words: str = "") -> None:
         """See `engine.Shelf`."""
-        asked = """update repo r set head = %s, store = %s, seen = now(), failed = '', (records, passages) =
+        asked = """update repo r set head = %s, store = %s, words = %s, seen = now(), failed = '', (records, passages) =
           (select count(*), coalesce(sum(d.passages), 0) from doc d where d.repo = r.id) where id = %s"""
-        self.con.execute(asked, (head, plain(store), self.repository.number))
+        self.con.execute(asked, (head, plain(store), words, self.repository.number))
 
 
 class PostgresReader:

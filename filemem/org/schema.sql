@@ -2,6 +2,7 @@
 create table if not exists repo(id int generated always as identity primary key, name text unique not null,
   source text not null, store text not null default '', head text not null default '', seen timestamptz,
   failed text not null default '', records int not null default 0, passages int not null default 0);
+alter table repo add column if not exists words text not null default '';
 create table if not exists access(principal text not null, repo int not null references repo on delete cascade,
   primary key(principal, repo));
 create table if not exists token(hash bytea primary key, name text not null, made timestamptz not null default now());

@@ -20,7 +20,7 @@ from filemem.index import Doc, document
 from filemem.memory.store import FORGOTTEN, mark_of
 from filemem.org.engine import Repository, Shelf
 from filemem.query import Provenance
-from filemem.record import parse
+from filemem.record.parse import explained, parse
 from filemem.repo import Repo
 from filemem.repo.mirror import LISTED, added, contents, opened
 
@@ -41,6 +41,9 @@ TROUBLE = (
 _CHUNK = 200  # records that are read and written at a time
 _PATH = 500  # characters of the longest path that is read
 _AT_ONCE = 4  # repositories: a host that does not answer holds up one
+
+
+Words = tuple[tuple[str, str], ...]  # a word of the project's for a status, and ours
 
 
 class Pass(NamedTuple):
@@ -75,24 +78,29 @@ def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, s
             return 0
         known = shelf.repository
         with closing(opened(known.source, cache, environment)) as repo:
-            head, store = known.head, known.store
-            if not head or repo.head() != head:
-                head, store = _standing(repo, known.source)
-            if known.head and not head:
+            now = _Standing(known.head, known.store, known.words)
+            if not known.head or repo.head() != known.head:
+                now = _standing(repo, known.source)
+            if known.head and not now.head:
                 raise BrokenStore(
                     "HEAD names no commit", "its records stay; `filemem org remove` takes them out"
                 )
-            changed = (
-                _changed(shelf, repo, head, store)
-                if (head, store) != (known.head, known.store)
-                else 0
-            )
-            shelf.done(head, store)
+            same = now[:3] == (known.head, known.store, known.words)
+            changed = 0 if same else _changed(shelf, repo, now)
+            shelf.done(now.head, now.store, now.mark)
         return changed
 
 
-def _standing(repo: Repo, source: str) -> tuple[str, str]:
-    """The commit whose records count, "" for none, and their folder: as the settings at HEAD say."""
+class _Standing(NamedTuple):
+    """What the settings at HEAD say."""
+
+    head: str  # the commit whose records count, "" for none
+    store: str  # their folder
+    mark: str = ""  # of the words
+    words: Words = ()  # what the project calls a status
+
+
+def _standing(repo: Repo, source: str) -> _Standing:
     head = repo.head() or ""
     item = repo.item(config.REPOSITORY_FILE, head) if head else None
     data = dict(contents(repo, source, (item.oid,), MAX_SIZE))[item.oid] if item else b""
@@ -102,12 +110,17 @@ def _standing(repo: Repo, source: str) -> tuple[str, str]:
         )
     stated = config.stated(data)
     if stated.branch:
-        return repo.resolve(f"refs/heads/{stated.branch}") or "", "."
-    return head, stated.store or config.Config().store
+        head = repo.resolve(f"refs/heads/{stated.branch}") or ""
+    words = tuple(sorted(stated.status.items()))
+    mark = mark_of(repr(words)) if words else ""
+    store = "." if stated.branch else stated.store or config.Config().store
+    return _Standing(head, store, mark, words)
 
 
-def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
+def _changed(shelf: Shelf, repo: Repo, now: _Standing) -> int:
     """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
+    head, store = now.head, now.store
+    anew = now.mark != shelf.repository.words
     prefix = "" if store == "." else f"{store}/"
     listed = repo.listing(head, store, LISTED) if head and "private" not in store.split("/") else {}
     files = {path.removeprefix(prefix): blob for path, blob in listed.items()}
@@ -119,7 +132,7 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     there = shelf.kept()
     hidden = {path for path, (_, id_) in there.items() if mark_of(id_) in marks} if marks else set()
     gone = dict.fromkeys(path for path in there if path not in files or path in hidden)
-    changed = [path for path, blob in files.items() if there.get(path, ("",))[0] != blob]
+    changed = [path for path, blob in files.items() if anew or there.get(path, ("",))[0] != blob]
     public = [path for path in changed if is_listed(path) and not is_private(path)]
     differing = [path for path in public if path.isprintable() and len(path) <= _PATH]
     born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
@@ -133,7 +146,8 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
                 f"its new records have over {MOST_BYTES:,} bytes: more are not read of one repository"
             )
         docs: dict[str, Doc | None] = {
-            path: _document(data[files[path]], path, files[path], marks) for path in chunk
+            path: _document(data[files[path]], path, files[path], marks, now.words)
+            for path in chunk
         }
         news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
         shelf.put(news, born)
@@ -141,9 +155,11 @@ def _changed(shelf: Shelf, repo: Repo, head: str, store: str) -> int:
     return count
 
 
-def _document(data: bytes | None, path: str, blob: str, marks: Collection[str]) -> Doc | None:
+def _document(
+    data: bytes | None, path: str, blob: str, marks: Collection[str], words: Words
+) -> Doc | None:
     """What is kept of a file; None if it is no record, is forgotten, or is not for everybody."""
-    record = None if data is None else parse(data, path).record
+    record = None if data is None else explained(parse(data, path), words).record
     if record is None or mark_of(record.id) in marks:
         return None
     doc = document(record, blob)

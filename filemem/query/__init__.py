@@ -13,7 +13,7 @@ from filemem.query.filter import (
     within,
 )
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
-from filemem.query.order import Placed, arrange
+from filemem.query.order import Placed, arrange, is_unclear
 from filemem.query.score import (
     FEW,
     MEANING_ONLY,

@@ -2,15 +2,17 @@
 
 Rule: a superseded decision never stands above the decision that holds instead of it. The hits of one chain stand
 together at the place of the best of them: what holds today first (brought in where the query did not find it),
-the newest of what led there after it, three in all; what is left out is counted. Everything else keeps its place.
+the newest of what led there after it, three in all; what is left out is counted. A decision whose status is not
+understood stands behind all else. Everything else keeps its place.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from filemem.chain import Graph
+from filemem.chain import Graph, Node
 from filemem.query.score import Scored
+from filemem.record import UNKNOWN
 
 MOST_OF_A_CHAIN = 3
 
@@ -38,12 +40,22 @@ def arrange(
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first."""
     found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
+    unclear = [node for node in found if is_unclear(known.nodes.get(node)) and may_show(node)]
     placed: list[Placed] = []
     for members in _groups(found, known):
         if limit is not None and len(placed) >= limit:
             break
         placed += _of_one_chain(members, found, known, may_bring, may_show)
+    least = min((place.worth for place in placed), default=1.0)
+    placed += [
+        Placed(node, found[node], 0, min(least, found[node].scores.final)) for node in unclear
+    ]
     return tuple(placed[:limit])
+
+
+def is_unclear(node: Node | None) -> bool:
+    """Whether the status of a decision is there and is not understood."""
+    return node is not None and node.status == UNKNOWN
 
 
 def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
@@ -85,7 +97,11 @@ def _of_one_chain(
     heads = [node for node in members if node in live and may_show(node)]
     missing = [node for node in live if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    others = [node for node in members if node not in live and may_show(node)]
+    others = [
+        node
+        for node in members
+        if node not in live and may_show(node) and not is_unclear(known.nodes.get(node))
+    ]
     others.sort(key=lambda node: found[node].created, reverse=True)
     kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]
     earlier = len(others) - len(kept)

@@ -29,6 +29,7 @@ from filemem.record.model import (
     OUTCOMES,
     STATUSES,
     TYPES,
+    UNKNOWN,
     UNKNOWN_STATUS,
     VISIBILITIES,
     Edge,

@@ -218,7 +218,7 @@ def _of_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         zip(rows[0], rows[-1], strict=False) if across else (row for row in rows if len(row) == 2)
     )
     for name, value in pairs:
-        yield f"{name}: {value}"
+        yield f"{name.rstrip('*_:： ')}: {value}"
 
 
 def _fields_of(text: str) -> Iterator[tuple[str, str]]:

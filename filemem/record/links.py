@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from filemem.record.identity import SUFFIX, SUFFIXES
 from filemem.record.model import Edge
-from filemem.record.status import ASIDE, PARTLY, is_status
+from filemem.record.status import ASIDE, NEGATED, PARTLY, is_status
 
 _WHOLE = {"old": "superseded_by", "new": "supersedes"}
 _PART = {"old": "built_on_by", "new": "builds_on"}
@@ -20,8 +20,8 @@ _REPLACED = (
     "reemplazad[oa]|sustituid[oa]|substituíd[oa]|sostituit[oa]"
 )
 _REPLACES = (
-    "supersedes|supercedes|replaces|obsoletes|ersetzt|remplace|reemplaza|sustituye|substitui|"
-    "sostituisce"
+    "supersedes|supercedes|replaces|obsoletes|ersetzt|löst(?: ab)?|(?:annule et )?remplace|abroge|"
+    "reemplaza|sustituye|substitui|sostituisce"
 )
 _AMENDED = "amended|ergänzt|modifiée?|modificad[oa]|modificat[oa]"
 _AMENDS = "amends|modifie|modifica"
@@ -35,17 +35,38 @@ _SENTENCE = (
     rf"(?:(?P<replaced>{_REPLACED})|(?P<replaces>{_REPLACES}|取代|替代|替换)|(?P<amended>{_AMENDED})"
     rf"|(?P<amends>{_AMENDS}))(?![^\W\d_])"
 )
+# Names of fields that have no verb.
+_NAMES = {
+    **dict.fromkeys(("置き換え対象", "대체 대상"), "supersedes"),
+    **dict.fromkeys(
+        (
+            "successor",
+            "superseding proposal",
+            "nachfolger",
+            "successeur",
+            "後継",
+            "置き換え先",
+            "被取代",
+        ),
+        "superseded by",
+    ),
+}
 # Words between the verb and the reference that say nothing of a part.
 _PLAIN = (
     r"(?i)(?:\W|_|\b(?:adr|decision|record|rfc|proposal|the|new|old|newer|older|our|former|"
-    rf"earlier|previous|both|of|a|als|die|der|den|la|le|el|il|l|{_BY})\b)*"
+    rf"earlier|previous|both|of|a|o|al|als|au|die|der|den|la|le|el|il|l|{_BY})\b)*"
 )
-# In Chinese, Japanese and Korean the verb stands behind the reference.
+# In German, Chinese, Japanese and Korean the verb may stand behind the reference.
 _BEHIND = (
-    r"(?:已)?[被由]\s*(?P<zh>.{1,200}?)\s*所?(?:取代|替代|替换|代替|废弃)"
-    r"|(?P<ja>.{1,200}?)\s*(?:に(?:よって|より)?|で)\s*(?:置き換え|置換|代替|廃止)"
-    r"|(?P<ko>.{1,200}?)\s*(?:(?:으)?로|에 의해)\s*대체"
+    r"(?i)(?:(?:(?:ist|wird|wurde) )?durch\s+(?P<by_de>.{1,200}?)\s+(?:ersetzt|abgelöst)\b"
+    r"|(?:已)?[被由]\s*(?P<by_zh>.{1,200}?)\s*所?(?:取代|替代|替换|代替|废弃)"
+    r"|(?P<by_ja>.{1,200}?)\s*(?:に(?:よって|より)?|で)\s*(?:置き換え|置換|代替|廃止)"
+    r"|(?P<by_ko>.{1,200}?)\s*(?:(?:으)?로|에 의해)\s*대체"
+    r"|(?P<ja>.{1,200}?)\s*を\s*(?:置き換え|置換|代替|廃止)"
+    rf"|(?P<ko>.{{1,200}}?)\s*[을를]\s*대체)(?!{NEGATED})"
 )
+# What may stand beside the reference there: `本 ADR は ADR-3 を置き換える`.
+_BESIDE = r"(?i)(?:\W|adr|本|この|これ|決定|は|と|及び|および|이|결정은|과|와|和|与)*"
 REFERENCE = (
     r"\[\[([^\]\n]{1,200})\]\]"
     r"|\[([^\]\n]{0,200})\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
@@ -58,13 +79,13 @@ REFERENCE = (
 # A link whose address is no file, by its text: `ADR 32`; an issue or a pull request is no record.
 _SERIES = r"(?i)(?!(?:pr|pull|mr|issue|gh)\b)[a-z]{2,8}[-_ ]?#?[0-9]{1,5}\b"
 _AND = r"(?i)[\s,;/&、和]*(?:(?:and|und|et|y|e)\b)?\s*(?:by\s+|adr\s+)?"
-_FIELD_ENDS = rf"(?i)(?:\W|{_BY}|in part|partly|partially)*"
-_OTHER_OBJECT = r"(?i)[,.;:(]\s*\w|\bsee\b"
+_FIELD_ENDS = rf"(?i)(?:\W|{_BY}|\ba\b|in part|partly|partially)*"
+_OTHER_OBJECT = r"(?i)[,.;:(]\s*\w|\b(?:see|not|nothing|nicht|pas|non|não)\b"
 _NOTHING = frozenset(
     ("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil", "nothing")
 )
 _END = re.compile(r"[.;!?](?=\s)|(?<=[。；])")
-_LEAD = re.compile(r"\A[^\w§`]*+(?:\d{4}-\d\d-\d\d\W*)?")
+_LEAD = re.compile(r"\A(?:[^\w§`\[]|\[(?!\[|[^\]\n]*\]\())*+(?:\d{4}-\d\d-\d\d\W*)?")
 _STATUS_FIRST = re.compile(
     r"([\w ]{3,30}?)\s*(?:\d{4}-\d\d-\d\d\W{0,3})?\s*(?:[,;(–—]|:(?=\s))\s*|([\w ]{3,30}?) - "
 )
@@ -91,6 +112,7 @@ def links_in(text: str) -> tuple[Edge, ...]:
 def links_of_field(name: str, value: str) -> tuple[Edge, ...] | None:
     """Return the links of a field such as `superseded by`; None where no link is named so."""
     name = re.sub("[_-]", " ", name).strip()
+    name = _NAMES.get(name.casefold(), name)
     verb = re.match(_SENTENCE, name)
     if not verb or not re.fullmatch(_FIELD_ENDS, name[verb.end() :]):
         return None
@@ -157,8 +179,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 def _links_of(sentence: str, reason: str) -> Iterator[Edge]:
     if behind := re.match(_BEHIND, sentence):
-        for target in references_in(behind[behind.lastgroup or 0]):
-            yield Edge("superseded_by", target, reason)
+        yield from _links_behind(behind, reason)
         return
     verb = re.match(_SENTENCE, sentence)
     objects = _objects(sentence, verb.end()) if verb else []
@@ -171,6 +192,15 @@ def _links_of(sentence: str, reason: str) -> Iterator[Edge]:
     for reference in objects:
         if reference.name:
             yield Edge(kind, reference.name, reason)
+
+
+def _links_behind(verb: re.Match[str], reason: str) -> Iterator[Edge]:
+    """Yield the links of a sentence whose verb stands behind the reference."""
+    side = verb.lastgroup or ""
+    words = verb[side]
+    if re.fullmatch(_BESIDE, re.sub(REFERENCE, "", words)):
+        kind = _WHOLE["old" if side.startswith("by_") else "new"]
+        yield from (Edge(kind, target, reason) for target in references_in(words))
 
 
 def _kind(verb: re.Match[str], between: str, after: str) -> str:

@@ -28,6 +28,8 @@ _ANY_SERIES = frozenset(
     ("adr", "madr", "no", "nr", "number", "decision")
 )  # in front of a number of any series
 _IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
+# The name of a record that is the page of its folder is the folder's.
+_OF_A_FOLDER = ("readme", "index")
 _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 
 
@@ -48,29 +50,39 @@ def reference_index(records: Iterable[Record]) -> ReferenceIndex:
 
 def names_of(record: Record) -> Iterator[tuple[int, str]]:
     """Yield what a record may be called, each with the strength of its kind: see `reference_index`."""
-    path = normalize("NFC", record.path).casefold()  # as it is typed; some systems part the marks
-    name = path.rpartition("/")[2]
-    stem = stem_of(name)
     if record.title:
         yield 2, record.title.casefold()
     if isinstance(slug := record.extra.get("slug"), str) and slug.strip("/ "):
         yield 2, slug.strip("/ ").casefold()
-    # The files that we name have no numbers, whatever they are called.
-    if not stem.endswith(short_id(record.id)) and (
-        match := _NUMBERED.match(_DATE_IN_FRONT.sub("", stem, count=1))
-    ):
-        prefix, number = _number(match)
-        yield (3 if prefix else 4), number
-        if prefix:
-            yield 4, f"{prefix}{number}"
-    if path:
-        yield 5, stem
-        yield 6, name
+    if record.path:
+        yield from _names_of_file(record)
     yield 7, short_id(record.id)
-    if path:
-        yield 8, stem_of(path)
-        yield 8, path
     yield 9, record.id
+
+
+def _names_of_file(record: Record) -> Iterator[tuple[int, str]]:
+    path = normalize("NFC", record.path).casefold()  # as it is typed; some systems part the marks
+    yield 8, path
+    name = path.rpartition("/")[2]
+    if "/" in path and stem_of(name) in _OF_A_FOLDER:
+        path = path.rpartition("/")[0]
+        name = path.rpartition("/")[2]
+    stem = stem_of(name)
+    yield 5, stem
+    yield 6, name
+    yield 8, stem_of(path)
+    if stem.endswith(short_id(record.id)):
+        return  # the files that we name have no numbers, whatever they are called
+    numbered = _NUMBERED.match(_DATE_IN_FRONT.sub("", stem, count=1))
+    if not numbered:
+        return
+    prefix, number = _number(numbered)
+    yield (3 if prefix else 4), number
+    if prefix:
+        yield 4, f"{prefix}{number}"
+    heading = _NUMBERED.match(record.title.casefold())
+    if heading and _number(heading)[1] == number:
+        yield 4, "".join(_number(heading))
 
 
 def _number(match: re.Match[str]) -> tuple[str, str]:
@@ -124,12 +136,11 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
     folded = reference.casefold().rstrip("/")
     if folder and folded.endswith(SUFFIXES) and "://" not in folded and not folded.startswith("/"):
         yield posixpath.normpath(posixpath.join(folder.casefold(), folded))
-    folded = _UPWARDS.sub("", folded).lstrip("/")
-    yield folded
-    yield folded.removeprefix("memory/")
-    last = folded.rpartition("/")[2]
-    if last != folded:
-        yield last
+    shorter = _UPWARDS.sub("", folded).lstrip("/")
+    last = shorter.rpartition("/")[2]
+    while shorter:  # a path may begin above the store
+        yield shorter
+        shorter = shorter.partition("/")[2]
     if match := _NUMBERED.fullmatch(stem_of(last)):
         prefix, number = _number(match)
         yield f"{prefix}{number}"

@@ -34,14 +34,14 @@ _MEANING = by_word(
             supercedes, replaces, amends, ratified, completed, resolved, in effect, in force,
             published, committed,
             akzeptiert, angenommen, beschlossen, genehmigt, entschieden, umgesetzt, gültig, aktiv,
-            freigegeben,
+            freigegeben, gilt,
             accepté, acceptée, approuvé, approuvée, validé, validée, adopté, adoptée, décidé,
             décidée, en vigueur,
             aceptado, aceptada, aprobado, aprobada, adoptado, adoptada, vigente, implementado,
-            implementada,
+            implementada, em vigor, in vigore,
             aceito, aceita, aceite, aprovado, aprovada, adotado, adotada,
             accettato, accettata, approvato, approvata, adottato, adottata,
-            承認, 承認済み, 承認済, 採用, 採択, 決定, 決定済み, 受理, 有効,
+            承認, 承認済み, 承認済, 採用, 採択, 決定, 決定済み, 受理, 有効, を置き換える,
             승인, 승인됨, 채택, 채택됨, 수락, 수락됨, 확정, 결정됨, 유효,
             已接受, 接受, 已采纳, 采纳, 已批准, 批准, 已通过, 通过, 已采用, 采用, 已生效, 已实施, 已确认
         """,
@@ -60,13 +60,13 @@ _MEANING = by_word(
             andamento,
             bozza, in revisione, in discussione, in attesa, in corso,
             提案, 提案中, ドラフト, 下書き, 検討中, レビュー中, 議論中, 保留中, 草案, 承認待ち,
-            제안, 제안됨, 초안, 검토 중, 검토중, 논의 중, 논의중, 대기, 승인 대기,
+            제안, 제안됨, 초안, 검토 중, 검토중, 논의 중, 논의중, 대기, 승인 대기, 보류, 승인 보류,
             提议, 提议中, 已提议, 建议, 已提出, 草稿, 审核中, 评审中, 讨论中, 待定, 待审批, 待批准, 待审核
         """,
         "rejected": """
             rejected, reject, declined, withdrawn, abandoned, cancelled, canceled, stagnant,
-            discontinued, refused, returned for revision,
-            abgelehnt, verworfen, zurückgezogen, abgebrochen,
+            discontinued, refused, returned for revision, turned down,
+            abgelehnt, verworfen, zurückgezogen, abgebrochen, gilt nicht,
             rejeté, rejetée, refusé, refusée, abandonné, abandonnée, annulé, annulée,
             rechazado, rechazada, descartado, descartada, retirado, retirada, cancelado,
             cancelada,
@@ -78,9 +78,10 @@ _MEANING = by_word(
         """,
         "deprecated": """
             deprecated, deprecate, superseded, superceded, replaced, obsolete, obsoleted, retired,
-            archived, reverted, revoked, expired, sunset,
+            archived, reverted, revoked, expired, sunset, removed,
             veraltet, überholt, ersetzt, abgelöst, obsolet, aufgehoben, zurückgenommen,
-            déprécié, dépréciée, obsolète, remplacé, remplacée, périmé, périmée,
+            gilt nicht mehr,
+            déprécié, dépréciée, obsolète, remplacé, remplacée, périmé, périmée, abrogé, abrogée,
             obsoleto, obsoleta, reemplazado, reemplazada, sustituido, sustituida, deprecado,
             deprecada,
             substituído, substituída, depreciado, depreciada, descontinuado, descontinuada,
@@ -95,7 +96,7 @@ _MEANING = by_word(
             not yet, yet to be, to be, noch nicht, pas encore, aún no, todavía no, ainda não, non
             ancora, 尚未, 아직
         """,
-        "over": "no longer, not any more, nicht mehr, ne plus, ya no, não mais, non più, 不再",
+        "over": "no longer, not any more, nicht mehr, plus, ya no, não mais, non più, 不再",
         "past": """
             was, were, previously, formerly, originally, initially, once, früher, zuvor, vorher,
             anciennement, antes
@@ -105,6 +106,7 @@ _MEANING = by_word(
         """,
         # What may stand in front of a status and says nothing.
         "": """
+            closed, n, ne, durch, に, で, により, によって, 로, 으로,
             this, adr, decision, record, proposal, it, we, the, team, have, has, been, is, are,
             be, currently, status, and, fully, formally, partially, partly, mostly, provisionally,
             conditionally, white, check, mark, x, heavy, large, green, red, yellow, circle, diese,
@@ -128,7 +130,9 @@ _ARROW = r"[-=]+>|[→➔⇒]"
 _NO_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
 ASIDE = r"[.;:,]\s|\(see"
 # A word of a script without spaces ends there, or goes on with a form of the verb.
-_ENDING = r"(?=[^\w]|\Z|さ|し|ら|れ|済|되|됨|된|했|하)"
+# Nor does it where the verb says no: `承認されなかった`, `승인되지 않음`.
+NEGATED = r"[^\W\d_]{0,6}(?:な[いかくし]|ず|ません|지\s*[않못])"
+_ENDING = rf"(?!{NEGATED})(?=[^\w]|\Z|さ|し|ら|れ|済|되|됨|된|했|하)"
 _LONGEST = 2000  # characters of a status count
 _SHOWN = 60
 

@@ -64,10 +64,23 @@ class Repo:
         self._settings: tuple[object, Settings] | None = None
 
     @classmethod
-    def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
-        """Find the repository that a folder belongs to. Raises NotFound; BrokenStore: no work tree, or no Git."""
+    def discover(
+        cls,
+        path: str | Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        places: Places | None = None,
+    ) -> Repo:
+        """Find the repository that a folder belongs to; with `places` its Git directory may stand elsewhere.
+
+        Raises NotFound; BrokenStore: no work tree, or no Git.
+        """
         # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
-        return cls(Path(path), os.environ if environment is None else environment)
+        repo = cls(Path(path), os.environ if environment is None else environment, places)
+        if places:
+            there = {"GIT_DIR": str(places.git_dir)}
+            repo.git = repo.git._replace(environment={**repo.git.environment, **there})
+        return repo
 
     # what it is
 

@@ -312,11 +312,12 @@ def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[b
         ) from None
 
 
-def create(folder: Path) -> None:
+def create(folder: Path, git_dir: Path | None = None) -> None:
     """Run `git init` in a folder, with the user's own defaults and no template. Raises BrokenStore."""
+    git_dir = git_dir or folder / ".git"
     git = Git(
         locate(os.environ, folder),
-        Places(folder, folder / ".git", folder / ".git"),
+        Places(folder, git_dir, git_dir),
         clean(os.environ),
     )
-    git.run("init", "--quiet", "--template=", extra={"GIT_DIR": str(folder / ".git")})
+    git.run("init", "--quiet", "--template=", extra={"GIT_DIR": str(git_dir)})

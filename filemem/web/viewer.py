@@ -150,7 +150,8 @@ def whole(memory: Memory, found: Detail) -> Answer:
     texts = {"text_html": one.text, "next_steps_html": one.next_steps}
     if one.type == DECISION:
         texts = {"decision_html": one.decision, "reasoning_html": one.text}
-    shown = present.hit(hit, whole=True, edited=memory.edited(hit))
+    edited = found.version != found.committed and memory.edited(hit)
+    shown = present.hit(hit, whole=True, edited=edited)
     told = {
         "version": found.version,
         "note": shown.get("note"),

@@ -92,10 +92,16 @@ class ReferenceShelf:
                 self.docs[path] = doc
                 self.who.setdefault(doc.node.id, first.get(path, Provenance()))
 
-    def done(self, head: str, store: str) -> None:
+    def done(self, head: str, store: str, words: str = "") -> None:
         passages = sum(max(1, len(doc.passages)) for doc in self.docs.values())
         self.repository = self.repository._replace(
-            head=head, store=store, seen_at=1, failed="", records=len(self.docs), passages=passages
+            head=head,
+            store=store,
+            words=words,
+            seen_at=1,
+            failed="",
+            records=len(self.docs),
+            passages=passages,
         )
 
     def rows(self) -> list[Row]:

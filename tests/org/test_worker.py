@@ -26,7 +26,7 @@ from filemem.org.postgres import Postgres
 from filemem.org.rows import PostgresShelf
 from filemem.org.worker import Pass, work
 from tests.org.hub import CHANGES, Hub, expected, held
-from tests.support import git, write
+from tests.support import git, make_repo, write
 
 
 class Killed(BaseException):
@@ -173,6 +173,30 @@ def test_records_on_a_branch_of_their_own_are_read_there(engine: Postgres, tmp_p
     engine.add({"one": str(hub.path)})
     assert work(engine, tmp_path, os.environ).changed == 1
     assert work(engine, tmp_path, os.environ) == Pass()
+
+
+def test_a_project_s_own_words_for_a_status_count_from_the_commit_that_states_them(
+    engine: Postgres, tmp_path: Path
+) -> None:
+    repo = make_repo(tmp_path / "one")
+    write(repo / "memory/0001-a.md", "# A\n\n## Status\n\nOn the shelf\n")
+    write(repo / "memory/0002-b.md", "# B\n\n## Status\n\nAccepted\n")
+    engine.add({"one": str(repo)})
+
+    def settings_of(text: str) -> tuple[int, dict[str, bool]]:
+        write(repo / ".filemem.toml", text)
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "--allow-empty", "-m", "Explain")
+        done = work(engine, tmp_path / "clones", os.environ)
+        assert done.failed == 0, engine.repositories()
+        with engine.transaction() as con:
+            return done.changed, dict(con.execute("select path, live from doc").fetchall())
+
+    unclear = {"0001-a.md": False, "0002-b.md": True}
+    assert settings_of("") == (2, unclear)
+    assert settings_of('[status]\n"on the shelf" = "accepted"\n')[1] == dict.fromkeys(unclear, True)
+    assert settings_of('[status]\n"on the shelf" = "accepted"\n# kept\n')[0] == 0
+    assert settings_of("")[1] == unclear
 
 
 def test_an_address_is_cloned_bare_and_fetched_anew(

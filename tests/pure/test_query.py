@@ -554,6 +554,20 @@ def test_a_filter_keeps_heads_out() -> None:
     assert [place.id for place in places] == ["a"]
 
 
+def test_what_has_a_status_nobody_understands_stands_behind_the_whole_list() -> None:
+    unclear = [
+        decision("u", 5, topic="x", status="unknown"),
+        decision("v", 6, topic="t", status="unknown"),
+        decision("w", 7, topic="y", status="unknown"),
+        decision("z", 8, ("w",), topic="z"),
+    ]
+    graph = resolve([*CHAIN, *unclear])
+    assert placed(graph, u=0.9, d=0.3, note=0.1) == "d note u"
+    assert placed(graph, v=0.9, u=0.8, a=0.2) == "+d a v u"
+    assert placed(graph, w=0.9, d=0.3) == "+z d w", "what replaced it keeps its place"
+    assert query.arrange(scored(u=0.9), graph, may_show=lambda node: node != "u") == ()
+
+
 def test_chains_are_followed_across_topics() -> None:
     graph = resolve([decision("a", 1, topic="old"), decision("b", 2, ("a",), topic="new")])
     assert placed(graph, a=0.9, x=0.8) == "+b a x"
@@ -570,7 +584,9 @@ def histories(draw: st.DrawFn) -> list[Node]:
             tuple(draw(st.sets(st.sampled_from(names), max_size=2))),
             topic=draw(st.sampled_from(["", "t", "u"])),
             status=draw(
-                st.sampled_from(["accepted", "accepted", "deprecated", "proposed", "rejected"])
+                st.sampled_from(
+                    ["accepted", "accepted", "deprecated", "proposed", "rejected", "unknown"]
+                )
             ),
         )
         for name in names

@@ -171,6 +171,17 @@ def test_names_by_slug_number_and_date() -> None:
     assert read(files[0][1], files[0][0]).title == "6. Use X"
 
 
+@pytest.mark.parametrize(
+    "name", ["/keps/net/0031-cache", "../0031-cache", "KEP-31", "/keps/net/0031-cache/README.md"]
+)
+def test_a_record_that_is_the_page_of_its_folder_has_the_name_of_the_folder(name: str) -> None:
+    told = store(
+        ("net/0031-cache/README.md", "# KEP-0031: Cache on a server\n"),
+        ("net/0058-hash/README.md", f"---\nreplaces:\n- {name}\n---\n# Cache by hash\n"),
+    )
+    assert told["net/0058-hash/README.md"][1] == {"net/0031-cache/README.md"}
+
+
 def test_a_name_with_parted_marks_is_found_as_it_is_typed() -> None:
     told = store(
         ("adr/cafe\u0301.md", "# The old way\n"),

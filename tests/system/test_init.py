@@ -151,6 +151,29 @@ def test_init_says_that_git_knows_no_name_before_the_first_save_does(repo: Path)
         assert "git config --global user.name" in ok(repo, "init", *options)["hint"]
 
 
+@pytest.mark.parametrize(
+    ("files", "options", "told"),
+    [
+        ({"docs/adr/0001-use-x.md": "# 1. Use X\n"}, (), "docs/adr/ holds decision records (1)"),
+        ({".filemem.toml": 'store = "notes"\n'}, ("--store", "memory"), "names the store notes"),
+        ({".filemem.toml": "store = 1\n"}, (), "store"),
+        ({"memory/x.md": "# X\n"}, ("--own-branch",), "memory/ already exists and is not empty"),
+    ],
+)
+def test_what_init_refuses_in_no_repository_its_dry_run_refuses_and_neither_leaves_one(
+    files: dict[str, str], options: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new"
+    for path, text in files.items():
+        write(folder / path, text)
+    before = snapshot(folder)
+    store = options if "--store" in options else ()
+    for dry in ((), ("--dry-run",)):
+        refused = cli(folder, *store, "init", *(() if store else options), *dry)
+        assert (refused.code != 0, told in refused.err) == (True, True), refused
+        assert snapshot(folder) == before
+
+
 def test_init_in_no_repository_says_that_it_makes_one(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()

@@ -203,6 +203,27 @@ def test_what_holds_is_found_by_the_words_of_what_it_replaced(repo: Path) -> Non
         assert ("Use Redis" in [hit["title"] for hit in hits]) is (words == ("redis",))
 
 
+def test_a_status_that_is_not_understood_stands_last_and_is_named_where_there_is_no_room(
+    repo: Path,
+) -> None:
+    """The first has every word of the query, the others one each."""
+    texts = ("Queue of mails in Redis", "Queue for pictures", "Mails from one service", "Redis")
+    for number, title in enumerate(texts, 1):
+        status = "On the shelf" if number == 1 else "Accepted"
+        text = f"# {number}. {title}\n\n## Status\n\n{status}\n"
+        write(repo / f"docs/adr/000{number}-{title.split()[0].lower()}-{number}.md", text)
+    with Memory.open(repo, store="docs/adr") as memory:
+        found = memory.search("queue of mails in redis", limit=4)
+        assert found.hits[-1].title == "1. Queue of mails in Redis"
+        assert len(found) == 4
+        assert "not understood" not in found.note
+        fewer = memory.search("queue of mails in redis", limit=2)
+        assert [hit.title for hit in fewer] == [hit.title for hit in found][:2]
+        named = 'further back, as the status is not understood: "1. Queue of mails in Redis"'
+        assert named in fewer.note
+        assert not memory.search("queue of mails in redis is:live", limit=2).note
+
+
 def test_what_does_not_hold_says_so(chains: Path) -> None:
     with Memory.open(chains) as memory:
         found = {

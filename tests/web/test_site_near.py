@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import filemem
 from filemem.dialects.present import similarity
 from filemem.memory import Memory, search
+from filemem.repo.history import History
 from filemem.web.export import write_site
 from filemem.web.viewer import LIKE, SIMILAR
 from tests.support import make_repo, write
@@ -74,3 +76,22 @@ def test_a_site_makes_no_whole_search_for_a_record(
     monkeypatch.setattr(search, "search", refuse)
     write_site(memory, tmp_path / "out")
     assert any(_pages(tmp_path / "out").values())
+
+
+def test_the_history_is_asked_for_all_pages_at_once(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions: list[int] = []
+    touches = History.touches
+
+    def counted(self: History, paths: Iterable[str], tip: str = "HEAD") -> Any:
+        wanted = list(paths)
+        questions.append(len(wanted))
+        return touches(self, wanted, tip)
+
+    monkeypatch.setattr(History, "touches", counted)
+    for path in (memory.work_tree / "memory/observations").iterdir():
+        path.unlink()  # these were never committed
+    assert write_site(memory, tmp_path / "out") == len(SAID)
+    assert len(questions) < len(SAID)
+    assert len(SAID) in questions
