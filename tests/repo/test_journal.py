@@ -37,6 +37,20 @@ def test_entries_are_for_the_user_only_and_show_what_waits(repo: Path, saver: Sa
     assert (repo / PATH).read_bytes() == b"# x\r\n\xff\0"
 
 
+def test_what_waits_for_a_branch_goes_where_that_is_merged(repo: Path, saver: Saver) -> None:
+    git(repo, "switch", "-q", "-c", "side")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "side")
+    marker = busy(repo)
+    saver.put(NAME, b"# x\n")
+    marker.unlink()
+    git(repo, "switch", "-q", "main")
+    assert saver.finish() == ()
+    assert saver.pending()[0].reason == "it is for the branch side"
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side")
+    assert [made.branch for made in saver.finish()] == ["main"]
+    assert head_file(repo, PATH) == "# x\n"
+
+
 def test_a_bad_byte_anywhere_is_reported_and_stops_nothing(repo: Path, saver: Saver) -> None:
     marker = busy(repo)
     saver.put(NAME, b"# x\n")
