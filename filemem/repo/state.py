@@ -55,7 +55,7 @@ _LOOK, _STARTS = (
     0.0005,
     1.0,
 )  # seconds between two looks for the lock, and those that Git has to start
-_SWARM = (
+SWARM = (
     50.0  # seconds that a save waits for others: thirty at one moment, under load; clients wait 60
 )
 _POLL = 0.004  # seconds between two tries for the lock of saves
@@ -271,7 +271,7 @@ class SaveLock:
         self._file: IO[bytes] | None = None
 
     @contextlib.contextmanager
-    def held(self, patience: float = _SWARM) -> Iterator[None]:
+    def held(self, patience: float = SWARM) -> Iterator[None]:
         """Hold the lock; who holds it already, in this thread, holds it on. Raises Locked, BrokenStore."""
         stop = time.monotonic() + patience
         if not self._mutex.acquire(timeout=patience):

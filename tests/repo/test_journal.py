@@ -9,6 +9,7 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -78,6 +79,21 @@ def test_a_bad_byte_anywhere_is_reported_and_stops_nothing(repo: Path, saver: Sa
     later.close()
     write(repo / ".git/filemem/journal/README", "not ours\n")
     saver.finish()
+
+
+def test_an_entry_that_only_another_user_may_read_is_theirs_and_not_damaged(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = busy(repo)
+    saver.put(NAME, b"# x\n")
+    marker.unlink()
+
+    def refused(file: Path) -> NoReturn:
+        raise PermissionError(file)
+
+    monkeypatch.setattr("filemem.repo.journal._unpack", refused)
+    assert saver.finish() == ()
+    assert "is not readable by you: another user's save waits" in saver.repo.trouble
 
 
 def test_what_a_failing_command_took_from_index_and_file_is_put_back(
