@@ -38,6 +38,18 @@ def test_entries_are_for_the_user_only_and_show_what_waits(repo: Path, saver: Sa
     assert (repo / PATH).read_bytes() == b"# x\r\n\xff\0"
 
 
+def test_what_waits_for_a_moment_goes_where_head_is_then(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("filemem.repo.commit._PATIENCE", 0.1)
+    git(repo, "switch", "-q", "-c", "passed-through")
+    lock = write(repo / ".git/index.lock", "")
+    assert "index.lock" in saver.put(NAME, b"# x\n").pending
+    lock.unlink()
+    git(repo, "switch", "-q", "main")
+    assert [made.commit for made in saver.finish()] == [git(repo, "rev-parse", "main")]
+
+
 def test_what_waits_for_a_branch_goes_where_that_is_merged(repo: Path, saver: Saver) -> None:
     git(repo, "switch", "-q", "-c", "side")
     git(repo, "commit", "-q", "--allow-empty", "-m", "side")
