@@ -245,6 +245,7 @@ class Keeper:
             finally:
                 if not self.store.serving:
                     self.store.index.stand_back()
+                self.store.repo.share()
 
     def in_step(self, patience: float, *, looks: bool = False) -> bool:
         """Look at the files if that is due or HEAD was moved; return whether the index is up to date.

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from filemem.changes import object_id
-from filemem.errors import BrokenStore
-from filemem.repo import served, settings, state
+from filemem.errors import BrokenStore, FilememError
+from filemem.repo import modes, served, settings, state
 from filemem.repo.objects import Item, Objects
 from filemem.repo.run import (
     LONG,
@@ -60,7 +60,7 @@ class Repo:
             None  # HEAD and index as they were when all that was saved lately was found in them
         )
         self.objects = Objects(self)
-        self.saving = SaveLock(self.shared).held
+        self._lock = SaveLock(self.shared)
         self._settings: tuple[object, Settings] | None = None
 
     @classmethod
@@ -300,6 +300,28 @@ class Repo:
 
     # saving
 
+    @contextlib.contextmanager
+    def saving(self, patience: float = state.SWARM) -> Iterator[None]:
+        """Hold the lock of saves; errors as for `SaveLock.held`."""
+        with self._lock.held(patience):
+            try:
+                yield
+            finally:
+                self.share()
+
+    @property
+    def group(self) -> str:
+        """Who shares the repository, as `core.sharedRepository` says it; "" for nobody."""
+        key = "core.sharedrepository"
+        stated = key[5:] in read(self.common_dir / "config").lower()  # to ask Git takes longer
+        return self.settings.text(key) if stated else ""
+
+    def share(self) -> None:
+        """Let those who share the repository use what we have made."""
+        if group := self.group:
+            for folder in {self.private, self.shared}:
+                modes.share(folder, group)
+
     def first(self, name: str) -> bool:
         """Whether what is to be said once here was not said yet; from now on it was."""
         mark = self.shared / "told" / name
@@ -317,4 +339,6 @@ class Repo:
 
     def close(self) -> None:
         """End the helper process."""
+        with contextlib.suppress(FilememError):  # Git cannot be asked any more
+            self.share()
         self.objects.close()

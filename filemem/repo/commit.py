@@ -27,7 +27,7 @@ __all__ = ["Edit", "Made", "Plan", "finish", "message", "save"]
 
 _ROUNDS = 3  # of a save whose branch moves under it
 _PATIENCE, _BRIEFLY = journal.PATIENCE, journal.BRIEFLY
-_PAUSE = 0.01  # seconds between two tries for the locks
+_PAUSE, _LONGEST = 0.01, 0.16  # seconds between the first two tries for the locks, and later
 
 
 class Made(NamedTuple):
@@ -87,10 +87,10 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan]) -> Made:
             return made
         if made != MOVED:
             return _wait(repo, files, plan, made)
-    raise Locked("the branch keeps moving: another program commits all the time", "try again")
+    return _wait(repo, files, plan, MOVED)
 
 
-def _commit(  # noqa: C901
+def _commit(
     repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False
 ) -> Made | str:
     """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""
@@ -112,16 +112,9 @@ def _commit(  # noqa: C901
     if left or all(edit.blob == edit.old for edit in plan.edits):
         journal.write(files, changed)
         return Made("" if left else head.tip, head.name, left=left, trouble=repo.trouble)
-    draft, stop = _prepare(repo, files, plan, head, changed), time.monotonic() + patience
-    made: Made | str = LOCKED
+    draft = _prepare(repo, files, plan, head, changed)
     try:
-        while made == LOCKED:
-            if not (repo.git_dir / "index.lock").exists() and not state.merging(repo.git_dir):
-                made = _exchange(repo, files, draft)
-            if made != LOCKED or time.monotonic() > stop:
-                break
-            time.sleep(_PAUSE)
-            made = repo.busy() or (LOCKED if state.head(repo.git) == head else MOVED)
+        made = _exchange_soon(repo, files, draft, patience)
     except BaseException:
         if not journal.landed(repo, draft.entry):
             draft.entry.file.unlink(missing_ok=True)
@@ -133,28 +126,29 @@ def _commit(  # noqa: C901
     return made
 
 
-def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
+def _wait(repo: Repo, files: Placer, plan: Plan, why: str) -> Made:
     """Write new files and leave their commit for later, in the journal. Raises Conflict, Locked."""
     saves, branch = Journal(repo), state.branch_meant(repo.git)
-    told = (
-        f"{repo.git_dir / 'index.lock'} is held by another Git command"
-        if reason == LOCKED
-        else reason
-    )
+    lock = repo.git_dir / "index.lock"
+    runs = f"{lock} is there" if lock.exists() else "another Git command runs here"
+    moves = "the branch keeps moving: another program commits all the time"
+    reason = {LOCKED: runs, MOVED: moves}.get(why, why)
     if any(edit.before is not None or edit.data is None for edit in plan.edits):
-        kind = Locked if reason == LOCKED else Conflict
+        kind = Conflict if reason == why else Locked
         raise kind(
-            f"{told}, so nothing that is committed can be changed", "try again when that is over"
+            f"{reason}, so nothing that is committed can be changed", "try again when that is over"
         )
     edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
-    entry = saves.new(plan._replace(edits=edits), branch, reason=told)
+    # Of a command that lasts a moment: whatever branch HEAD is on afterwards, a switch may be going on.
+    meant = branch if reason == why else ""
+    entry = saves.new(plan._replace(edits=edits), meant, reason=reason)
     saves.write(entry)
     try:
         journal.write(files, plan.edits)
     except BaseException:
         entry.file.unlink(missing_ok=True)
         raise
-    return Made(branch=branch.removeprefix(state.BRANCHES), pending=told, trouble=repo.trouble)
+    return Made(branch=branch.removeprefix(state.BRANCHES), pending=reason, trouble=repo.trouble)
 
 
 # what is committed
@@ -224,6 +218,25 @@ def _prepare(
 # under the locks
 
 
+def _exchange_soon(repo: Repo, files: Placer, draft: _Draft, patience: float) -> Made | str:
+    """Make the exchange where no command of the user's runs; wait for one for some seconds."""
+    stop = time.monotonic() + patience
+    pause = _PAUSE
+    while True:
+        made: Made | str = LOCKED
+        if not (repo.git_dir / "index.lock").exists() and not state.beginning(repo.places):
+            made = _exchange(repo, files, draft)
+            pause = _LONGEST  # our tries are in the way of others too
+        if made != LOCKED or time.monotonic() > stop:
+            return made
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
+        if reason := repo.busy():
+            return reason
+        if state.head(repo.git) != draft.head:
+            return MOVED
+
+
 def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
     """Take the locks, change record, entry and branch, release the locks, and verify."""
     locks = Locks(repo, reading=draft.readable)
@@ -258,18 +271,25 @@ def _moved(repo: Repo, draft: _Draft) -> bool:
 def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
     """Change record, entry and branch under the locks; return why nothing was changed, or ""."""
     entry, head = draft.entry, draft.head
-    if not locks.take_index():
+    if not _take_index(repo, locks):
         return LOCKED
     if why := locks.take_branch(head.ref, entry.commit, head.tip):
         return why
     if why := repo.busy() or ("" if state.head_ref(repo.git) == head.ref else MOVED):
         return why
-    if state.merging(repo.git_dir):
+    if state.beginning(repo.places):
         return LOCKED
     draft.aside.place()
     locks.enter({edit.path: edit.blob for edit in entry.edits})
     locks.move()
     return ""
+
+
+def _take_index(repo: Repo, locks: Locks) -> bool:
+    """Take the index's lock where no command of the user's may be about to."""
+    if state.beginning(repo.places) or not locks.take_merges():
+        return False
+    return locks.take_index() and not state.beginning(repo.places)
 
 
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
@@ -279,9 +299,8 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
         sync_folder((repo.common_dir / draft.head.ref).parent)
         together([each.sync_folders for each in draft.aside.files])
         repo.objects.restore(draft.objects)
-        while state.merging(
-            repo.git_dir
-        ):  # one that began under our locks fails, and takes our entry out of the index
+        # A merge that began under our locks fails, and takes our entry out of the index.
+        while state.noted_merge(repo.git_dir):
             time.sleep(_PAUSE)
         now = state.head(repo.git)
         there = all(journal.on_disk(files, edit.path) == edit.data for edit in entry.edits)

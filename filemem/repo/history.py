@@ -220,8 +220,9 @@ class History:
         """What the last commits of this author that name a record, or an import, did, newest first."""
         ours = f"(trailers like '%Filemem-Id%' or trailers like '%{IMPORTED}%')"
         named = f"select n from commits where author = ? and {ours} order by n desc limit 100"  # noqa: S608
+        reached = self._reach(tip)  # first: it brings the table up to that
         rows = self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,))
-        touches = self._told(self._inside(rows), self._reach(tip))
+        touches = self._told(self._inside(rows), reached)
         return tuple(sorted(touches, key=lambda touch: touch.commit.at, reverse=True))
 
     @_answering

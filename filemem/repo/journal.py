@@ -147,8 +147,10 @@ def pending(repo: Repo) -> tuple[Pending, ...]:
 
 
 def elsewhere(repo: Repo, entry: Entry, head: state.Branch) -> str:
-    """Why an entry is not for the branch of HEAD, or ""; where its branch is gone, it is."""
-    if entry.branch in ("", head.ref) or not state.tip_of(repo.git, entry.branch):
+    """Why an entry is not for the branch of HEAD, or ""; it is where its own is gone or merged."""
+    tip = "" if entry.branch in ("", head.ref) else state.tip_of(repo.git, entry.branch)
+    merged = tip and head.tip not in ("", tip) and not repo.between(tip, head.tip)
+    if not tip or merged:
         return ""
     return f"it is for the branch {entry.branch.removeprefix(state.BRANCHES)}"
 
@@ -278,7 +280,7 @@ def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: boo
     while time.monotonic() < stop:
         locks = state.Locks(repo, reading=False)
         try:
-            if locks.take_index():
+            if locks.take_merges() and locks.take_index():
                 rows, gone = _taken(repo, files, entry, new=new)
                 for edit in gone:
                     with contextlib.suppress(Conflict):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import object_id
 from filemem.errors import BrokenStore, Conflict, FilememError
+from filemem.repo.modes import share
 from filemem.repo.run import GitError, Helper
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Loose(NamedTuple):
     packed: bytes
     source: Path
     target: Path
+    group: str  # see `Repo.group`
 
     def write(self) -> None:
         """Write the object aside, unless it is in its place, and wait until it is on disk."""
@@ -62,6 +64,7 @@ class Loose(NamedTuple):
             os.utime(self.target)  # young again: a gc that knows nothing of us keeps it
         except FileNotFoundError:
             write_synced(self.source, self.packed, 0o444)
+            share(self.source, self.group)
 
     def move(self) -> None:
         """Put the object where Git looks for it."""
@@ -183,7 +186,8 @@ class Objects:
         oid = object_id(kind, data, self._repo.hash_name)
         packed = zlib.compress(f"{kind} {len(data)}\0".encode() + data, _LEVEL)
         source = self._spool / f"{os.getpid()}-{os.urandom(6).hex()}"
-        return Loose(oid, packed, source, self._folder / oid[:2] / oid[2:])
+        target = self._folder / oid[:2] / oid[2:]
+        return Loose(oid, packed, source, target, self._repo.group)
 
     def restore(self, made: Sequence[Loose]) -> None:
         """Write objects again that a gc has taken, which began before anything pointed to them."""

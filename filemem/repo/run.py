@@ -41,6 +41,7 @@ OFF = tuple(
     gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
 )
 """The settings that every call is given: no program of the repository's runs."""
+OURS = "--literal-pathspecs"  # tells our processes from the user's
 _ALWAYS = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -153,7 +154,7 @@ class Git(NamedTuple):
         """Start one call with all three streams as pipes; `config` holds further `key=value` settings."""
         top = self.places.work_tree
         settings = (part for each in (*OFF, *config) for part in ("-c", each))
-        fixed = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", f"--work-tree={top}")
+        fixed = ("--no-pager", OURS, "--no-replace-objects", f"--work-tree={top}")
         environment = {
             **self.environment,
             "GIT_CEILING_DIRECTORIES": str(top.parent),
@@ -247,6 +248,13 @@ class Helper:
         except GitError as error:
             return error
         return GitError(self._name, -1, "it ended without an answer")
+
+    def hang_up(self) -> None:
+        """Let the process end, without waiting for it; `close` it later."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+            self.process.stdin = None
 
     def close(self) -> None:
         """Let the process end, and wait for it; an interrupt leaves it to do its work. Raises GitError if it failed."""

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-_FOLDER = (
-    "pages"  # in the Git directory; only its owner may read what is in it: an address holds a token
-)
+from filemem.repo.modes import OWN
+
+_FOLDER = OWN  # in the Git directory; only its owner may read what is in it
 _GIVEN_UP = "recalls-given-up"  # one byte for each: appending is safe from several processes
 _COUNTED = 9_999  # bytes at most
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Locked
-from filemem.repo.run import Git, GitError, Helper, Places, end, read, stamp
+from filemem.repo.run import OURS, Git, GitError, Helper, Places, end, read, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -31,6 +31,8 @@ LOCKED, MOVED = (
 _MERGE_LIMIT = (
     0.5  # seconds; a merge that found nothing to do looks the same as one that has just begun
 )
+_BEGINS = 0.3  # seconds that a Git command has to read what it works on, also under load
+_BEGAN = 19  # the place of its begin in what the system says of a process, after its name
 _EDITOR_LIMIT = 60.0  # seconds that an editor counts as open where processes cannot be seen
 _PROCESSES = Path("/proc")
 _ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
@@ -53,7 +55,7 @@ _LOOK, _STARTS = (
     0.0005,
     1.0,
 )  # seconds between two looks for the lock, and those that Git has to start
-_SWARM = (
+SWARM = (
     50.0  # seconds that a save waits for others: thirty at one moment, under load; clients wait 60
 )
 _POLL = 0.004  # seconds between two tries for the lock of saves
@@ -177,13 +179,43 @@ def _commits(process: Path, work_tree: Path, message: bytes) -> bool:
     return False
 
 
-def merging(git_dir: Path) -> bool:
-    """Whether a merge seems to have begun: it has read HEAD and index, will write both, and holds no lock yet."""
+def noted_merge(git_dir: Path) -> bool:
+    """Whether a merge seems to have read HEAD and index, to write both, and holds no lock yet."""
     began = stamp(git_dir / "ORIG_HEAD")[2]
-    return (
-        began > stamp(git_dir / "logs" / "HEAD")[2]
-        and 0 <= time.time() - began / 1e9 < _MERGE_LIMIT
-    )
+    last = stamp(git_dir / "logs" / "HEAD")[2]
+    return began > last and 0 <= time.time() - began / 1e9 < _MERGE_LIMIT
+
+
+def beginning(places: Places) -> bool:
+    """Whether a command of the user's may have read HEAD and index, to write both later.
+
+    A merge notes that in ORIG_HEAD; before it does, its process alone shows it.
+    """
+    if noted_merge(places.git_dir):
+        return True
+    return any(_begins(number, places.work_tree) for number in _numbers())
+
+
+def _numbers() -> list[str]:
+    """The numbers of all processes; none where they cannot be seen."""
+    with suppress(OSError):
+        return list(filter(str.isdigit, os.listdir(_PROCESSES)))
+    return []
+
+
+def _begins(number: str, work_tree: Path) -> bool:
+    """Whether a process is a Git command in a work tree that has just begun, and is not filemem's."""
+    process = f"{_PROCESSES}/{number}"
+    with suppress(OSError):  # it has ended, or belongs to another user
+        if os.readlink(f"{process}/cwd") != str(work_tree):  # noqa: PTH115 - most end here
+            return False
+        words = Path(process, "cmdline").read_bytes().split(b"\0")
+        if os.path.basename(words[0]) != b"git" or OURS.encode() in words:
+            return False
+        began = int(Path(process, "stat").read_bytes().rpartition(b")")[2].split()[_BEGAN])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - began / os.sysconf("SC_CLK_TCK")
+        return age < _BEGINS
+    return False
 
 
 def branch_meant(git: Git) -> str:
@@ -239,7 +271,7 @@ class SaveLock:
         self._file: IO[bytes] | None = None
 
     @contextlib.contextmanager
-    def held(self, patience: float = _SWARM) -> Iterator[None]:
+    def held(self, patience: float = SWARM) -> Iterator[None]:
         """Hold the lock; who holds it already, in this thread, holds it on. Raises Locked, BrokenStore."""
         stop = time.monotonic() + patience
         if not self._mutex.acquire(timeout=patience):
@@ -291,17 +323,37 @@ class Locks:
         monitor = (
             [f"{key}=true"] if found.text(key, user_only=True) == found.text(key) == "true" else []
         )
-        config = ("core.safecrlf=false", *monitor, *(found.unfiltered or ()))
+        self._config = ("core.safecrlf=false", *monitor, *(found.unfiltered or ()))
+        self._merges = Helper(repo.git, "update-ref", "--stdin")
         self._branch = Helper(repo.git, "update-ref", "-m", _REFLOG, "--stdin")
-        self._index = Helper(repo.git, *(_READING if reading else _STATED), config=config)
+        self._index: Helper | None = None
+
+    def take_merges(self) -> bool:
+        """Make merges wait where they begin; False where one has begun. Raises GitError.
+
+        A merge writes ORIG_HEAD after it has read HEAD and index, and before it locks the index.
+        It waits there for the lock of ORIG_HEAD; at the index's it would fail half done.
+        """
+        noted = read(self._repo.git_dir / "ORIG_HEAD")
+        if noted and not _ID.fullmatch(noted):  # Git could not say whether it is the same
+            return not noted_merge(self._repo.git_dir)
+        nothing = "0" * len(self._repo.blob_id(b""))
+        try:
+            self._merges.send(f"start\nverify ORIG_HEAD {noted or nothing}\nprepare\n".encode())
+            _expect(self._merges, b"start: ok", b"prepare: ok")
+        except GitError as error:
+            if _HELD in error.stderr or read(self._repo.git_dir / "ORIG_HEAD") != noted:
+                return False
+            raise
+        return not noted_merge(self._repo.git_dir)
 
     def take_index(self) -> bool:
-        """Wait until the index's lock is ours; False where another command was faster. Raises GitError."""
-        child, lock, stop = (
-            self._index.process,
-            self._repo.git_dir / "index.lock",
-            time.monotonic() + _STARTS,
-        )
+        """Wait for the index's lock; False where another command has it. Raises GitError."""
+        words = _READING if self._reading else _STATED
+        self._index = Helper(self._repo.git, *words, config=self._config)
+        child = self._index.process
+        lock = self._repo.git_dir / "index.lock"
+        stop = time.monotonic() + _STARTS
         while time.monotonic() < stop:
             if _holds(child.pid, lock):
                 return True
@@ -318,7 +370,7 @@ class Locks:
         request = f"start\nupdate {ref} {new} {old or '0' * len(new)}\nprepare\n"
         try:
             self._branch.send(request.encode("utf-8", "surrogateescape"))
-            self._expect(b"start: ok", b"prepare: ok")
+            _expect(self._branch, b"start: ok", b"prepare: ok")
         except GitError as error:
             if tip_of(self._repo.git, ref) != old:
                 return MOVED
@@ -329,6 +381,7 @@ class Locks:
 
     def enter(self, entries: Mapping[str, str]) -> None:
         """Give the index its entries, blob id by path, "" for none; it is written when the locks are released."""
+        assert self._index is not None  # noqa: S101 - its lock is ours
         self._entered = bool(entries)
         if self._reading:
             self._index.send(b"".join(os.fsencode(path) + b"\0" for path in entries))
@@ -342,25 +395,32 @@ class Locks:
     def move(self) -> None:
         """Move the branch. Raises GitError; it may have moved then."""
         self._branch.send(b"commit\n")
-        self._expect(b"commit: ok")
+        _expect(self._branch, b"commit: ok")
         self._target = ("", "")
 
     def release(self) -> bool:
         """Let go of all; says whether the index keeps its entries: not where the branch was to move and has not."""
         ref, new = self._target
+        if not ref and self._index is not None:  # it is certain: both may end at once
+            self._index.hang_up()
         with suppress(GitError):  # first: whether the branch has moved is certain then
             self._branch.close()
         keep = not ref or tip_of(self._repo.git, ref) == new
-        if self._entered and not keep:
-            end(self._index.process)
-        with suppress(GitError):  # whether it was written shows in the index
-            self._index.close()
+        if self._index is not None:
+            if self._entered and not keep:
+                end(self._index.process)
+            with suppress(GitError):  # whether it was written shows in the index
+                self._index.close()
+        with suppress(GitError):  # last: a merge that has waited may go on
+            self._merges.close()
         return keep
 
-    def _expect(self, *answers: bytes) -> None:
-        for expected in answers:
-            if (answer := self._branch.line()) != expected:
-                raise GitError("update-ref", -1, answer.decode("utf-8", "replace"))
+
+def _expect(child: Helper, *answers: bytes) -> None:
+    """Read answers of a child. Raises GitError where it gives others."""
+    for expected in answers:
+        if (answer := child.line()) != expected:
+            raise GitError("update-ref", -1, answer.decode("utf-8", "replace"))
 
 
 def _holds(pid: int, lock: Path) -> bool:

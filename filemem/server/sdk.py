@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.call import call, perform
 from filemem.dialects.tool import Dialect, Payload, Resource
-from filemem.errors import BadInput, FilememError, Locked, NotFound, suggest
+from filemem.errors import BadInput, FilememError, Locked, NotFound, refused, suggest
 from filemem.record.visibility import EVERYBODY
 from filemem.server.front import lists, server
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
@@ -153,6 +153,8 @@ class Calls:
             return answer
         if isinstance(outcome, FilememError):
             raise outcome
+        if isinstance(outcome, OSError):
+            raise refused(outcome)
         with suppress(OSError):  # a full disk must not turn the report into the answer
             self.on_crash(what, outcome)
         raise FilememError(*_DEFECT)

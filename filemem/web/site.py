@@ -21,7 +21,15 @@ from starlette.routing import compile_path
 from filemem.config import Web
 from filemem.dialects.call import checked, noted
 from filemem.dialects.tool import Tool, sentence
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.errors import (
+    BadInput,
+    BrokenStore,
+    Conflict,
+    FilememError,
+    Locked,
+    NotFound,
+    refused,
+)
 from filemem.web.route import (
     JSON,
     Ask,
@@ -128,6 +136,8 @@ def _endpoint(
             result = await row.work(context, arguments)
         except FilememError as error:
             return _failed(row, given, error)
+        except OSError as error:
+            return _failed(row, given, refused(error))
         except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
             on_crash(f"{row.method} {row.path}", error)
             return _failed(

@@ -78,6 +78,7 @@ def broken_promises(repo: Path, before: str, code: int, said: str, name: str) ->
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_refused_means_not_committed_and_acknowledged_means_committed(
     tmp_path: Path, name: str

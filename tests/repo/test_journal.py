@@ -9,6 +9,7 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -35,6 +36,32 @@ def test_entries_are_for_the_user_only_and_show_what_waits(repo: Path, saver: Sa
     saver.finish()
     assert git(repo, "log", "-1", "--format=%s %at") == "decision(topic): Use it 1763650000"
     assert (repo / PATH).read_bytes() == b"# x\r\n\xff\0"
+
+
+def test_what_waits_for_a_moment_goes_where_head_is_then(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("filemem.repo.commit._PATIENCE", 0.1)
+    git(repo, "switch", "-q", "-c", "passed-through")
+    lock = write(repo / ".git/index.lock", "")
+    assert "index.lock" in saver.put(NAME, b"# x\n").pending
+    lock.unlink()
+    git(repo, "switch", "-q", "main")
+    assert [made.commit for made in saver.finish()] == [git(repo, "rev-parse", "main")]
+
+
+def test_what_waits_for_a_branch_goes_where_that_is_merged(repo: Path, saver: Saver) -> None:
+    git(repo, "switch", "-q", "-c", "side")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "side")
+    marker = busy(repo)
+    saver.put(NAME, b"# x\n")
+    marker.unlink()
+    git(repo, "switch", "-q", "main")
+    assert saver.finish() == ()
+    assert saver.pending()[0].reason == "it is for the branch side"
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side")
+    assert [made.branch for made in saver.finish()] == ["main"]
+    assert head_file(repo, PATH) == "# x\n"
 
 
 def test_a_bad_byte_anywhere_is_reported_and_stops_nothing(repo: Path, saver: Saver) -> None:
@@ -64,6 +91,21 @@ def test_a_bad_byte_anywhere_is_reported_and_stops_nothing(repo: Path, saver: Sa
     later.close()
     write(repo / ".git/filemem/journal/README", "not ours\n")
     saver.finish()
+
+
+def test_an_entry_that_only_another_user_may_read_is_theirs_and_not_damaged(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = busy(repo)
+    saver.put(NAME, b"# x\n")
+    marker.unlink()
+
+    def refused(file: Path) -> NoReturn:
+        raise PermissionError(file)
+
+    monkeypatch.setattr("filemem.repo.journal._unpack", refused)
+    assert saver.finish() == ()
+    assert "is not readable by you: another user's save waits" in saver.repo.trouble
 
 
 def test_what_a_failing_command_took_from_index_and_file_is_put_back(

@@ -211,8 +211,9 @@ def test_a_branch_that_moves_is_followed(repo: Path, saver: Saver) -> None:
         else None
     )
     with pytest.raises(Locked, match="keeps moving"):
-        saver.put(Y, b"# y\n")
-    assert (head_file(repo, REST), status(repo), (repo / REST).exists()) == (None, [], False)
+        saver.change(X, b"# other\n")
+    assert (head_file(repo, f"memory/{X}"), status(repo)) == ("# x\n", [])
+    assert "keeps moving" in saver.put(Y, b"# y\n").pending, "a new record waits"
 
 
 def test_a_lock_that_stays_makes_a_new_record_wait(

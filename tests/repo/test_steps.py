@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import FilememError
+from filemem.errors import FilememError, Locked
 from filemem.repo.commit import Edit, Made
 from tests.repo.saver import Saver
 from tests.repo.steps import STEPS
@@ -246,6 +246,7 @@ def test_a_command_between_two_steps(
                 text in said[0].lower() for text in ("lock", "unable", "cannot", "stash failed")
             ), where
             assert at in STEPS[2:8], where
+            assert not (path / ".git/MERGE_HEAD").exists(), f"half done: {where}"
             if name != "reset --soft":  # which would undo the save
                 assert not run(path, COMMANDS[name]), where  # afterwards it works
         check(path, saver, made, where)
@@ -294,6 +295,29 @@ def test_a_commit_whose_editor_is_open(scene: Path, tmp_path: Path, how: tuple[s
     assert [each.branch for each in saver.finish()] == ["main"]
     check(path, saver, made, "editor")
     assert git(path, "log", "-2", "--format=%s", "HEAD").splitlines()[1].startswith("decision")
+    saver.close()
+
+
+def test_a_save_waits_for_a_command_that_has_just_begun(
+    scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have read HEAD and index, and write both: a merge notes that later."""
+    path = copy(scene, tmp_path / "repo")
+    saver = Saver(path)
+    monkeypatch.setattr("filemem.repo.state._BEGINS", 3_600)
+    monkeypatch.setattr("filemem.repo.commit._PATIENCE", 0.1)
+    assert saver.put(NAME, NEW).commit, "our own do not count"
+    theirs = subprocess.Popen(
+        ["git", "hash-object", "--stdin"], cwd=path, env=environment(), stdin=subprocess.PIPE
+    )
+    made = saver.put("decisions/other.md", b"# other\n")
+    assert made.pending == "another Git command runs here"
+    with pytest.raises(Locked, match="another Git command runs here"):
+        saver.change(NAME, OLD)
+    monkeypatch.setattr("filemem.repo.state._BEGINS", 0)
+    assert [made.branch for made in saver.finish()] == ["main"], "one that stays blocks nothing"
+    assert saver.change(NAME, OLD).commit
+    theirs.communicate()
     saver.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -48,6 +49,10 @@ def fail(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
 
 def crash(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
     raise RuntimeError("secret detail")
+
+
+def full(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/store/x")
 
 
 def slow(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -122,6 +127,7 @@ TOOLS = (
         },
     ),
     _tool(crash, {"type": "object"}),
+    _tool(full, {"type": "object"}),
     _tool(slow, _object("seconds", seconds={"type": "number"})),
     _tool(
         odd,

@@ -210,6 +210,17 @@ def test_odd_payloads_neither_break_the_wire_nor_the_server(loaded: Process) -> 
     assert b"secret detail" in os.read(loaded.process.stderr.fileno(), 1 << 20)
 
 
+def test_what_the_system_refuses_is_told_with_what_to_do_and_what_stands(loaded: Process) -> None:
+    loaded.call("full", 1)
+    reply = loaded.reply()
+    assert reply["result"]["isError"] is True
+    assert payload(reply)["error"] == {
+        "kind": "broken_store",
+        "message": "/store/x: No space left on device",
+        "hint": "free some space; `filemem status` and `git log -1` show what stands",
+    }
+
+
 def test_a_store_that_cannot_be_opened_is_the_answer_to_every_call() -> None:
     with served(BROKEN="1") as server:
         server.greet()

@@ -209,3 +209,12 @@ def test_undo_refuses_a_removal_of_several(repo: Path, memory: Memory) -> None:
     assert memory.delete_several(ids, reason="cleaned up") == 2
     with Memory.open(repo) as later, pytest.raises(Conflict, match="several records"):
         later.undo()
+
+
+@pytest.mark.parametrize("serving", [False, True])
+def test_undo_after_undo_in_one_open_memory(repo: Path, serving: bool) -> None:
+    with Memory.open(repo, serving=serving) as memory:
+        first = memory.save(topic="cache", decision="Use Redis", reasoning="It is shared")
+        second = memory.save(topic="cache", decision="Use LRU", reasoning="One process")
+        assert [memory.undo().id, memory.undo().id] == [second.id, first.id]
+        assert not (repo / first.path).exists()

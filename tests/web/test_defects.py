@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -67,6 +68,15 @@ def test_failures_have_their_statuses(error: FilememError, status: int, code: st
     got, body, crashes = ask_site(Site(), "GET", "/api/mama/search", error)
     assert (got, body) == (status, {"error": True, "code": code, "message": error.message})
     assert not crashes
+
+
+def test_what_the_system_refuses_is_no_defect() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/store/x")
+    for path in ("/api/mama/search", "/api/search"):
+        status, body, crashes = ask_site(Site(), "GET", path, full)
+        assert (status, crashes) == (500, [])
+        assert "/store/x: No space left on device" in str(body)
+        assert "defect" not in str(body)
 
 
 def test_a_defect_is_reported_and_not_told() -> None:

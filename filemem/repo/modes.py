@@ -1,0 +1,42 @@
+"""A repository that a group shares: what filemem makes in the Git directory may be used by all.
+
+`core.sharedRepository` says by whom, and Git gives its own files their modes by the same rule.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_NAMES = dict.fromkeys(("group", "true", "yes", "on", "1"), 0o660)
+_NAMES |= dict.fromkeys(("all", "world", "everybody", "2"), 0o664)
+OWN = "pages"  # the folder of files that hold a token: they stay their owner's
+
+
+def fitted(mode: int, shared: str) -> int:
+    """The mode of a file or folder for a value of `core.sharedRepository`; the same for none."""
+    stated = int(shared, 8) & 0o666 if re.fullmatch("0?[0-7]{3}", shared) else 0
+    bits = stated or _NAMES.get(shared.lower(), 0)
+    if not bits:
+        return mode
+    if not mode & stat.S_IWUSR:
+        bits &= 0o444
+    if mode & stat.S_IXUSR:
+        bits |= (bits & 0o444) >> 2
+    if stat.S_ISDIR(mode):
+        bits |= stat.S_ISGID
+    return (mode & ~0o777 if stated else mode) | bits
+
+
+def share(folder: Path, shared: str) -> None:
+    """Give a folder and all in it the modes that `core.sharedRepository` asks for."""
+    with suppress(OSError):  # it is gone meanwhile
+        for path in (folder, *folder.rglob("*")):
+            there = path.lstat().st_mode
+            mode = fitted(there, shared)
+            stays = OWN in path.relative_to(folder).parts or stat.S_ISLNK(there)
+            if mode != there and not stays:
+                with suppress(OSError):  # another user's
+                    path.chmod(stat.S_IMODE(mode))
