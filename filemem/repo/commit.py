@@ -139,7 +139,7 @@ def _wait(repo: Repo, files: Placer, plan: Plan, why: str) -> Made:
             f"{reason}, so nothing that is committed can be changed", "try again when that is over"
         )
     edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
-    # Of a command that lasts a moment: whatever branch HEAD is on afterwards, a switch may be going on.
+    # Of a command that lasts a moment: a switch may be going on, so any branch will do afterwards.
     meant = branch if reason == why else ""
     entry = saves.new(plan._replace(edits=edits), meant, reason=reason)
     saves.write(entry)
