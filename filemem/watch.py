@@ -109,7 +109,7 @@ class Watcher:
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
         began, changed = time.monotonic(), 0
         try:
-            changed = self.memory.refresh(full=full, hints=hints or ()).changed
+            changed = self.memory.refresh(full=full, hints=hints or ())
         except (
             FilememError,
             OSError,

@@ -324,12 +324,8 @@ def _opener(project: Project) -> Callable[[], Memory]:
 
         memory = Memory.open(project.folder, store=project.store, serving=True)
         watcher = Watcher(memory)
-        # Where the newest files answer, the others take longer than anyone waits.
-        if memory.keeper.ask(lambda store: store.unread):
-            watcher.start(after=PATIENCE)
-        else:
-            watcher.start()
-            watcher.looked.wait(PATIENCE)
+        watcher.start()
+        watcher.looked.wait(PATIENCE)  # a first index that takes longer is asked as it grows
         memory.closing.append(watcher.stop)
         if takes_part(project):
             join(memory)

@@ -262,15 +262,11 @@ def check(memory: Memory, arguments: Arguments) -> Answer:
 def index(memory: Memory, arguments: Arguments) -> Answer:
     """Bring the index in step, or build it anew."""
     anew = bool(arguments.get("rebuild"))
-    look = memory.rebuild() if anew else memory.refresh(full=True)
-    message, lacks = "another process holds the index; it will catch up", ""
-    if not look.busy:
-        state, did = ("rebuilt", "read") if anew else ("in step", "changed")
-        message, lacks = (
-            f"index {state}: {present.counted(look.changed, 'file')} {did}",
-            memory.lacks_meaning,
-        )
-    answer = {"success": True, **present.fields(look, "changed busy"), "message": message}
+    changed = memory.rebuild() if anew else memory.refresh(full=True)
+    state, action = ("rebuilt", "read") if anew else ("in step", "changed")
+    message = f"index {state}: {present.counted(changed, 'file')} {action}"
+    lacks = memory.lacks_meaning
+    answer = {"success": True, "changed": changed, "message": message}
     return {**answer, **({"degraded": lacks} if lacks else {})}
 
 

@@ -1,63 +1,40 @@
 """The search index of one work tree: derived, disposable, shared by processes. Other packages use `Index` only.
 
 Rule: it knows documents and chain facts, and nothing of Git, files or the clock. It never answers "nothing" if it is
-broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks. Nothing that the writer makes is visible
-until the database is committed; checksums show what a power cut lost.
+broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from threading import Thread
-from typing import IO, Any, Self
+from threading import RLock
+from typing import Any, NamedTuple
 
 from filemem.chain import Node
-from filemem.changes import MODIFIED, Change, Entry, Manifest
-from filemem.errors import Locked
-from filemem.index.chains import Around, Catalog, Chains
-from filemem.index.document import (
-    DATABASE,
-    GRAPH,
-    LARGE,
-    SEGMENT,
-    Doc,
-    IndexDamaged,
-    Item,
-    Notes,
-    Seal,
-    compare,
-    document,
-    listed,
-    mark,
-    read_file,
-    read_times,
-    replace_file,
-    write_times,
-    writing,
-)
+from filemem.changes import Change, Entry, Manifest
+from filemem.index import caches
+from filemem.index.chains import Around, Chains, Dates, Row, links_of, rows_of
+from filemem.index.database import NAME, Database
+from filemem.index.document import Doc, document
 from filemem.index.embed import Model, ModelUnavailable, embedder
-from filemem.index.generation import Dates, Row, links_of, rows_of
+from filemem.index.folder import IndexDamaged, mark, writing
+from filemem.index.place import NO_MODEL, Found, Near, Place
 from filemem.index.plan import Counts, added, said_in, said_instead
-from filemem.index.search import NO_MODEL, Found, Layer, Near, Search
-from filemem.index.writer import Load, Progress, make, planned
+from filemem.index.update import Hidden, Load, Progress, Writer
 
 __all__ = [
     "Around",
-    "Catalog",
     "Chains",
     "Counts",
+    "Database",
     "Doc",
     "Found",
     "Index",
     "IndexDamaged",
     "Model",
-]
-__all__ += [
     "ModelUnavailable",
     "Near",
     "Node",
@@ -68,38 +45,45 @@ __all__ += [
     "links_of",
     "rows_of",
     "said_in",
+    "said_instead",
 ]
-__all__ += ["said_instead"]
-
-MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
-LONG_WAITING = 2 * 10**9  # nanoseconds; the same
 
 
-class Index(Search):
-    """The index of a store, open for queries and, if this process is the writer, for changes."""
+class Notes(NamedTuple):
+    """Where HEAD was, and what the work tree looked like, when the index was last found right.
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._writer: IO[bytes] | None = None
-        self._inode: list[int] = []  # of the file that is locked
-        self._deepening = Thread()  # makes a graph
+    Losing them costs one full look at the store, never an answer.
+    """
 
-    def overlaid(self, layer: Layer, dates: Dates, *, alone: bool = False) -> Self:
-        """Return this index with some documents replaced in memory; nothing is written, and its vectors are used.
+    head: str = ""
+    looked: int = 0  # when every file was looked at last, in nanoseconds since 1970
+    cost: int = 0  # how long that took, in nanoseconds
+    forgotten: str = ""  # what the tombstones were then, in the caller's words
 
-        `alone`: the layer is the whole content; nothing is read, and nothing is found by meaning.
-        """
-        if alone:
-            return type(self)(Path(os.devnull), None, dates, layer=layer)
-        return type(self)(self.root.parent, self.model, dates, layer=layer)
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+class Index(Place):
+    """The index of a store, open for questions and for changes. Errors: BrokenStore, Locked, IndexDamaged."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Arguments as for `Place`."""
+        super().__init__(*arguments, **named)
+        self._writing = RLock()  # one change at a time
+        self._own = Database(
+            None
+        )  # by which this process writes, so that questions see no half of it
+        self._own_inode: list[int] = []
 
     # what state it is in
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever built."""
-        with self._now():
-            return bool(self._seal.name)
+        """Whether all files were ever looked at."""
+        with self._now() as database:
+            return bool(database.state("built"))
 
     @property
     def sound(self) -> bool:
@@ -114,93 +98,41 @@ class Index(Search):
         """Why search by meaning is incomplete, and what to do about it, or ""."""
         if self.model is None:
             return NO_MODEL
-        with self._now():
-            gap = self._gap(
-                "vector"
-            )  # where there is none, the model was read: loading it takes longer than all else
+        with self._searching():
+            gap = self._gap("vector")
+            # Where there is none, the model was read: loading it takes longer than all else.
             return (gap and self.model.trouble) or (self.exists and gap) or ""
-
-    def crowded(self, *, old: bool) -> bool:
-        """Whether waiting saves should be folded in now: there are many or, if that counts, the first is `old`."""
-        items = self.waiting()
-        waited = any(self._clock() - item.saved > LONG_WAITING for item in items[:1])
-        return len(items) >= MANY_WAITING or (old and waited)
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process is the writer now; a lock on a deleted file does not count."""
-        return self._writer is not None and self._inode == mark(self.root / "lock")[:1]
-
-    @property
-    def writable(self) -> bool:
-        """Become the writer until `close`, if no other process is; return whether this process is the writer."""
-        if self.is_writer:
-            return True
-        self.stand_back()
-        with writing(self.root):
-            lock = (self.root / "lock").open("ab")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-                return False
-        self._writer, self._inode = lock, mark(self.root / "lock")[:1]
-        return True
-
-    def stand_back(self) -> None:
-        """Let another process write."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
 
     @property
     def notes(self) -> Notes:
         """The notes kept by `note`."""
-        return Notes(**(read_file(self.root / "notes.json") or {}))
+        with self._now() as database:
+            return Notes(**{name: database.state(name) or of for name, of in _UNNOTED.items()})
 
     @property
     def folders(self) -> dict[str, int]:
         """The times of folders kept by `note`, in nanoseconds."""
-        return read_times(self.root / "folders")
+        with self._now() as database:
+            return database.folders()
 
     def note(self, folders: Mapping[str, int] | None = None, **news: Any) -> None:
         """Keep the times of folders, and some fields of `Notes`; what is not given stays."""
-        if folders is not None:
-            with writing(self.root):
-                write_times(self.root / "folders", folders)
-        before = self.notes
-        if (after := before._replace(**news)) != before:
-            with writing(self.root):
-                replace_file(self.root / "notes.json", after._asdict())
+        with self._changing() as database, database.writing():
+            if folders is not None:
+                database.note_folders(folders)
+            database.note(**news)
 
     @property
     def stamp(self) -> int:
-        """A number that is another one after any change of what can be found. It takes no lock."""
-        state = (self.root, mark(self.root / DATABASE), sorted(listed(self.root / "fresh")))
-        return zlib.crc32(repr(state).encode("utf-8", "surrogateescape"))
-
-    def waiting(self) -> tuple[Item, ...]:
-        """Return the saves that wait to be folded in, oldest first."""
-        with self._lock:
-            return self._fresh.items()
-
-    def manifest(self, folders: Collection[str] = ("",)) -> dict[str, Entry]:
-        """Return what the index was built from below some folders, and all waiting saves: path -> entry.
-
-        Take it before scanning the store, or a record saved in between looks removed.
-        """
-        with self._now():
-            entries: dict[str, Entry | None] = {**self._db.manifest(below=folders)}
-            entries |= {path: item.entry for path, item in self._waiting.items()}
-            return {path: entry for path, entry in entries.items() if entry}
+        """A number that is another one after any change of what can be found."""
+        with self._now() as database:
+            return zlib.crc32(repr((self._inode, database.stamp)).encode())
 
     def verify(self) -> list[str]:
-        """Compare every file in use with its checksum; return the damaged ones."""
+        """Read all of the database; return what is damaged. `fold` makes damaged caches anew."""
         try:
-            with self._now():
-                if self._seal.name:
-                    self._db.check()
-                    compare(self.root, self._seal, every=True)
+            with self._now() as database:
+                database.check()
         except IndexDamaged as error:
             return [error.message]
         return []
@@ -208,95 +140,159 @@ class Index(Search):
     # changes
 
     def push(self, doc: Doc, entry: Entry | None = None) -> None:
-        """Make a saved record findable at once by every process; needs no lock, and raises BrokenStore.
+        """Make a saved record findable at once by every process.
 
         `entry` is its file as it stands, so that the next scan need not hash it.
         """
-        with self._lock:
-            self._fresh.push(doc.path, doc, entry)
+        with self._writer(self.model) as writer:
+            writer.apply({doc.path: entry or Entry(doc.blob)}, lambda _: doc, hidden=_nothing)
 
     def push_removed(self, path: str) -> None:
-        """Make a removed record invisible to every process at once; needs no lock."""
-        with self._lock:
-            self._fresh.push(path, None, None)
+        """Make a removed record invisible to every process at once."""
+        with self._writer(self.model) as writer:
+            writer.apply({path: None}, lambda _: None, hidden=_nothing)
 
     def apply(
         self,
-        changes: Iterable[Change],  # what a look at the store found; wins over what waits
+        changes: Iterable[Change],  # what a look at the store found
         load: Load,
         progress: Progress | None = None,
         *,
-        seen: Manifest
-        | None = None,  # the whole scan; renews size and time of files whose content is the same
-        waited: Iterable[Item]
-        | None = None,  # what waited when the look began; what was saved since stays, and wins
+        before: Manifest | None = None,  # what the index said then; what was saved since stays
+        seen: Manifest | None = None,  # the whole scan; renews size and time of unchanged files
+        hidden: Hidden = _nothing,  # whether the record with an id is forgotten
+        meaning: bool = True,  # whether to make vectors now; the next change makes what lacks
         anew: bool = False,  # build it anew; the changes are all files
     ) -> None:
-        """Update the index with waiting saves and the given changes, all or nothing.
+        """Update the index after a look at the store: all who ask see it grow by batches."""
+        entries = {change.path: change.entry for change in changes}
+        if anew:
+            self._rebuild(entries, load, progress, hidden)
+            return
+        with self._writer(self.model if meaning else None) as writer:
+            writer.date()
+            writer.complete()
+            writer.apply(entries, load, hidden=hidden, expected=before, progress=progress)
+        touched = [
+            (path, entry)
+            for path, entry in (seen or {}).items()
+            if path not in entries and (before or {}).get(path) != entry
+        ]
+        with self._changing() as database, database.writing():
+            database.renew(touched)
+            database.note(built=1)
 
-        Raises Locked: another process is the writer; IndexDamaged: there is nothing to build upon.
-        """
-        held = self.is_writer
-        if not self.writable:
-            raise Locked("another process is writing the search index", "try again in a moment")
-        try:
-            items, changes = self.waiting() if waited is None else tuple(waited), list(changes)
-            base, before, dateless = Seal(), {}, []
-            if not anew:
-                with self._now():
-                    base, before, dateless = self._seal, self._db.manifest(), self._db.undated()
-            if dateless:  # a commit may have dated them
-                named = {change.path for change in changes}
-                dated = (
-                    path for path in self._dates(dateless) if path in before and path not in named
-                )
-                changes += [Change(MODIFIED, path, before[path]) for path in dated]
-            work = planned(items, before, changes, load, seen or {})
-            if work.size or work.gone or work.entries or not base.name:
-                make(self.root, base, work, self.model, self._dates, progress)
-            self._fresh.forget(items)
-        finally:
-            if not held:
-                self.stand_back()
+    def _rebuild(
+        self,
+        entries: Mapping[str, Entry | None],
+        load: Load,
+        progress: Progress | None,
+        hidden: Hidden,
+    ) -> None:
+        """Build the index anew beside the one in use, which answers until then."""
+        root = self.root
+        with self._writing, writing(root):
+            new = root / f"{NAME}.new"
+            _remove(new)
+            database = Database(new, create=True)
+            writer = Writer(database, self.model, self._dates)
+            writer.apply(entries, load, hidden=hidden, progress=progress)
+            database.note(built=1)
+            database.close()
+            try:
+                with self._changing() as database:
+                    database.take(new)
+            except IndexDamaged:
+                self._own.close()
+                _remove(root / NAME)
+                with self._changing() as database:
+                    database.take(new)
+            _remove(new)
 
-    def deepen(self) -> None:
-        """Make the graph of a large segment of vectors that has none, in a thread; the next change takes it in."""
-        with self._now():
-            files, folder = self._seal.files, self.root / self._seal.name
-        for name, (_, size, _, crc) in files.items():
-            graph = self.root / f"{crc:08x}{GRAPH}"
-            if (
-                not name.endswith(SEGMENT)
-                or size < LARGE
-                or name.replace(SEGMENT, GRAPH) in files
-                or graph.exists()
-            ):
-                continue
-            if self.model and not self._deepening.is_alive():
-                from filemem.index.vectors import link
+    def fold(self, *, every: bool = False, link: bool = False) -> bool:
+        """Move the caches forward; return whether this process did. Arguments as for `caches.fold`."""
+        if self.in_memory:
+            return False
+        with self._changing() as database:
+            return caches.fold(database, self.root, every=every, link=link)
 
-                self._deepening = Thread(
-                    None, link, "filemem-graph", (folder / name, graph), daemon=True
-                )
-                self._deepening.start()
+    @property
+    def behind(self) -> int:
+        """How many records the caches do not hold."""
+        with self._now() as database:
+            return len(database.young())
+
+    @contextlib.contextmanager
+    def _writer(self, model: Model | None) -> Iterator[Writer]:
+        with self._changing() as database:
+            yield Writer(database, model, self._dates)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[Database]:
+        """The database, open for changes; it is made where it is not there."""
+        with self._writing:
+            if self.in_memory:
+                with self._lock:
+                    yield self._database
+                return
+            inode = mark(self.root / NAME)[:1]
+            if not inode or inode != self._own_inode:
+                self._own.close()
+                with writing(self.root):
+                    self._own = Database(self.root / NAME, create=True)
+                self._own_inode = mark(self.root / NAME)[:1]
+            yield self._own
+
+    def past(self, dates: Dates) -> Past:
+        """Return an index of a past: it begins as this one is, and what changes in it stays in memory."""
+        return Past(self, dates)
 
     def rest(self) -> None:
         """Hold nothing in memory that the next question can open again."""
-        with self._lock:
-            if self._opened or self._vectors:
-                self._db.close()
-                self._forget()
-                self._vectors = None
-                with contextlib.suppress(
-                    AttributeError, OSError
-                ):  # the C library keeps what is freed, 10 MB here
-                    import ctypes
+        with self._writing, self._lock:
+            if self.in_memory or not (self._inode or self._own_inode):
+                return
+            self._own.close()
+            self._own, self._own_inode = Database(None), []
+            self._forget()
+            # The C library keeps what is freed, 10 MB here.
+            with contextlib.suppress(AttributeError, OSError):
+                import ctypes
 
-                    ctypes.CDLL(None).malloc_trim(0)
+                ctypes.CDLL(None).malloc_trim(0)
 
     def close(self) -> None:
-        """Let another process write, and close everything."""
-        with self._lock:
-            self.stand_back()
-            self._db.close()
+        """Close everything."""
+        with self._writing, self._lock:
+            self._own.close()
+            self._own_inode = []
             self._forget()
+
+
+class Past(Index):
+    """The same content as an index, of which other documents stand."""
+
+    def __init__(self, present: Index, dates: Dates) -> None:
+        super().__init__(None if present.in_memory else present.root.parent, present.model, dates)
+
+    def _connect(self) -> Database:
+        return Database(self.root / NAME, past=True)
+
+    def _open(self) -> None:
+        if not self._inode:  # once: what happens to the present does not change a past
+            super()._open()
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[Database]:
+        with self._writing, self._lock:
+            self._open()
+            yield self._database
+
+
+_UNNOTED = Notes()._asdict()
+
+
+def _remove(path: Path) -> None:
+    """Delete a database, with what SQLite keeps beside it."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        Path(f"{path}{end}").unlink(missing_ok=True)

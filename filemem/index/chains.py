@@ -6,14 +6,16 @@ records that refer to a name which came or went, and the decisions of the same c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from filemem import chain
 from filemem.chain import Node
-from filemem.index.generation import UNSTATED, Database, Row, bare
+from filemem.index.document import Doc
 from filemem.record import (
     DECISION,
+    Record,
     adr_number,
     answering,
     names_of,
@@ -22,6 +24,79 @@ from filemem.record import (
     resolve_reference,
     topic_key,
 )
+
+UNSTATED = "topic:"  # before the topic of a record that states none, among its names
+LINKED = ("name", "refers", "affects", "branch", "audience")  # kinds of links that a file states
+
+# First-commit dates of paths, epoch milliseconds.
+Dates = Callable[[Collection[str]], Mapping[str, int]]
+
+
+class Row(NamedTuple):
+    """One record as the index knows it."""
+
+    number: int
+    blob: str
+    written: Node  # its node, references as they are written
+    live: bool = True
+    visible: bool = True  # not, where an older record has its id
+    meanings: Mapping[str, str] = {}  # the ids of those that are no ids
+    place: str = ""  # of its topic in the list of all, if it is the last decision on it
+    names: str = ""  # what finds it there
+
+    @property
+    def node(self) -> Node:
+        """Its node, references resolved."""
+        return self.written.meaning(self.meanings) if self.meanings else self.written
+
+    @property
+    def targets(self) -> list[str]:
+        """The ids of the records that it refers to."""
+        return [self.meanings.get(name, name) for name in self.written.references]
+
+    def values(self, field: str) -> Iterable[str | int]:
+        """Return what the record has in a field that `Chains.rows` takes."""
+        if field == "target":
+            return self.targets
+        if field in LINKED:
+            return (value for kind, value in links_of(self.written) if kind == field)
+        return (self.number if field == "number" else getattr(self.written, field),)
+
+
+def rows_of(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
+    """Return the rows of documents by number; `dates` is asked for what states none."""
+    undated = [doc.path for doc in docs.values() if not doc.created]
+    dated = dates(undated) if undated else {}
+    return [
+        Row(number, doc.blob, doc.node._replace(created=doc.created or dated.get(doc.path, 0)))
+        for number, doc in docs.items()
+    ]
+
+
+def newest_first(row: Row) -> tuple[int, str]:
+    """What orders records in listings."""
+    return -row.written.created, row.written.path
+
+
+@lru_cache(maxsize=4096)
+def links_of(node: Node) -> tuple[tuple[str, str], ...]:
+    """Return the names of a record, those it refers to, what it governs, its branch, its audience."""
+    names = dict.fromkeys(name for _, name in names_of(bare(node)))
+    if not node.stated:
+        names[UNSTATED + topic_key(node.topic)] = None
+    refers = dict.fromkeys(name for each in node.references for name in readings(each, node.folder))
+    single = (("branch", node.branch), ("audience", node.audience))
+    return (
+        *(("name", name) for name in names),
+        *(("refers", name) for name in refers),
+        *(("affects", path) for path in dict.fromkeys(node.affects)),
+        *((kind, value) for kind, value in single if value),
+    )
+
+
+def bare(node: Node) -> Record:
+    """A record as far as it has names."""
+    return Record(node.id, node.type, node.path, node.title, extra={"slug": node.slug})
 
 
 class Around(NamedTuple):
@@ -41,15 +116,15 @@ class Chains:
         """Return the records that have one of some values in a field: see `Database.rows`."""
         raise NotImplementedError
 
-    def store(self, changes: Mapping[str, Row | None]) -> None:
-        """Put rows in place of those of their paths."""
+    def store(self, rows: Iterable[Row]) -> None:
+        """Write what follows from all files for some records."""
         raise NotImplementedError
 
-    def answering(self, name: str) -> list[Row]:
+    def named(self, name: str) -> list[Row]:
         """Return the records that a name may mean, one where it is clear."""
         key = topic_key(name)
         rows = self.rows("name", [*readings(name), *([UNSTATED + key] if key else [])])
-        by_id = {row.written.id: row for row in rows if row.shown}
+        by_id = {row.written.id: row for row in rows if row.visible}
         ids = answering(name, (bare(row.written) for row in by_id.values()))
         return [by_id[each] for each in ids] or [
             row for row in by_id.values() if not row.written.stated
@@ -58,7 +133,7 @@ class Chains:
     def around(self, nodes: Iterable[Node]) -> Around:
         """Return the chains that some records belong to."""
         start = self.rows("id", [node.id for node in nodes if node.type == DECISION])
-        found, pointing = self._gather(row for row in start if row.shown)
+        found, pointing = self._gather(row for row in start if row.visible)
         graph = chain.resolve(row.node for row in found.values())
         return Around(graph, graph.nodes, tuple(row.node for row in pointing.values()))
 
@@ -80,7 +155,7 @@ class Chains:
             wave = {}
             for field, values in wants.items():
                 asked[field] |= values
-                for row in filter(lambda row: row.shown, self.rows(field, values)):
+                for row in filter(lambda row: row.visible, self.rows(field, values)):
                     if field == "target":
                         pointing[row.written.id] = row
                     belongs = field != "target" or not values.isdisjoint(row.node.replaces)
@@ -88,16 +163,15 @@ class Chains:
                         wave[row.written.id] = row
         return found, pointing
 
-    def put(self, changes: Mapping[str, Row | None]) -> None:
-        """Put records in place of those of their paths, None for those that are gone; then what follows from it."""
-        old = self.rows("path", changes)
-        self.store(changes)
-        rows = {path: row for path, row in changes.items() if row is not None}
-        names = _names(old) ^ _names(rows.values())
+    def settle(self, gone: Iterable[Row], came: Iterable[Row]) -> None:
+        """Work out what follows from records that went and came, for them and for all others."""
+        gone = list(gone)
+        rows = _by_path(came)
+        names = _names(gone) ^ _names(rows.values())
         rows |= _by_path(self.rows("refers", {name for name, _, _ in names}))
         turned = self._resolved(rows)
-        self.store({path: row for path, row in turned.items() if row.meant != rows[path].meant})
-        touched = [*old, *rows.values(), *turned.values()]
+        self.store(row for path, row in turned.items() if row.meanings != rows[path].meanings)
+        touched = [*gone, *rows.values(), *turned.values()]
         ids = {row.written.id for row in touched}
         ids.update(target for row in touched for target in row.node.replaces)
         keys = {row.written.key for row in touched} - {""}
@@ -112,48 +186,44 @@ class Chains:
             path: [each for each in node.references if each in others]
             for path, node in referring.items()
         }
-        asked = {
-            name
+        spellings = {
+            spelling
             for path, own in names.items()
-            for each in own
-            for name in readings(each, referring[path].folder)
+            for name in own
+            for spelling in readings(name, referring[path].folder)
         }
-        known = reference_index(bare(row.written) for row in self.rows("name", asked))
-        found = {}
+        index = reference_index(bare(row.written) for row in self.rows("name", spellings))
+        resolved = {}
         for path, row in rows.items():
-            meant = {
-                each: resolve_reference(each, known, row.written.folder)
-                for each in names.get(path, ())
+            meanings = {
+                name: resolve_reference(name, index, row.written.folder)
+                for name in names.get(path, ())
             }
-            found[path] = row._replace(meant={each: one for each, one in meant.items() if one})
-        return found
+            resolved[path] = row._replace(meanings={n: id_ for n, id_ in meanings.items() if id_})
+        return resolved
 
     def _decide(self, rows: dict[str, Row], ids: set[str]) -> None:
         """Work out which of the records with one of some ids are shown, and which decisions among them hold."""
         eldest: dict[str, Row] = {}
         for row in sorted(rows.values(), key=lambda row: row.written.age, reverse=True):
             eldest[row.written.id] = row
-        shown = {
-            path: row._replace(shown=row is eldest[row.written.id])
+        turned = {
+            path: row._replace(visible=row is eldest[row.written.id])
             for path, row in rows.items()
             if row.written.id in ids
         }
-        self.store({path: row for path, row in shown.items() if row != rows[path]})
-        rows = rows | shown
-        found, _ = self._gather(row for row in rows.values() if row.shown)
-        graph = chain.resolve(row.node for row in found.values())
-        rows = _by_path(found.values()) | rows
-        listed = {one.members[-1]: _listing(graph, one) for one in graph.families()}
+        self.store(row for path, row in turned.items() if row != rows[path])
+        rows = rows | turned
+        family, _ = self._gather(row for row in rows.values() if row.visible)
+        graph = chain.resolve(row.node for row in family.values())
+        rows = _by_path(family.values()) | rows
+        listed = {each.members[-1]: _listing(graph, each) for each in graph.families()}
         after = {}
         for path, row in rows.items():
-            live = row.shown and (row.written.type != DECISION or graph.is_head(row.written.id))
-            place, names = listed.get(row.written.id, ("", "")) if row.shown else ("", "")
+            live = row.visible and (row.written.type != DECISION or graph.is_head(row.written.id))
+            place, names = listed.get(row.written.id, ("", "")) if row.visible else ("", "")
             after[path] = row._replace(live=live, place=place, names=names)
-        self.store({path: row for path, row in after.items() if row != rows[path]})
-
-
-class Catalog(Database, Chains):
-    """The same, in the database of an index."""
+        self.store(row for path, row in after.items() if row != rows[path])
 
 
 def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:

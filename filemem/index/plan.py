@@ -6,6 +6,7 @@ phrase. BM25 is computed as Tantivy does, so that a record outside of its files 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
@@ -19,8 +20,8 @@ from filemem.index.words import (
     FIELDS,
     MUST,
     MUST_NOT,
-    PATH,
     STEM,
+    Asked,
     Clause,
     Restriction,
     Words,
@@ -30,6 +31,7 @@ from filemem.index.words import (
     runs,
     silent,
     stems,
+    sum_of,
 )
 from filemem.query import Terms, split_identifiers
 from filemem.query.terms import Alike, Synonyms, alike, synonyms
@@ -88,7 +90,7 @@ class Plan(NamedTuple):
     def demands(self, known: Words) -> Restriction:
         """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
         required = [
-            (MUST, silent(known.any_of(group) or known.one_of(PATH, ()))) for group in self.required
+            (MUST, silent(known.any_of(group) or known.these(()))) for group in self.required
         ]
         excluded = [known.any_of(group) for group in self.excluded]
         return required + [(MUST_NOT, query) for query in excluded if query]
@@ -231,6 +233,27 @@ def added(parts: Iterable[Counts]) -> Counts:
     return Counts(total, held, sizes)
 
 
+def counts_in(words: Words, prepared: Plan) -> Counts:
+    """Return the counts that the cache of words has of the terms of a question."""
+    held = dict[tuple[str, str], int]()
+    sizes = dict[str, tuple[int, float]]()
+    for clause in prepared.clauses:
+        held |= {(clause.field, term): words.having(clause.field, term) for term in clause.terms}
+        if usual := words.usual(clause.field, clause.terms):
+            sizes[clause.field] = words.total, words.total * usual
+    return Counts(words.total, held, sizes)
+
+
+def query(prepared: Plan, words: Words, counts: Counts | None) -> Asked | None:
+    """Return what the cache of words is asked; None where no document can match."""
+    scaled = partial(on_scale, own=words, known=counts)
+    queries = []
+    for own, others in prepared.scored:
+        sides = (map(scaled, groups) for groups in others)
+        queries.append(words.best_of(scaled(own), sides))
+    return sum_of(queries)
+
+
 def on_scale(clauses: Sequence[Clause], own: Words, known: Counts | None) -> Sequence[Clause]:
     """Return clauses so weighed that an index, which goes by its `own` counts, scores them by those of `known`, if any.
 
@@ -271,17 +294,12 @@ def whole(asked: Plan, known: Words | Counts) -> float:
     )
 
 
-def bm25(
-    asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts, *, sized: bool = False
-) -> float:
-    """Return what a document scores that is not in an index, by these counts.
-
-    Its length counts if it is `sized`; else it is taken as of usual length, which costs less.
-    """
+def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts) -> float:
+    """Return what Tantivy would give a document that has these tokens, by some counts."""
 
     def length(clause: Clause) -> float:
-        usual = known.usual(clause.field, clause.terms) if sized else 0.0
-        return 1 - _B + _B * len(tokens[clause.field]) / usual if usual else 1.0
+        usual = known.usual(clause.field, clause.terms)
+        return 1 - _B + _B * told_apart(len(tokens[clause.field])) / usual if usual else 1.0
 
     def any_of(clauses: _Group) -> float:
         score = 0.0
@@ -299,6 +317,38 @@ def bm25(
         return sum(scores) if all(scores) else 0.0
 
     return sum(max(any_of(own), *map(every, others), 0.0) for own, others in asked.scored)
+
+
+def told_apart(length: int) -> int:
+    """Return the length, in tokens, that Tantivy keeps of a text: it has one byte for it."""
+    return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
+
+
+def _lengths() -> list[int]:
+    """The lengths that one byte tells apart: all below 40, then eight of each step, doubled."""
+    lengths = list(range(40))
+    step = 2
+    while len(lengths) < 256:
+        begin = lengths[-1] + step // 2
+        lengths += range(begin, begin + 8 * step, step)
+        step *= 2
+    return lengths[:256]
+
+
+_LENGTHS = _lengths()
+
+
+def counted(prepared: Plan, documents: Iterable[Mapping[str, Sequence[str]]]) -> Counts:
+    """Return the counts of the words of a question, from the tokens of all documents."""
+    clauses = {(clause.field, term) for clause in prepared.clauses for term in clause.terms}
+    held = Counter[tuple[str, str]]()
+    sizes = Counter[str]()
+    total = 0
+    for tokens in documents:
+        total += 1
+        held.update((field, term) for field, term in clauses if term in tokens[field])
+        sizes.update({field: len(of) for field, of in tokens.items()})
+    return Counts(total, held, {field: (total, float(size)) for field, size in sizes.items()})
 
 
 def admits(asked: Plan, tokens: Mapping[str, Sequence[str]]) -> bool:

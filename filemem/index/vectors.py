@@ -1,8 +1,8 @@
-"""Meaning in numbers: vectors made and kept, and how they compare with a query.
+"""Meaning in numbers: vectors made, packed, kept in files, and how they compare with a query.
 
-Rule: a vector belongs to content, not to a path. Segments are files that are written once, of rows filed under the blob
-they were made from, so switching branches embeds nothing again. numpy costs more than a keyword search: this module is
-imported at first need, after the model.
+Rule: the database has the vectors of each document as one pack; files of many are a cache of it,
+numpy arrays that are written once, each with an index by usearch beside it where a server made one.
+numpy costs more than a keyword search: this module is imported at first need, after the model.
 """
 
 from __future__ import annotations
@@ -10,34 +10,35 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from filemem.index.document import GRAPH, SEGMENT, VECTORS, Doc, IndexDamaged, Seal, compare, key
+from filemem.index.document import Doc
+from filemem.index.folder import IndexDamaged
 from filemem.index.model import TINY, Asked, Floats, Integers, Numbers, Table
 from filemem.query.terms import Alike
 
-MERGE_RATIO = 4  # a segment is merged into the one before it unless that is this much larger
-MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
-_LINKS, _WIDTH, _SEARCHED = (
-    32,
-    128,
-    1024,
-)  # of a graph: found .97 of the fifty nearest of 247,000 rows, .51 as usual
-_ROWS = 4  # rows that a graph is asked for, for each document: as many as one has
 # Multiplications at a time: what OpenBLAS does in one thread. More threads are slower where cores
 # are busy, and nobody can bound them once a program has imported numpy.
 _PIECE = 1 << 18
+_PACK = struct.Struct("<HHB")  # of a pack: passages, dimensions, bytes of a token
+MERGE_RATIO = 4  # a file is merged into the one before it unless that is this much larger
+_MORE = 4  # rows that usearch is asked for, for each document: as many as one has
+# usearch compares every row: a graph alone finds half of the nearest among texts that are nearly
+# equal. So what connects the rows can be thin, which is written in a second for 200,000.
+_CONNECTIVITY, _EXPANSION = 4, 1
 
 
 class Rows(NamedTuple):
-    """What one process holds of one segment, or of the records that wait."""
+    """Vectors of some documents."""
 
-    keys: Integers  # sorted; document i has the rows from starts[i] to starts[i + 1], at least one
+    keys: Integers  # numbers of documents, sorted; i has the rows from starts[i] to starts[i + 1]
     starts: Integers
     token_starts: Integers  # row i has the tokens from token_starts[i] to token_starts[i + 1]
     scales: Floats
@@ -47,18 +48,63 @@ class Rows(NamedTuple):
     titles: npt.NDArray[np.int8]  # the same for the one title of each document
 
 
-def embed(docs: Iterable[Doc], table: Table) -> Rows:
-    """Return the vectors of documents, each content once."""
-    items = sorted({key(doc.blob): doc for doc in docs}.items())
+def embed(docs: Mapping[int, Doc], table: Table) -> Rows:
+    """Return the vectors of documents by number."""
+    items = sorted(docs.items())
     passages = [doc.passages or (doc.title,) for _, doc in items]
-    keys = np.array([number for number, _ in items], dtype=np.int64)
     full, tokens, counts = table.encode([text for own in passages for text in own])
-    (rows, scales), (titles, title_scales) = (
-        _small(full),
-        _small(table.encode([doc.title for _, doc in items])[0]),
-    )
+    rows, scales = _small(full)
+    titles, title_scales = _small(table.encode([doc.title for _, doc in items])[0])
+    keys = np.array([number for number, _ in items], dtype=np.int64)
     starts = _starts([len(own) for own in passages])
     return Rows(keys, starts, _starts(counts), scales, title_scales, tokens, rows, titles)
+
+
+def packs(part: Rows) -> dict[int, bytes]:
+    """Return the vectors and tokens of each document of a part, by number."""
+    return {number: _pack(part, at) for at, number in enumerate(part.keys.tolist())}
+
+
+def _pack(part: Rows, at: int) -> bytes:
+    begin, end = part.starts[at : at + 2]
+    tokens = part.token_starts[begin : end + 1]
+    arrays = (
+        np.diff(tokens).astype("<u4"),
+        part.scales[begin:end].astype("<f4"),
+        part.title_scales[at : at + 1].astype("<f4"),
+        part.titles[at],
+        part.rows[begin:end],
+        part.tokens[tokens[0] : tokens[-1]],
+    )
+    head = _PACK.pack(end - begin, part.rows.shape[1], part.tokens.itemsize)
+    return head + b"".join(array.tobytes() for array in arrays)
+
+
+def unpacked(items: Iterable[tuple[int, bytes]]) -> Rows:
+    """Return as one part what `packs` made of documents, given in order of numbers."""
+    keys, sizes, pieces = list[int](), list[int](), list[list[bytes]]()
+    dimensions, width = 0, 2
+    for number, data in items:
+        count, dimensions, width = _PACK.unpack_from(data)
+        keys.append(number)
+        sizes.append(count)
+        ends = np.cumsum(
+            [_PACK.size, 4 * count, 4 * count, 4, dimensions, dimensions * count]
+        ).tolist()
+        pieces.append([data[begin:end] for begin, end in zip(ends, [*ends[1:], None], strict=True)])
+    counts, scales, title_scales, titles, rows, tokens = (
+        b"".join(parts) for parts in (zip(*pieces, strict=True) if pieces else 6 * [()])
+    )
+    return Rows(
+        np.array(keys, dtype=np.int64),
+        _starts(sizes),
+        _starts(np.frombuffer(counts, "<u4")),
+        np.frombuffer(scales, "<f4"),
+        np.frombuffer(title_scales, "<f4"),
+        np.frombuffer(tokens, f"<u{width}"),
+        np.frombuffer(rows, np.int8).reshape(-1, dimensions or 1),
+        np.frombuffer(titles, np.int8).reshape(-1, dimensions or 1),
+    )
 
 
 def _small(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
@@ -93,14 +139,6 @@ def places(part: Rows, keys: Iterable[int]) -> Integers:
     at = np.minimum(np.searchsorted(part.keys, wanted), len(part.keys) - 1)
     found: Integers = at[part.keys[at] == wanted]
     return found
-
-
-def missing(parts: Iterable[Rows], keys: Iterable[int]) -> set[int]:
-    """Return the keys that no part has vectors for."""
-    left = set(keys)
-    for part in parts:
-        left.difference_update(part.keys[places(part, left)].tolist())
-    return left
 
 
 def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
@@ -151,71 +189,85 @@ def _mapped(file: BinaryIO, whole: mmap.mmap) -> npt.NDArray[Any]:
     return np.frombuffer(whole, kind, count, begin).reshape(shape)
 
 
-class Growth:
-    """Vectors for a folder of segments that nobody reads yet."""
+def write(path: Path, part: Rows) -> None:
+    """Write a segment."""
+    with path.open("wb") as file:
+        for array in part:
+            np.save(file, array)
+        file.flush()
+        os.fsync(file.fileno())
 
-    def __init__(self, folder: Path, table: Table) -> None:
-        self._folder, self._table = folder, table
-        self._paths = sorted(folder.glob(f"*{SEGMENT}"))
-        self._known = [read(path) for path in self._paths]
-        self._new: list[Rows] = []
 
-    def add(self, docs: Iterable[Doc]) -> None:
-        """Embed the documents that have no vectors."""
-        by_key = {key(doc.blob): doc for doc in docs}
-        if wanted := missing((*self._known, *self._new), by_key):
-            self._new.append(embed((by_key[number] for number in wanted), self._table))
+@cache
+def load_usearch() -> Any:
+    """Return usearch's index; importing it takes a tenth of a second, which only a server has."""
+    from usearch.index import Index
 
-    def write(self, living: Iterable[int]) -> None:
-        """Write what is new, merged with what is not much larger; `living` are the keys of all content in the tree."""
-        if not self._new:
-            return
-        kept = len(self._known)
-        while kept and len(self._known[kept - 1].rows) < MERGE_RATIO * sum(
-            len(part.rows) for part in self._new
-        ):
-            kept -= 1
-            self._new.append(self._known[kept])
-        wanted = set(living) if kept < len(self._known) else set()
-        dead = wanted and sum(len(part.keys) for part in self._new) > MOSTLY_DEAD * len(wanted)
-        result = merged(self._new, wanted if dead else None)
-        number = 1 + max((int(path.stem) for path in self._paths), default=0)
-        with (self._folder / f"{number:08d}{SEGMENT}").open("wb") as file:
-            for array in result:
-                np.save(file, array)
-            file.flush()
-            os.fsync(file.fileno())
-        for path in self._paths[kept:]:
-            path.unlink()
-            path.with_suffix(GRAPH).unlink(missing_ok=True)
+    return Index
+
+
+def is_loaded() -> bool:
+    """Whether this process compares by usearch."""
+    return load_usearch.cache_info().currsize > 0
+
+
+def extend(folder: Path, packed: Sequence[tuple[int, bytes]], sealed: Iterable[str]) -> None:
+    """Write packed vectors to a new file, merged with sealed ones that are not much larger."""
+    if not packed:
+        return
+    folder.mkdir(exist_ok=True)
+    parts = [unpacked(packed)]
+    merges = list[Path]()
+    for path in sorted((folder / Path(name).name for name in sealed), reverse=True):
+        part = read(path)
+        if len(part.rows) >= MERGE_RATIO * sum(len(new.rows) for new in parts):
+            break
+        parts.append(part)
+        merges.append(path)
+    last = max((int(path.stem) for path in folder.glob("*.rows")), default=0)
+    _replace(folder / f"{last + 1:08d}.rows", merged(parts))
+    for path in merges:
+        path.unlink()
+        path.with_suffix(".usearch").unlink(missing_ok=True)
+
+
+def _replace(path: Path, part: Rows) -> None:
+    temporary = path.with_suffix(".tmp")
+    write(temporary, part)
+    temporary.replace(path)
+
+
+def link_all(folder: Path) -> None:
+    """Let usearch compare the rows of every file in a folder."""
+    load_usearch()
+    for path in sorted(folder.glob("*.rows")):
+        if not path.with_suffix(".usearch").exists():
+            link(path, path.with_suffix(".tmp"))
+            path.with_suffix(".tmp").replace(path.with_suffix(".usearch"))
 
 
 def link(segment: Path, target: Path) -> None:
-    """Write the graph of a segment: nearly a millisecond a row, in which other threads run."""
-    from usearch.index import Index
-
-    rows, temporary = np.asarray(read(segment).rows), target.with_suffix(".tmp")
-    graph = Index(
-        ndim=rows.shape[1], metric="cos", dtype="i8", connectivity=_LINKS, expansion_add=_WIDTH
+    """Write what usearch needs to compare the rows of a segment."""
+    rows = np.asarray(read(segment).rows)
+    index = load_usearch()(
+        ndim=rows.shape[1],
+        metric="cos",
+        dtype="i8",
+        connectivity=_CONNECTIVITY,
+        expansion_add=_EXPANSION,
     )
-    graph.add(np.arange(len(rows)), rows, threads=1)
-    graph.save(str(temporary))
-    with temporary.open("rb") as file:
+    index.add(np.arange(len(rows)), rows, threads=1)
+    index.save(str(target))
+    with target.open("rb") as file:
         os.fsync(file.fileno())
-    temporary.replace(target)
 
 
-def _open(path: Path) -> Any:
-    """A segment, or a graph as it lies in its file."""
-    if path.suffix == SEGMENT:
-        return read(path)
-    from usearch.index import Index
-
-    graph = Index.restore(str(path), view=True)
-    if graph is None:
+def linked(path: Path) -> Any:
+    """Open what `link` wrote, as it lies in its file. Raises IndexDamaged."""
+    index = load_usearch().restore(str(path), view=True)
+    if index is None:
         raise IndexDamaged(f"{path.name} cannot be read")
-    graph.expansion_search = _SEARCHED  # type: ignore[misc]  # its setter is not in the stubs
-    return graph
+    return index
 
 
 # questions
@@ -240,8 +292,8 @@ def _compared(part: Rows, query: Floats) -> _Side:
     )
 
 
-def _walked(part: Rows, graph: Any, query: Floats) -> _Side:
-    """The graph says which are near; what is asked of others is compared then."""
+def _searched(part: Rows, index: Any, query: Floats) -> _Side:
+    """usearch says which are near; those are compared again, as it rounds the query."""
 
     def close(at: Integers) -> Floats:
         counts = part.starts[at + 1] - part.starts[at]
@@ -253,24 +305,22 @@ def _walked(part: Rows, graph: Any, query: Floats) -> _Side:
         return best
 
     def first(count: int) -> Integers:
-        found = graph.search(_small(query[None])[0][0], _ROWS * count, threads=1).keys.astype(
-            np.int64
-        )
-        return np.array(
-            sorted({*(np.searchsorted(part.starts, found, "right") - 1).tolist()}), dtype=np.int64
-        )
+        rounded = _small(query[None])[0][0]
+        rows = index.search(rounded, _MORE * count + 100, exact=True, threads=1).keys
+        at = np.searchsorted(part.starts, rows.astype(np.int64), "right") - 1
+        return np.array(sorted({*at.tolist()}), dtype=np.int64)
 
     return _Side(part, close, first)
 
 
 class Ranking:
-    """One query against some parts, each with its graph, if it has one."""
+    """One query against some parts, each with its usearch index, if it has one."""
 
     def __init__(self, parts: Sequence[tuple[Rows, Any]], query: Floats, table: Table) -> None:
         self._query, self.table = query, table
         self._sides = [
-            _walked(part, graph, query) if graph else _compared(part, query)
-            for part, graph in parts
+            _compared(part, query) if index is None else _searched(part, index, query)
+            for part, index in parts
         ]
 
     def first(self, count: int) -> list[int]:
@@ -347,37 +397,3 @@ def met(part: Rows, at: Integers, table: Table, asked: Asked) -> Floats:
         np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
     )
     return best
-
-
-class Vectors:
-    """The vectors that a process has open: most files of one generation are in the next too."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._open: dict[
-            tuple[int, ...], Any
-        ] = {}  # segments and graphs, by what the seal says of a file
-        self._made: list[Rows] = []  # of what waited when last asked
-
-    def rank(self, query: Floats, root: Path, seal: Seal, waiting: Iterable[Doc]) -> Ranking:
-        """Return how near documents are to a query, those of a generation and those that wait."""
-        files = {
-            tuple(about): name for name, about in seal.files.items() if name.startswith(VECTORS)
-        }
-        if files.keys() - self._open.keys():
-            compare(root, seal, VECTORS)
-        self._open = {
-            mark: self._open.get(mark) or _open(root / seal.name / name)
-            for mark, name in files.items()
-        }
-        there = {name: self._open[mark] for mark, name in files.items()}
-        parts = [
-            (there[name], there.get(name.replace(SEGMENT, GRAPH)))
-            for name in there
-            if name.endswith(SEGMENT)
-        ]
-        docs = {key(doc.blob): doc for doc in waiting}
-        new = [docs[number] for number in missing(self._made, docs)]
-        if new or not docs:  # each is embedded once, and all are one part, as each part costs time
-            self._made = [merged([*self._made, embed(new, self._table)], docs)] if docs else []
-        return Ranking([*parts, *((part, None) for part in self._made)], query, self._table)

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import tantivy
 from tantivy import Occur, Query
 
-from filemem.index.document import TERM_FIELDS, Doc, IndexDamaged, key, refused
+from filemem.index.document import Doc
+from filemem.index.folder import IndexDamaged, refused
 from filemem.record.lines import valid
 
 EXACT, STEM = (
@@ -35,8 +36,9 @@ FIELDS: dict[str, tuple[str, str, float]] = {
     "body_exact": ("body", EXACT, 0.6),
     "body_stem": ("body", STEM, 1.0),
 }
-PATH, ROW, KEY, CREATED = "path", "row", "key", "created"
-_CARD = "card"
+NUMBER = "number"
+_PARTS = ("title", "topic", "body")
+_BETWEEN = "\x1f"  # two parts of a document
 _LONGEST_TOKEN = 100  # bytes
 _REMEMBERED = 2_000  # terms; a query asks for each of its own several times
 _HEAP = 50_000_000  # bytes that are written at a time
@@ -62,8 +64,8 @@ READING = (
 )
 
 MUST, MUST_NOT, SHOULD = Occur.Must, Occur.MustNot, Occur.Should
+Asked = Query
 Restriction = list[tuple[Occur, Query]]
-Match = tuple[float, tantivy.DocAddress]  # what one document that was found scores, and where it is
 
 
 @contextlib.contextmanager
@@ -126,17 +128,22 @@ def stems(text: str) -> tuple[str, ...]:
 
 def tokens_of(doc: Doc) -> dict[str, list[str]]:
     """Return the tokens of each text field of a document."""
-    texts = _texts(doc)
-    return {name: analyze(way, texts[part]) for name, (part, way, _) in FIELDS.items()}
+    return read_tokens(exact_tokens(doc))
 
 
-def _texts(doc: Doc) -> dict[str, str]:
-    return {"title": normal(doc.title), "topic": normal(doc.topic), "body": normal(doc.body)}
+def exact_tokens(doc: Doc) -> str:
+    """Return the exact tokens of a document, from which `read_tokens` makes those of all fields."""
+    texts = (normal(doc.title), normal(doc.topic), normal(doc.body))
+    return _BETWEEN.join(" ".join(analyze(EXACT, text)) for text in texts)
 
 
-def _exact(value: str | int) -> str | int:
-    """Return a value in a form that UTF-8 can hold: names of files may be any bytes."""
-    return value if isinstance(value, int) else value.encode("utf-8", "backslashreplace").decode()
+def read_tokens(exact: str) -> dict[str, list[str]]:
+    """Return the tokens of each text field of a document from its exact ones."""
+    texts = dict(zip(_PARTS, exact.split(_BETWEEN), strict=True))
+    return {
+        name: texts[part].split() if way == EXACT else analyze(STEM, texts[part])
+        for name, (part, way, _) in FIELDS.items()
+    }
 
 
 @cache
@@ -161,15 +168,11 @@ def _analyzer(way: str) -> tantivy.TextAnalyzer:
 def schema() -> tantivy.Schema:
     """Return the fields of the index."""
     builder = tantivy.SchemaBuilder()
-    for name in (PATH, *TERM_FIELDS):
-        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name, (_, way, _) in FIELDS.items():
         builder.add_text_field(
             name, tokenizer_name=way, index_option="freq" if way == STEM else "position"
         )
-    builder.add_bytes_field(_CARD, stored=True)
-    for name in (ROW, KEY, CREATED):
-        builder.add_integer_field(name, indexed=True, fast=True)
+    builder.add_integer_field(NUMBER, indexed=True, fast=True)
     return builder.build()
 
 
@@ -216,65 +219,35 @@ class Words:
         """
         term = next((one for one in terms if self.having(field, one)), None)
         if field not in self._usual and term is not None:
-            query = Query.term_query(self._schema, field, term, "freq")
-            found = self.search(query, 1)
-            told = query.explain(self._searcher, found[0][1]).to_json() if found else ""
-            stated = re.search(r'"value": ([\d.e+-]+),\s*"description": "avgdl', told)
-            self._usual[field] = float(stated[1]) if stated else 0.0
+            self._usual[field] = self._average(field, term)
         return self._usual.get(field, 0.0)
 
-    def one_of(self, field: str, values: Iterable[str | int]) -> Query:
-        """Return a query for documents with any of the exact values, without any score."""
-        wanted = list(dict.fromkeys(map(_exact, values)))
+    def _average(self, field: str, term: str) -> float:
+        """How many tokens a field has on average, from the explanation of a score."""
+        query = Query.term_query(self._schema, field, term, "freq")
+        with border():
+            hits = self._searcher.search(query, 1, count=False).hits
+            text = query.explain(self._searcher, hits[0][1]).to_json() if hits else ""
+        stated = re.search(r'"value": ([\d.e+-]+),\s*"description": "avgdl', text)
+        return float(stated[1]) if stated else 0.0
+
+    def these(self, numbers: Iterable[int]) -> Query:
+        """Return a query for documents with any of some numbers, without any score."""
+        wanted = list(numbers)
         if not wanted:
             return Query.empty_query()
         if len(wanted) > 200:  # beyond that one automaton is cheaper than many terms
-            return silent(Query.term_set_query(self._schema, field, wanted))
-        terms = [
-            (Occur.Should, Query.term_query(self._schema, field, value, "basic"))
-            for value in wanted
-        ]
-        return silent(Query.boolean_query(terms))
+            return silent(Query.term_set_query(self._schema, NUMBER, wanted))
+        terms = [Query.term_query(self._schema, NUMBER, number, "basic") for number in wanted]
+        return silent(Query.boolean_query([(Occur.Should, term) for term in terms]))
 
-    def between(self, since: int | None, until: int | None) -> Query:
-        """Return a query for documents created in a span (epoch ms, both ends inclusive)."""
-        return silent(
-            Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, since, until)
-        )
-
-    def search(self, query: Query, limit: int, order: str | None = None) -> list[Match]:
-        """Return the best matches, or, in the order of a number, those with the largest."""
+    def search(self, query: Query, limit: int) -> dict[int, float]:
+        """Return the best matches, best first: number -> score."""
         with border():
-            return list(
-                self._searcher.search(query, max(1, limit), count=False, order_by_field=order).hits
-            )
-
-    def count(self, query: Query) -> int:
-        """Return the number of matches."""
-        with border():
-            found: int = self._searcher.search(query, 1, count=True).count  # type: ignore[attr-defined]  # not in the stubs
-        return found
-
-    def numbers(self, field: str, matches: Sequence[Match]) -> list[int]:
-        """Return the ROW or the KEY of each match."""
-        with border():
-            values = self._searcher.fast_field_values(field, [at for _, at in matches])
-        return [int(value or 0) for value in values]
-
-    def cards(self, rows: Iterable[int]) -> dict[int, str]:
-        """Return the stored cards of documents by their row numbers."""
-        wanted = list(rows)
-        found = self.search(self.one_of(ROW, wanted), len(wanted)) if wanted else []
-        with border():
-            cards = [
-                bytes(self._searcher.doc(at).get_first(_CARD) or b"").decode() for _, at in found
-            ]
-        return dict(zip(self.numbers(ROW, found), cards, strict=True))
-
-    def terms(self, name: str, prefix: str, query: Query) -> list[tuple[str, int]]:
-        """Return (term, number of documents that match) of a field of exact terms, in order."""
-        with border():
-            return self._searcher.terms_with_prefix(name, str(_exact(prefix)), query)
+            hits = self._searcher.search(query, max(1, limit), count=False).hits
+            places = [place for _, place in hits]
+            numbers = self._searcher.fast_field_values(NUMBER, places)
+        return {int(number or 0): hit[0] for number, hit in zip(numbers, hits, strict=True)}
 
     def any_of(self, clauses: Iterable[Clause]) -> Query | None:
         """Return the scoring query for any of some clauses; None where no document can match."""
@@ -334,40 +307,19 @@ def silent(query: Query) -> Query:
 # writing
 
 
-class WordsWriter:
-    """Adds to and removes from words that nobody reads yet: an empty folder, or links to the last generation's."""
-
-    def __init__(self, folder: Path) -> None:
-        with border():
-            self._index = tantivy.Index(schema(), str(folder))
-            for way in (EXACT, STEM):
-                self._index.register_tokenizer(way, _analyzer(way))
-            self._writer = self._index.writer(_HEAP, 1)
-
-    def remove(self, path: str) -> None:
-        """Forget the document of a path, if there is one."""
-        with border():
-            self._writer.delete_documents_by_term(PATH, _exact(path))
-
-    def add(self, doc: Doc, row: int, created: int) -> None:
-        """Add a document; that of the same path must have been removed before."""
-        texts = _texts(doc)
-        terms = {name: [_exact(term) for term in of if term] for name, of in doc.terms.items()}
-        values: dict[str, Any] = {
-            **{name: prepared(way, texts[part]) for name, (part, way, _) in FIELDS.items()},
-            **terms,
-            _CARD: doc.card.encode("utf-8", "replace"),
-            PATH: _exact(doc.path),
-            ROW: row,
-            KEY: key(doc.blob),
-            CREATED: created,
-        }
-        with border():
-            self._writer.add_document(tantivy.Document.from_dict(values, schema()))
-
-    def close(self) -> None:
-        """Commit and finish all merges."""
-        with border():
-            self._writer.commit()
-            self._writer.wait_merging_threads()
-            del self._writer
+def add(folder: Path, documents: Iterable[tuple[int, str]]) -> None:
+    """Add documents, each by its number and its exact tokens, to the words in a folder."""
+    with border():
+        index = tantivy.Index(schema(), str(folder))
+        for way in (EXACT, STEM):
+            index.register_tokenizer(way, _analyzer(way))
+        writer = index.writer(_HEAP, 1)
+        for number, exact in documents:
+            parts = dict(zip(_PARTS, exact.split(_BETWEEN), strict=True))
+            values: dict[str, Any] = {
+                name: prepared(way, parts[part]) for name, (part, way, _) in FIELDS.items()
+            }
+            values[NUMBER] = number
+            writer.add_document(tantivy.Document.from_dict(values, schema()))
+        writer.commit()
+        writer.wait_merging_threads()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from filemem import config
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked
 from filemem.memory import fields
-from filemem.memory.catch_up import LONG, Answering, Keeper, Look
+from filemem.memory.catch_up import LONG, Answering, Keeper
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
 from filemem.record import TYPES, Problem, Record
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 else:
     verbs = sys.modules[__name__]  # by `__getattr__`
 
-__all__ = ["Hit", "Look", "Memory", "Results"]
+__all__ = ["Hit", "Memory", "Results"]
 
 MOST_HITS, MOST_PASSED = 1_000, 1_000_000
 
@@ -173,20 +173,23 @@ class Memory:
         """The time in epoch milliseconds."""
         return self._store.clock()
 
-    def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
-        """Finish pending saves, and update the index. Arguments as for `Keeper.refresh`."""
+    def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> int:
+        """Finish pending saves, and update the index; return how many files changed.
+
+        Arguments as for `Keeper.refresh`.
+        """
         fields.flag("full", full)
-        look = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
+        changed = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
         if full and self._store.serving and not self._store.repo.unfinished:
             self._store.repo.objects.maintain()
-        return look
+        return changed
 
     def rest(self) -> None:
         """Hold little in memory until the next question."""
         self._store.index.rest()
 
-    def rebuild(self) -> Look:
-        """Rebuild the index from the files; the old one answers until the switch."""
+    def rebuild(self) -> int:
+        """Rebuild the index from the files, and return how many; the old one answers until then."""
         self.keeper.refuse_past()
         return self.keeper.look(anew=True)
 

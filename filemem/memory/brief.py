@@ -17,10 +17,11 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
-from filemem import changes
+from filemem.errors import BrokenStore, Locked
 from filemem.files import MAX_SIZE, is_listed
-from filemem.index import Catalog, Node, Row
-from filemem.memory.store import Store, mark_of
+from filemem.index import Database, Row
+from filemem.memory.catch_up import catch_up
+from filemem.memory.store import Store
 from filemem.query import affects_match, fixed, within
 from filemem.record import CHECKPOINT, DECISION, Record, cut, format_time, short_id
 from filemem.record.visibility import audience
@@ -123,7 +124,7 @@ class _Teller:
     It calls Git four times, if references are files and origin is neither ahead nor behind.
     """
 
-    def __init__(self, store: Store, facts: Catalog) -> None:
+    def __init__(self, store: Store, facts: Database) -> None:
         self.store, self.facts = store, facts
         code, own, inside = store.code, store.repo is not store.code, store.files.inside
         default, head = code.default_branch(), code.head() or ""
@@ -159,7 +160,7 @@ class _Teller:
     def not_quoted(self) -> list[Line]:
         """The line that counts the records that are not quoted, with the first ids."""
         ids = [
-            short_id(row.written.id) for row in self.facts.rows("path", self.foreign) if row.shown
+            short_id(row.written.id) for row in self.facts.rows("path", self.foreign) if row.visible
         ]
         lacking = quoted(self.default, 60) or "the default branch"
         told = f"Not quoted, saved by others and not on {lacking}: {len(ids)} of the records here ({listed(ids, 20)})."
@@ -171,7 +172,7 @@ class _Teller:
             rows = [
                 row
                 for row in self.facts.rows("branch", [branch])
-                if row.shown and row.written.type == CHECKPOINT
+                if row.visible and row.written.type == CHECKPOINT
             ]
             for row in sorted(rows, key=lambda row: row.written.age, reverse=True):
                 if record := self._record(row):
@@ -211,7 +212,7 @@ class _Teller:
         rows = (
             one
             for one in self.facts.rows("affects", reached)
-            if _holds(one) or (one.shown and one.written.id in replaced)
+            if _holds(one) or (one.visible and one.written.id in replaced)
         )
         return sorted((row for row in rows if row.written.path not in self.foreign), key=rank)
 
@@ -285,7 +286,7 @@ class _Teller:
 
 
 def _holds(row: Row) -> bool:
-    return row.shown and row.live and row.written.type == DECISION
+    return row.visible and row.live and row.written.type == DECISION
 
 
 def _line(part: str, record: Record) -> Line:
@@ -324,23 +325,14 @@ def _fitted(
 
 
 @contextmanager
-def _facts(store: Store) -> Iterator[Catalog]:
-    """The records as the index knows them, with the files that changed since."""
-    with store.index.facts() as facts:
-        folders, news = store.index.folders, list[changes.Change]()
-        written = store.files.changed_folders(folders) if facts.last > FEW and folders else None
-        if written is None or written:
-            known = facts.manifest()
-            now = store.files.scan(known, hash_name=store.repo.hash_name, folders=written).files
-            news = list(changes.diff(known, now))
-        found = {one.path: store.read(one.path).record if one.entry else None for one in news}
-        marks = store.tombstones if found else ()
-        kept = {path: one for path, one in found.items() if one and mark_of(one.id) not in marks}
-        new = {
-            path: Row(-at, "", Node.of_record(one))
-            for at, (path, one) in enumerate(kept.items(), 1)
-        }
-        facts.put({path: new.get(path) for path in found})
+def _facts(store: Store) -> Iterator[Database]:
+    """The records as the index knows them, in step with the files; no model is loaded for that."""
+    index = store.index
+    try:
+        catch_up(store, full=index.count() <= FEW, meaning=False)
+    except (BrokenStore, Locked):
+        index = index if index.sound else store.from_files().index
+    with index.facts() as facts:
         yield facts
 
 

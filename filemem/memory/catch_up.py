@@ -8,16 +8,17 @@ a time, but none waits for an index that is being built.
 from __future__ import annotations
 
 import posixpath
+import re
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change, Entry, blob_id
+from filemem.changes import MODIFIED, Change, Entry, Manifest, blob_id
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import is_listed
 from filemem.index import IndexDamaged, document
@@ -29,54 +30,42 @@ if TYPE_CHECKING:
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
-FIRST = 300  # files that answer while the first index is built; to read and to split them takes a fifth of a second
 SHORT, LONG = (
     1.0,
     10.0,
 )  # seconds that a question, and a save, waits until the index has heard of a checkout
-PAUSE = 0.05  # seconds between two looks at what another process does
+# Records that the caches of the index do not hold, from which on they are moved forward: each
+# costs a question a little, and moving costs as much as some hundred of them.
+BEHIND_SERVING, BEHIND = 16, 64
 _Answer = TypeVar("_Answer")
-
-
-class Look(NamedTuple):
-    """What a look at the store did."""
-
-    changed: int = 0  # files changed, or read where the index was built anew
-    busy: bool = False  # whether another process holds the index
 
 
 def catch_up(
     store: Store,
     *,
     full: bool = False,
-    fold: bool = False,
     hints: Iterable[str] = (),
     anew: bool = False,
+    meaning: bool = True,
     progress: Progress | None = None,
-) -> Look:
-    """Update the index from the files.
+) -> int:
+    """Update the index from the files; return how many changed.
 
-    `full` looks at every file, not only at folders whose time changed and at `hints`, absolute paths from a watcher.
-    `fold` folds waiting saves in at once; else they wait until there are many or, in a server, until they are old: a
-    command would load the model for them. `anew` rebuilds the index; the old one answers until the switch.
+    `full` looks at every file, not only at folders whose time changed and at `hints`, absolute paths
+    from a watcher. `anew` rebuilds the index; the old one answers until the switch. `meaning`:
+    whether to make vectors, which takes the model.
     """
-    index, was, known = store.index, store.index.notes, {} if anew else store.index.folders
-    written = store.files.changed_folders(known)
-    now: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
-    moved, hidden = not knows_head(store), was.forgotten != now["forgotten"]
-    everything = full or moved or hidden or not known
-    waiting = (
-        index.waiting()
-    )  # what is saved while we look is news for the next look: we may see half of it
-    if not (everything or hints or written or waiting):
-        return Look()
+    index = store.index
+    listed = {} if anew else index.folders
+    written = store.files.changed_folders(listed)
+    notes: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
+    moved = not knows_head(store)
+    hidden = not anew and index.notes.forgotten != notes["forgotten"]
+    everything = full or moved or hidden or not listed
+    if not (everything or hints or written):
+        return 0
     store.history.extend()  # so that no question waits for it
-    if not index.writable:
-        return Look(busy=True)
-    hinted = (posixpath.relpath(hint, store.folder) for hint in hints)
-    inside = {path for path in hinted if not path.startswith("..")} | {
-        item.path for item in waiting
-    }
+    inside = {path for path in _inside(store, hints) if not path.startswith("..")}
     folders = written | set(map(posixpath.dirname, inside))
     before = {} if anew else index.manifest(("",) if everything else folders)
     began = time.time_ns()
@@ -84,30 +73,44 @@ def catch_up(
         before, hash_name=store.repo.hash_name, folders=None if everything else folders
     )
     if everything:
-        now |= {"looked": began, "cost": time.time_ns() - began}
+        notes |= {"looked": began, "cost": time.time_ns() - began}
     else:
-        times = {folder: at for folder, at in known.items() if folder not in folders} | times
-    found = list(changes.diff(before, after))
-    if hidden and not anew:
-        marks, nodes = (
-            store.tombstones,
-            list(store.index.nodes()),
-        )  # one came or went without its record's file
-        paths = {node.path for node in nodes if mark_of(node.id) in marks}
-        paths |= after.keys() - {node.path for node in nodes}
-        paths -= {change.path for change in found}
-        found += [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
-    load = partial(store.document, forgotten=store.tombstones)
-    touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
-    folds = waiting and (fold or index.crowded(old=store.serving))
-    if (
-        anew or found or touched or moved or folds or not index.sound
-    ):  # a move may have dated records
-        index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
-        if store.serving:
-            index.deepen()
-    index.note(folders=times, **now)
-    return Look(len(found))
+        times = {folder: at for folder, at in listed.items() if folder not in folders} | times
+    news = list(changes.diff(before, after))
+    news += _uncovered(store, after, news) if hidden else []
+    forgotten = store.tombstones
+    index.apply(
+        news if listed else sorted(news, key=_newest_first),
+        partial(store.document, forgotten=forgotten),
+        progress,
+        before=before,
+        seen=after,
+        hidden=lambda name: bool(forgotten) and mark_of(name) in forgotten,
+        meaning=meaning,
+        anew=anew,
+    )
+    index.note(folders=times, **notes)
+    return len(news)
+
+
+def _inside(store: Store, hints: Iterable[str]) -> Iterator[str]:
+    return (posixpath.relpath(hint, store.folder) for hint in hints)
+
+
+def _newest_first(change: Change) -> tuple[str, str]:
+    """What orders a first build, which is asked as it grows: by the dates in names, backwards."""
+    date = max(re.findall(r"\d{8}(?=-)", change.path), default="0")
+    return f"{99999999 - int(date):08}", change.path
+
+
+def _uncovered(store: Store, after: Manifest, news: Collection[Change]) -> list[Change]:
+    """What a tombstone hides, or hides no more, though its file is as it was."""
+    nodes = store.index.nodes()
+    marks = store.tombstones
+    paths = {node.path for node in nodes if mark_of(node.id) in marks}
+    paths |= after.keys() - {node.path for node in nodes}
+    paths -= {change.path for change in news}
+    return [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 
 
 def _forgotten(store: Store) -> str:
@@ -185,7 +188,6 @@ class Keeper:
         self.listeners: list[Callable[[str], None]] = []  # called by `announce`
         self._progress = progress
         self._state = ""  # what was announced last
-        self._newest: Store | None = None  # answers while a server builds its first index
         self._behind = (
             False  # whether the index had not heard of HEAD when the last question was asked
         )
@@ -193,13 +195,9 @@ class Keeper:
     @property
     def degraded(self) -> str:
         """Why answers may be incomplete, or ""."""
-        unbuilt = (
-            ""
-            if self.store.index.sound or self.store.absent
-            else "the search index is not built yet"
-        )
-        if unbuilt and self._newest and self._newest.unread:
-            unbuilt += f"; until then only the newest {FIRST} records are searched, {self._newest.unread:,} are not"
+        unbuilt = ""
+        if not (self.store.index.sound or self.store.absent):
+            unbuilt = "the search index is not built yet; until then only a part of the records is searched"
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         reasons = (self.store.config.unread, self.trouble, unbuilt, behind, self.store.obstacle())
         return "; ".join(filter(None, reasons))
@@ -225,7 +223,7 @@ class Keeper:
             for made in commit.finish(self.store.repo, self.store.files):
                 self.trouble = made.trouble or self.trouble
 
-    def refresh(self, *, full: bool, hints: Collection[str]) -> Look:
+    def refresh(self, *, full: bool, hints: Collection[str]) -> int:
         """Finish pending saves, then look: at every file, or where hints and folder times point."""
         self.refuse_past()
         with self.lock:  # what a save under way has written is found once that save is done
@@ -233,19 +231,31 @@ class Keeper:
         with self.looking:
             self.finish()
             damaged = full and bool(self.store.index.verify())
-            return self.look(full=full, fold=full, hints=hints, anew=damaged)
+            changed = self.look(full=full, hints=hints, anew=damaged)
+            if full:
+                self.store.index.fold(every=True, link=self.store.serving)
+            return changed
 
-    def look(self, *, hints: Iterable[str] = (), anew: bool = False, **how: bool) -> Look:
-        """Look at the files; rebuild a damaged index. Only a server remains the index's writer."""
+    def look(self, *, hints: Iterable[str] = (), anew: bool = False, full: bool = False) -> int:
+        """Look at the files; rebuild a damaged index. Return how many files changed."""
         with self.looking:
+            ask = partial(catch_up, self.store, progress=self._progress)
             try:
-                return catch_up(self.store, hints=hints, anew=anew, progress=self._progress, **how)
+                changed = ask(hints=hints, anew=anew, full=full)
             except IndexDamaged:
-                return catch_up(self.store, anew=True, progress=self._progress)
-            finally:
-                if not self.store.serving:
-                    self.store.index.stand_back()
-                self.store.repo.share()
+                anew = True
+                changed = ask(anew=True)
+            if anew:  # what was saved while it was built
+                ask(full=True)
+            self._fold(1 if anew else BEHIND_SERVING if self.store.serving else BEHIND)
+            self.store.repo.share()
+            return changed
+
+    def _fold(self, least: int) -> None:
+        """Move the caches of the index forward if they are behind by so many records."""
+        index = self.store.index
+        if index.behind >= least:
+            index.fold(link=self.store.serving)
 
     def in_step(self, patience: float, *, looks: bool = False) -> bool:
         """Look at the files if that is due or HEAD was moved; return whether the index is up to date.
@@ -257,15 +267,13 @@ class Keeper:
             while self._is_due(looks or self.looks):
                 if self.looking.acquire(timeout=max(0.0, stop - time.monotonic())):
                     try:
-                        busy = self.look(full=(looks or self.looks) and overdue(self.store)).busy
+                        self.look(full=(looks or self.looks) and overdue(self.store))
                     finally:
                         self.looking.release()
                     self.trouble = None
-                    if not busy:
-                        return True
+                    return True
                 if time.monotonic() > stop:
                     return False
-                time.sleep(PAUSE)
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
             self.trouble = error.told
             return False
@@ -304,8 +312,7 @@ class Keeper:
         self.refuse_past()
         self.store.config.refuse_unread()
         self.in_step(LONG)
-        self._newest = None
-        return self._ask(change, lambda: self.store)
+        return self.ask(change)
 
     def refuse_past(self) -> None:
         """Refuse to change what was. Raises BadInput."""
@@ -315,34 +322,23 @@ class Keeper:
             )
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
-        """Answer from the index, or from the newest files while a server builds the first one."""
-        return self._ask(question, self._ready)
-
-    def _ready(self) -> Store:
-        """What answers now: the store or, while a server builds its first index, its newest files."""
-        if not self.store.serving or self.store.index.exists or self.store.absent:
-            self._newest = None
-        elif self._newest is None:
-            self._newest = self.store.from_files(FIRST)
-        return self._newest or self.store
-
-    def _ask(self, question: Callable[[Store], _Answer], ready: Callable[[], Store]) -> _Answer:
         """Answer a question; if the index is damaged, rebuild it first, or answer from the files."""
         try:
             with self.lock:
-                return question(ready())
+                return question(self.store)
         except NotFound as error:
             raise NotFound(
                 error.message, "; ".join(filter(None, (self.degraded, error.hint)))
             ) from None
         except IndexDamaged:
-            built = False
+            store = self.store
             try:
-                built = not self.look(anew=True).busy
+                self.look(anew=True)
             except (BrokenStore, Locked) as error:
                 self.trouble = error.told
+                store = self.store.from_files()
             with self.lock:
-                return question(self.store if built else self.store.from_files())
+                return question(store)
         finally:
             self.asked = time.monotonic()
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem import chain, index
-from filemem.changes import Entry
-from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem import chain, changes, index
+from filemem.changes import MODIFIED, Change, Entry
+from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import MAX_SIZE, is_listed
 from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
@@ -274,45 +274,47 @@ class PastStore(Store):
     def __init__(self, present: Store, snapshot: Snapshot, then: Moment) -> None:
         vars(self).update(vars(present), serving=False, tip=then.id, clock=lambda: then.at)
         self._present, self.listing, self.forgotten = present, snapshot.files, snapshot.forgotten
-        sound = present.index.sound
-        self.index = (
-            present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
-        )
+        try:
+            self.index: index.Index = present.index.past(self.dates)
+            self._fill(self.index)
+        except (BrokenStore, Locked):  # what is not known of the past cannot be kept
+            self.index = self.from_files().index
 
-    def _layer(self, known: Mapping[str, Entry]) -> dict[str, index.Doc | None]:
-        """Documents that differ from the present index, built from `known`, by path; None for a removed one."""
-        now, files = self._present, self.listing
-        differing = {
-            path for path, blob in files.items() if path not in known or known[path].blob != blob
-        }
-        if self.forgotten or now.tombstones:
-            nodes = now.index.nodes()
-            differing |= {
-                node.path for node in nodes if mark_of(node.id) in self.forgotten
-            } & files.keys()
-            differing |= files.keys() - {
-                node.path for node in nodes
-            }  # hidden today, and perhaps not then
-        gone = {path for path in known if path not in files}
-        return dict.fromkeys(gone) | self._documents(
-            {path: files[path] for path in differing if is_listed(path)}
-        )
+    def _fill(self, past: index.Index) -> None:
+        """Let the index be what the commit holds."""
+        known = past.manifest()
+        files = {path: Entry(blob) for path, blob in self.listing.items() if is_listed(path)}
+        differing = list(changes.diff(known, files))
+        if self.forgotten or self._present.tombstones:
+            differing += self._turned(past.nodes(), files, differing)
+        wanted = {change.path: change.entry.blob for change in differing if change.entry}
+        docs = iter(self._documents(wanted))
+        past.apply(differing, dict(docs).get, hidden=self._hides)
 
-    def _documents(self, files: Mapping[str, str]) -> dict[str, index.Doc | None]:
+    def _turned(
+        self, nodes: Iterable[chain.Node], files: Mapping[str, Entry], differing: Iterable[Change]
+    ) -> list[Change]:
+        """What was forgotten then and is not now, or the other way round."""
+        paths = {node.path for node in nodes if self._hides(node.id)} & files.keys()
+        paths |= files.keys() - {node.path for node in nodes}
+        paths -= {change.path for change in differing}
+        return [Change(MODIFIED, path, files[path]) for path in sorted(paths)]
+
+    def _hides(self, name: str) -> bool:
+        """Whether a record was forgotten then."""
+        return bool(self.forgotten) and mark_of(name) in self.forgotten
+
+    def _documents(self, files: Mapping[str, str]) -> Iterator[tuple[str, index.Doc | None]]:
         """The documents of some files by path, None for one that is not a record or was forgotten."""
-        found = Snapshot(self._present, files, self.forgotten).records
-        return {
-            path: index.document(found[path], blob) if path in found else None
-            for path, blob in files.items()
-        }
+        records = Snapshot(self._present, files, self.forgotten).records
+        for path, blob in files.items():
+            yield path, index.document(records[path], blob) if path in records else None
 
-    def from_files(self, most: int | None = None) -> Store:  # noqa: ARG002  a past is never built beside
+    def from_files(self) -> Store:
         """Return the same store answering from the commit alone, for when the index cannot be used."""
         other = copy.copy(self)
-        docs = self._documents(
-            {path: blob for path, blob in self.listing.items() if is_listed(path)}
-        )
-        other.index = self._present.index.overlaid(lambda _: docs, self.dates, alone=True)
+        other.index = index.Index(None, None, self.dates)
+        self._fill(other.index)
         return other
 
     def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:

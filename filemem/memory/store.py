@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import posixpath
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem import changes
 from filemem.changes import blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, is_private, is_record
@@ -136,7 +135,6 @@ class Store:
         self.entropy: Callable[[], bytes] = lambda: os.urandom(8)
         self.reader = Reader(True, self.config.agent, self.config.department)  # who asks
         self.tip = "HEAD"  # the commit from which history is seen
-        self.unread = 0  # files that this store leaves out: see `from_files`
 
     def _index_folder(self) -> Path:
         """The folder of this store's index: in the Git directory, or in the user's cache if that is read-only."""
@@ -160,23 +158,14 @@ class Store:
         if self.code is not self.repo:
             self.code.close()
 
-    def from_files(self, most: int | None = None) -> Store:
-        """Return the same store answering from the files, for when the index cannot be used.
-
-        `most`: how many files to read at most, the newest by the dates in their names.
-        """
-        docs, known, other = dict[str, Doc | None](), self.tombstones, copy.copy(self)
+    def from_files(self) -> Store:
+        """Return the same store answering from the files, for when the index cannot be used."""
+        other, forgotten = copy.copy(self), self.tombstones
         found = self.files.scan({}, hash_name=self.repo.hash_name).files
-        there = sorted(
-            found,
-            key=lambda one: (max(re.findall(r"\d{8}(?=-)", one), default=""), one),
-            reverse=True,
+        other.index = Index(None, None, self.dates)
+        other.index.apply(
+            changes.diff({}, found), partial(self.document, forgotten=forgotten), seen=found
         )
-        for path in there[:most]:
-            with suppress(NotFound):  # gone since it was listed
-                docs[path] = self.document(path, known)
-        other.index = self.index.overlaid(lambda _: docs, self.dates, alone=True)
-        other.unread = len(there[most:]) if most else 0
         return other
 
     def seen_by(self, reader: Reader) -> Store:

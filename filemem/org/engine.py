@@ -82,7 +82,7 @@ class Reader(Protocol):
         """
 
     def rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
-        """Return the records with one of some addresses in a field, as `index.generation.Database.rows`.
+        """Return the records with one of some addresses in a field, as `index.Chains.rows`.
 
         Fields: id, path, key, target, name, refers. Rows have addresses for ids, paths, topic keys and references.
         """

@@ -84,7 +84,7 @@ class Everything:
                 for row in sorted(
                     rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)
                 ):
-                    if row.shown and len(once) < MOST:
+                    if row.visible and len(once) < MOST:
                         once.setdefault(row.blob, row.node)
             nodes = {node.id: node for node in once.values()}
             source = Organisation(reader, self._engine.model)

@@ -38,10 +38,10 @@ class Addressed(Node):
 def addressed(repo: int, row: Row) -> Row:
     """Return a row with addresses in it."""
     node = row.written.meaning(
-        {one: f"{repo} {row.meant.get(one, one)}" for one in row.written.references}
+        {one: f"{repo} {row.meanings.get(one, one)}" for one in row.written.references}
     )
     node = Addressed(*node._replace(id=f"{repo} {node.id}", path=f"{repo} {node.path}"))
-    return row._replace(written=node, meant={})
+    return row._replace(written=node, meanings={})
 
 
 def texts(card: str, tokens: Mapping[str, Sequence[str]]) -> tuple[str, bytes]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from filemem.chain import Node
 from filemem.index import Chains, Counts, Doc, Model, Row, links_of, rows_of
-from filemem.index.document import key, node_from
+from filemem.index.document import node_from
 from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Nominee, Repository, Shown
@@ -65,9 +65,15 @@ class Laid(Chains):
         )
         return [*(row for _, row in found if row.written.path not in self.over), *over]
 
-    def store(self, changes: Mapping[str, Row | None]) -> None:
+    def store(self, rows: Iterable[Row]) -> None:
         """See `Chains`."""
+        self.over.update({row.written.path: row for row in rows})
+
+    def put(self, changes: Mapping[str, Row | None]) -> None:
+        """Put records in place of those of their paths, None for those that are gone."""
+        old = self.rows("path", changes)
         self.over.update(changes)
+        self.settle(old, [row for row in changes.values() if row])
 
 
 class PostgresShelf:
@@ -111,11 +117,14 @@ class PostgresShelf:
             self._update(turned)
 
     def _insert(self, new: Sequence[tuple[Row, Doc, str]]) -> None:
-        mine, made = self.repository.number, embed((doc for _, doc, _ in new), self._model.table)
+        mine, made = (
+            self.repository.number,
+            embed({row.number: doc for row, doc, _ in new}, self._model.table),
+        )
         places = {number: at for at, number in enumerate(made.keys.tolist())}
         docs, bodies, passages = list[Any](), list[Any](), list[Any]()
         for row, doc, who in new:
-            at, node = places[key(doc.blob)], row.written
+            at, node = places[row.number], row.written
             first, last = made.starts[at], made.starts[at + 1]
             terms = [f"{name}={one}" for name in TERMS.values() for one in doc.terms.get(name, ())]
             names = node.path, plain(node.id), plain(node.key), row.blob, node.created
@@ -203,7 +212,7 @@ class PostgresReader:
         for row in sorted(
             rows, key=lambda one: (one[4], -one[0])
         ):  # of the same bytes what holds, then the oldest
-            vectors = unpacked(row[9], key(row[2]))
+            vectors = unpacked(row[9], row[0])
             first[row[2]] = Nominee(
                 addressed(row[1], _row(row[:7])), tokens_in(row[7], row[8]), vectors
             )
@@ -292,11 +301,17 @@ def _said(who: Provenance) -> str:
 
 def _facts(row: Row) -> tuple[Any, ...]:
     """What chains say of a record."""
-    return row.live, row.shown, json.dumps(row.meant) if row.meant else ""
+    return row.live, row.visible, json.dumps(row.meanings) if row.meanings else ""
 
 
 def _links(row: Row) -> set[int]:
-    return {_digest(kind, value) for kind, value in links_of(row) if kind in _LINKS}
+    return {_digest(kind, value) for kind, value in _linked(row)}
+
+
+def _linked(row: Row) -> Iterator[tuple[str, str]]:
+    """The names of a record, what it refers to as written, and the ids that this means."""
+    yield from ((kind, value) for kind, value in links_of(row.written) if kind in _LINKS)
+    yield from (("target", target) for target in row.targets)
 
 
 def _digest(kind: str, value: str) -> int:

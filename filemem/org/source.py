@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from filemem.index import Around, Chains, Counts, Found, Model, ModelUnavailable, Node, Row
-from filemem.index.document import key, record_from
+from filemem.index.document import record_from
 from filemem.index.plan import Plan, admits, bm25, plan, rarity, whole
 from filemem.index.vectors import Ranking, merged
 from filemem.index.words import FIELDS, STEM
@@ -76,7 +76,7 @@ class Nominations(Chains):
         degraded += self._reader.degraded if words and not degraded else ""
         found = self._reader.nominate(words, vector.tolist() if near else None, wanted, depth)
         some = [one for one in found if admits(asked, one.tokens)]
-        scores = [bm25(asked, one.tokens, known, sized=True) for one in some]
+        scores = [bm25(asked, one.tokens, known) for one in some]
         parts: list[tuple[float, float | None, float | None]] = [
             (score, None, None) for score in scores
         ]
@@ -84,18 +84,20 @@ class Nominations(Chains):
             ranking = Ranking(
                 [(merged([one.vectors for one in some]), None)], vector, self._model.table
             )
-            like = ranking.likeness(key(one.row.blob) for one in some)
+            like = ranking.likeness(one.row.number for one in some)
             parts = [
-                (score, *like[key(one.row.blob)]) for score, one in zip(scores, some, strict=True)
+                (score, *like[one.row.number]) for score, one in zip(scores, some, strict=True)
             ]
-        made = [
-            Candidate(some[at].row.node, some[at].row.blob, *parts[at])
-            for at in promising(parts, depth)
-        ]
+        best = promising(parts, depth)
+        made = [Candidate(some[at].row.node, some[at].row.blob, *parts[at]) for at in best]
         if near and some and asked.words:
             told = {typed: rarity(of, known) ** 0.5 for typed, of in asked.words}
-            met = ranking.wording([key(one.blob) for one in made], told, terms.alike)
-            made = [one._replace(wording=met.get(key(one.blob))) for one in made]
+            numbers = [some[at].row.number for at in best]
+            met = ranking.wording(numbers, told, terms.alike)
+            made = [
+                one._replace(wording=met.get(number))
+                for one, number in zip(made, numbers, strict=True)
+            ]
         return Found(tuple(made), degraded or None, whole(asked, known))
 
 

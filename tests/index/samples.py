@@ -99,13 +99,14 @@ class Tree:
                 changes.append(Change(REMOVED, path, None))
             elif old is None or old.blob != new.blob:
                 changes.append(Change(MODIFIED if old else ADDED, path, new))
-        index.apply(changes, self.load, seen=after, anew=anew)
+        index.apply(changes, self.load, before=before, seen=after, anew=anew)
         index.note(head=head)
+        index.fold()
 
 
 def fold(index: Index) -> None:
-    """Put what waits into a generation."""
-    index.apply((), lambda _: None)
+    """Move the caches forward."""
+    index.fold()
 
 
 def ids(nodes: Iterable[Node]) -> list[str]:

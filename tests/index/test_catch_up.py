@@ -66,7 +66,6 @@ def answers(index: Index) -> object:
         index.newest(failed, 5),
         index.newest(Filter(outcomes=("success",)), 50),
         facts(index),
-        index.waiting(),
     )
 
 
@@ -80,7 +79,7 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
             tree.docs.pop(path, None)
         if step == "push":
             index.push(tree.docs[path])
-            assert index.waiting()[-1].entry == Entry(tree.docs[path].blob)
+            assert index.manifest()[path] == Entry(tree.docs[path].blob)
         elif step == "push removed":
             index.push_removed(path)
             assert index.lookup("path", [path]) == []
@@ -128,7 +127,6 @@ def test_many_histories_end_like_a_rebuild(
 
 def test_many_folds_stay_small_and_right(root: Path) -> None:
     index, tree = Index(root, Hashing()), Tree()
-    assert index.writable
     for number in range(32):
         one = make(number % 25, seed=number // 25, words=10)
         tree.docs[one.path] = one
@@ -136,6 +134,6 @@ def test_many_folds_stay_small_and_right(root: Path) -> None:
         fold(index)
     assert {node.path for node in index.nodes()} == tree.docs.keys()
     files = [path for path in root.rglob("*") if path.is_file()]
-    assert len(files) < 250  # two generations of merged segments, not one for each fold
+    assert len(files) < 250
     assert sum(path.name.endswith(".rows") for path in files) < 14
     index.close()

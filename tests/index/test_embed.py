@@ -88,14 +88,13 @@ def test_an_unreadable_model_is_a_reason(tmp_path: Path, damage: str) -> None:
         assert "the one that comes with filemem" in unavailable.value.hint
 
 
-def test_vectors_that_were_missing_are_made_by_a_rebuild(root: Path, tmp_path: Path) -> None:
+def test_vectors_that_were_missing_are_made_by_the_next_change(root: Path, tmp_path: Path) -> None:
     tree = Tree(make(number) for number in range(8))
     tree.apply(Index(root, Model(tmp_path / "nothing here")))
     index = Index(root, Model())
-    assert "no vectors; run `filemem index --rebuild`" in (
-        index.candidates(parse("cache")[0]).degraded or ""
-    )
-    tree.apply(index, anew=True)
+    degraded = index.candidates(parse("cache")[0]).degraded or ""
+    assert "8 records have no vectors; run `filemem index`" in degraded
+    tree.apply(index)
     assert index.candidates(parse("cache")[0]).degraded is None
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change, Entry
-from filemem.errors import Locked
+from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
 from filemem.index import Doc, Index, Model
 from filemem.index.model import Floats, Integers
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashes, Hashing
-from tests.index.samples import DAY, START, Tree, doc, fold, ids, make, serial
+from tests.index.samples import DAY, START, Tree, doc, facts, fold, ids, make, serial
 
 
 def found(index: Index, text: str, wanted: Filter | None = None, **given: object) -> list[str]:
@@ -62,32 +61,41 @@ def test_a_file_that_changed_since_it_was_listed_is_filed_under_what_was_read(
     assert words_only.manifest() == {"a.md": Entry(one.blob)}
 
 
-def test_a_push_is_found_and_folded(index: Index) -> None:
+def test_a_push_is_found_before_and_after_the_caches_hold_it(index: Index) -> None:
     tree = Tree(make(number) for number in range(20))
     tree.apply(index)
-    index.push(doc("new.md", "A zebra crossing"), Entry("11" * 20, 7, 8))
-    assert [(one.path, one.entry) for one in index.waiting()] == [
-        ("new.md", Entry("11" * 20, 7, 8))
-    ]
+    new = doc("new.md", "A zebra crossing")
+    index.push(new, Entry(new.blob, 7, 8))
+    assert index.behind == 1
     assert found(index, "zebra") == ["new.md"]
-    assert index.manifest()["new.md"] == Entry("11" * 20, 7, 8)
+    assert index.manifest()["new.md"] == Entry(new.blob, 7, 8)
     index.push_removed(make(3).path)
     assert found(index, serial(3)) == []
     fold(index)
-    assert not index.waiting()
+    assert index.behind == 0
     assert found(index, "zebra") == ["new.md"]
     assert found(index, serial(3)) == []
     assert index.count() == 20
-    assert not list((index.root / "fresh").iterdir())
 
 
-def test_a_look_at_the_store_wins_over_what_is_pending(words_only: Index) -> None:
+def test_a_look_at_the_store_wins_over_what_was_saved(words_only: Index) -> None:
     words_only.push(doc("a.md", "as it was saved"))
     edited = doc("a.md", "as it was edited afterwards")
     words_only.apply([Change(MODIFIED, "a.md", Entry(edited.blob))], lambda path: edited)
     assert found(words_only, "edited") == ["a.md"]
     assert found(words_only, "saved") == []
-    assert not words_only.waiting()
+
+
+def test_what_was_saved_since_a_look_began_stays(words_only: Index) -> None:
+    old, new = doc("a.md", "as it was"), doc("a.md", "as it was saved meanwhile")
+    words_only.push(old)
+    before = words_only.manifest()
+    words_only.push(new)
+    stale = doc("a.md", "as the look saw it")
+    change = Change(MODIFIED, "a.md", Entry(stale.blob))
+    words_only.apply([change], lambda path: stale, before=before)
+    assert found(words_only, "meanwhile") == ["a.md"]
+    assert found(words_only, "look") == []
 
 
 def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
@@ -292,7 +300,7 @@ class CountingHashes(Hashes):
 def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
     tree = Tree(make(number) for number in range(5))
     tree.apply(index)
-    index.push(doc("saved-meanwhile.md", "A zebra"))
+    index.push(doc("gone.md", "A zebra"))
     during = []
 
     def load(path: str):  # type: ignore[no-untyped-def]
@@ -301,36 +309,51 @@ def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
 
     index.apply(changes.diff({}, tree.entries()), load, anew=True)
     assert set(during) == {6}
-    assert index.count() == 6
+    assert index.count() == 5
 
 
-def test_one_writer_at_a_time(root: Path) -> None:
-    first, second = Index(root), Index(root)
-    assert first.writable
-    assert not second.writable
-    with pytest.raises(Locked):
-        second.apply([], lambda path: None)
-    second.push(doc("a.md", "One"))
-    fold(first)
-    assert second.count() == 1
-    first.close()
-    assert second.writable
-    second.close()
+def test_what_is_known_is_not_read_again(words_only: Index) -> None:
+    """A checkout of a known state and back writes what stands, not documents."""
+    here = Tree(make(number) for number in range(10))
+    there = Tree(make(number, seed=1) for number in range(10))
+    here.apply(words_only)
+    there.apply(words_only)
+    here.load = lambda path: pytest.fail(f"{path} is read again")  # type: ignore[method-assign]
+    here.apply(words_only)
+    assert words_only.manifest() == here.entries()
+    assert found(words_only, serial(3))[0] == make(3).path
+
+
+def test_a_past_changes_nothing_of_the_present(index: Index) -> None:
+    tree = Tree(make(number) for number in range(10))
+    tree.apply(index)
+    present = facts(index)
+    past = index.past(lambda _: {})
+    changes_ = [Change(REMOVED, make(3).path, None), Change(ADDED, "old.md", Entry("0" * 40))]
+    old = doc("old.md", "A zebra crossing")
+    past.apply(changes_, lambda path: old)
+    assert found(past, "zebra") == ["old.md"]
+    assert found(past, serial(3)) == []
+    assert found(past, serial(4))[0] == make(4).path
+    assert found(index, "zebra") == []
+    tree.docs["new.md"] = doc("new.md", "A new zebra")
+    tree.apply(index)
+    assert found(past, "zebra") == ["old.md"]
+    past.close()
+    del tree.docs["new.md"]
+    tree.apply(index)
+    assert facts(index) == present
 
 
 def test_a_deleted_folder_that_another_process_built_again_is_read_anew(
     root: Path, model: Model
 ) -> None:
-    """The names of generations begin anew with the folder: what was known of one goes by what is in it."""
     one, two = Index(root, model), Index(root, model)
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)
     assert one.manifest().keys() == {"a.md", "b.md"}
-    one.stand_back()
     shutil.rmtree(root)
     Tree([doc("a.md", "Use Redis")]).apply(two)
-    assert [folder.name for folder in one.root.glob("g*")] == ["g0000000001"]
     assert one.manifest().keys() == {"a.md"}
-    two.stand_back()
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)
     assert found(two, "postgres") == ["b.md"]
     one.close()

@@ -9,7 +9,7 @@ import pytest
 
 from filemem.index import Doc, Model
 from filemem.index.model import Table
-from filemem.index.vectors import Growth, Rows, embed, met, read
+from filemem.index.vectors import Rows, embed, merged, met, packs, read, unpacked, write
 from tests.index.samples import doc
 
 TEXTS = {
@@ -24,11 +24,8 @@ def table() -> Table:
     return Model().table
 
 
-def docs(*keys: int) -> list[Doc]:
-    return [
-        doc(f"{n}.md", TEXTS[n][0])._replace(blob=f"{n << 1:016x}", passages=TEXTS[n][1])
-        for n in keys
-    ]
+def docs(*numbers: int) -> dict[int, Doc]:
+    return {n: doc(f"{n}.md", TEXTS[n][0])._replace(passages=TEXTS[n][1]) for n in numbers}
 
 
 def worded(whole: Rows, table: Table, **words: float) -> list[float]:
@@ -56,11 +53,12 @@ def test_weights_decide_which_words_matter(table: Table) -> None:
     assert worded(whole, table, **{"☃": 1.0}) == [0.0, 0.0]
 
 
-def test_tokens_survive_writing_and_merging(table: Table, tmp_path: Path) -> None:
+def test_vectors_and_tokens_survive_packing_merging_and_writing(
+    table: Table, tmp_path: Path
+) -> None:
     expected = worded(embed(docs(1, 2, 3), table), table, cache=1.0, green=2.0)
-    for some in (docs(2), docs(3, 1)):
-        growth = Growth(tmp_path, table)
-        growth.add(some)
-        growth.write(())
-    (path,) = tmp_path.iterdir()
-    assert worded(read(path), table, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
+    parts = [unpacked(sorted(packs(embed(some, table)).items())) for some in (docs(2), docs(3, 1))]
+    write(tmp_path / "1.rows", merged(parts))
+    again = read(tmp_path / "1.rows")
+    assert again.keys.tolist() == [1, 2, 3]
+    assert worded(again, table, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)

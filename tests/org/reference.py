@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filemem.changes import ADDED, Change, Entry
 from filemem.errors import NotFound
-from filemem.index import Catalog, Counts, Doc, Index, Row, rows_of
+from filemem.index import Counts, Doc, Index, Row
 from filemem.index.vectors import embed
 from filemem.index.words import tokens_of
 from filemem.org.engine import EVERYBODY, Nominee, Repository, Shown
@@ -105,15 +105,14 @@ class ReferenceShelf:
         )
 
     def rows(self) -> list[Row]:
-        catalog = Catalog(None)
-        docs = dict(enumerate(self.docs.values(), 1))
-        made = rows_of(
-            docs, lambda paths: {p: self.who[self.docs[p].node.id].date or 0 for p in paths}
+        index = Index(
+            None, None, lambda paths: {p: self.who[self.docs[p].node.id].date or 0 for p in paths}
         )
-        catalog.put({row.written.path: row for row in made})
-        found = catalog.rows("path", list(self.docs))
-        catalog.close()
-        return found
+        changes = [Change(ADDED, path, Entry(doc.blob)) for path, doc in self.docs.items()]
+        index.apply(changes, self.docs.get)
+        rows = index.rows("path", list(self.docs))
+        index.close()
+        return rows
 
 
 class ReferenceReader:
@@ -158,15 +157,15 @@ class ReferenceReader:
         rows = {
             row.written.path: row
             for _, _, row in self._rows
-            if row.shown and (row.live or not wanted.live)
+            if row.visible and (row.live or not wanted.live)
         }
         first: dict[str, Nominee] = {}
         for one in sorted(found, key=lambda one: one.path):
             doc = self._docs[one.path]
             if one.path in rows:
-                first.setdefault(
-                    doc.blob, Nominee(rows[one.path], tokens_of(doc), embed([doc], MODEL.table))
-                )
+                row = rows[one.path]
+                vectors = embed({row.number: doc}, MODEL.table)
+                first.setdefault(doc.blob, Nominee(row, tokens_of(doc), vectors))
         return list(first.values())
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
@@ -179,7 +178,9 @@ class ReferenceReader:
 
     def named(self, names: Collection[str]) -> list[Row]:
         return [
-            row for _, plain, row in self._rows if row.shown and {*names} & {*plain.values("name")}
+            row
+            for _, plain, row in self._rows
+            if row.visible and {*names} & {*plain.values("name")}
         ]
 
     def shown(self, paths: Collection[str]) -> dict[str, Shown]:

@@ -40,7 +40,7 @@ def test_an_edit_in_place_that_is_committed_is_seen_by_a_look_at_folders(repo: P
         memory.refresh(full=True)
         append(path, "\nzebracorn walks\n")
         git(repo, "commit", "-q", "-a", "-m", "edit")
-        assert memory.refresh().changed == 1
+        assert memory.refresh() == 1
         assert len(memory.search("zebracorn", mode="keyword").hits) == 1
 
 

@@ -1,4 +1,4 @@
-"""Work that is not done twice: saves are folded in together, and a search of an index in step starts no process."""
+"""Work that is not done twice: caches move forward together, and a search of an index in step starts no process."""
 
 from __future__ import annotations
 
@@ -37,16 +37,13 @@ def titles(memory: Memory, query: str = "") -> set[str]:
     return {hit.record.title for hit in memory.search(query).hits}
 
 
-def test_saves_that_a_watcher_names_wait_until_nobody_calls(
-    repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("filemem.index.LONG_WAITING", 10**15)  # however slow the machine is
+def test_the_caches_are_moved_forward_when_nobody_calls(repo: Path, memory: Memory) -> None:
     for number in range(2):
         saved = memory.save(title=f"Note {number}", text="about redis")
         memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
-        assert len(memory._store.index.waiting()) == number + 1
+        assert memory._store.index.behind == number + 1
     memory.refresh(full=True)
-    assert memory._store.index.waiting() == ()
+    assert memory._store.index.behind == 0
     assert len(memory.search("redis", limit=50).hits) == 3
 
 
@@ -125,24 +122,21 @@ def test_a_search_of_an_index_in_step_starts_no_process(
     )  # while folders are young they are looked at again
 
 
-def test_a_server_answers_from_the_newest_files_until_the_first_index_is_built(
+def test_a_first_index_is_asked_as_it_grows_newest_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("filemem.memory.catch_up.FIRST", 2)
+    monkeypatch.setattr("filemem.index.update.CHUNK", 1)
     repo = make_repo(tmp_path / "repo")
     for day in (10, 12, 11):
         write(
             repo / f"memory/decisions/cache/202511{day}-day-{day}.md", f"# Cache since day {day}\n"
         )
-    with Memory.open(repo, serving=True) as memory:
-        assert titles(memory, "cache") == {"Cache since day 12", "Cache since day 11"}
-        told = memory.search("cache").degraded
-        assert (
-            "not built yet; until then only the newest 2 records are searched, 1 are not; only words"
-            in told
-        )
-        memory.save(topic="queue", decision="Cache the queue", reasoning="It is slow")
-        assert "Cache the queue" in titles(memory, "cache")
+    seen = list[set[str]]()
+    with Memory.open(repo, serving=True) as memory, Memory.open(repo, serving=True) as other:
+        memory.keeper._progress = lambda *_: seen.append(titles(other, "cache"))
+        assert "not built yet" in other.search("cache").degraded
         memory.refresh(full=True)
-        assert len(titles(memory, "cache")) == 4
-        assert memory.search("cache").degraded == ""
+        assert seen[0] == {"Cache since day 12"}
+        assert seen[1] == {"Cache since day 12", "Cache since day 11"}
+        assert len(titles(other, "cache")) == 3
+        assert other.search("cache").degraded == ""

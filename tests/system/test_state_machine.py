@@ -242,7 +242,7 @@ class Synced(RuleBasedStateMachine):
         """The invariants; also at the end of every run."""
         self.memory.refresh()  # finishes what a crash left
         before = snapshot(self.store)
-        assert not self.memory.refresh(full=True).busy
+        self.memory.refresh(full=True)
         assert snapshot(self.store) == before, "a look changed a file"
         state = self._git_state()
         self.memory.refresh(full=True)
@@ -300,8 +300,6 @@ class Synced(RuleBasedStateMachine):
         store.clock, store.entropy = self._clock, lambda: self.random.randbytes(8)
         memory = Memory(store)
         memory.refresh()
-        if not serving:
-            store.index.stand_back()
         return memory
 
     def _clock(self) -> int:

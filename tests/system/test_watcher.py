@@ -10,7 +10,6 @@ import pytest
 
 from filemem import watch
 from filemem.memory import Memory
-from filemem.memory.catch_up import Look
 from filemem.query import Filter
 from filemem.watch import Watcher
 from tests.support import git, write
@@ -115,13 +114,15 @@ def test_a_store_that_is_not_there_yet(repo: Path) -> None:
         until(lambda: titles(memory) == {"The folder came later"}, SOON)
 
 
-def test_saves_of_this_process_are_folded_in_and_committed(watched: Memory, repo: Path) -> None:
+def test_saves_of_this_process_are_committed_and_the_caches_follow(
+    watched: Memory, repo: Path
+) -> None:
     saved = [watched.save(title=f"Note {number}", text="batched") for number in range(5)]
     assert {one.record.id for one in watched.search("note batched").hits} >= {
         one.id for one in saved
     }
     until(lambda: not git(repo, "status", "--porcelain", "--", *(one.path for one in saved)), SOON)
-    until(lambda: watched._store.index.waiting() == (), SOON)
+    until(lambda: watched._store.index.behind == 0, SOON)
     assert watched.status()["pending"] == []
 
 
@@ -151,10 +152,10 @@ def test_folder_times_are_compared_no_more_often_than_that_costs(
     """A watcher without events, on a clock of its own: each look takes .3 s of it, as at 100,000 folders."""
     now, looks = [1_000.0], list[bool]()
 
-    def look(*, full: bool, hints: object) -> Look:
+    def look(*, full: bool, hints: object) -> int:
         looks.append(full)
         now[0] += 3.0 if full else 0.3
-        return Look()
+        return 0
 
     def quiet(*_: object, **__: object) -> Iterator[set[object]]:
         while now[0] < 2_000:
