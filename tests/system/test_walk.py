@@ -16,11 +16,11 @@ from tools.walk import Walk, journeys
 LIMITS = {
     "save": 48,
     "save that replaces": 50,
-    "search": 35,
+    "search": 36,
     "history": 24,
     "get": 25,
     "update": 48,
-    "why": 39,
+    "why": 40,
     "check": 31,
     "catch-up": 27,
     "delete": 39,
