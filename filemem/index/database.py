@@ -72,10 +72,9 @@ _LINKS = f"s.number IN (SELECT number FROM links WHERE kind = ? AND value {_AMON
 _FIELDS = f"s.number IN (SELECT number FROM fields WHERE name = ? AND value {_AMONG})"
 _TARGETS = f"s.number IN (SELECT number FROM targets WHERE value {_AMONG})"
 _FROM = "FROM standing s JOIN docs d ON d.number = s.number WHERE s.present = 1"
-_ROWS = (
-    "SELECT d.number, d.blob, d.node, s.created, s.live, s.shown, s.meant, s.place, s.names "
-    + _FROM
-)
+_ROWS = f"""SELECT d.number, d.blob, d.node, s.created, s.live, s.shown, s.meant, s.place, s.names,
+    s.stamp {_FROM}"""
+_REMEMBERED = 8_192  # rows; one question meets those of the last again
 
 
 class Content(NamedTuple):
@@ -102,6 +101,8 @@ class Database:
 
         Raises BrokenStore, IndexDamaged.
         """
+        self._seen: dict[int, tuple[int, Row]] = {}  # rows by number, with their stamps
+        self._changing = False
         with _ours():
             self._con = sqlite3.connect(
                 _address(path, create=create),
@@ -168,7 +169,11 @@ class Database:
         """Change all of it or nothing. Raises Locked."""
         with _ours(), self._con:
             self._con.execute("BEGIN IMMEDIATE")
-            yield
+            self._changing = True
+            try:
+                yield
+            finally:
+                self._changing = False
 
     def check(self) -> None:
         """Read all of the file; raises `IndexDamaged`."""
@@ -266,7 +271,19 @@ class Database:
         return self._rows(f"d.{field} {_NUMBERS if field == 'number' else _AMONG}", wanted)
 
     def _rows(self, which: str, *values: Any) -> list[Row]:
-        return list(map(_row, self._ask(f"{_ROWS} AND {which}", *values)))
+        return list(map(self._row, self._ask(f"{_ROWS} AND {which}", *values)))
+
+    def _row(self, columns: tuple[Any, ...]) -> Row:
+        """A row as it was read before, unless it has changed since or is being changed."""
+        number, *_, stamp = columns
+        if self._changing:
+            return _row(columns)
+        seen = self._seen.get(number)
+        if seen is None or seen[0] != stamp:
+            if len(self._seen) >= _REMEMBERED:
+                self._seen.clear()
+            seen = self._seen[number] = stamp, _row(columns)
+        return seen[1]
 
     def with_term(self, name: str, values: Iterable[str]) -> list[Row]:
         """Return the records that have one of some values in an exact field."""
@@ -520,11 +537,12 @@ def _node(text: str) -> Node:
 
 
 def _row(columns: tuple[Any, ...]) -> Row:
-    number, blob, node, created, live, visible, meanings, place, names = columns
+    number, blob, text, created, live, visible, meanings, place, names, _ = columns
+    node = _node(text)
     return Row(
         number,
         blob,
-        _node(node)._replace(created=created),
+        node if node.created == created else node._replace(created=created),
         bool(live),
         bool(visible),
         json.loads(meanings) if meanings else {},
