@@ -7,6 +7,7 @@ broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks.
 from __future__ import annotations
 
 import contextlib
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from filemem.index.chains import Around, Chains, Dates, Row, links_of, rows_of
 from filemem.index.database import NAME, Database
 from filemem.index.document import Doc, document
 from filemem.index.embed import Model, ModelUnavailable, embedder
-from filemem.index.folder import IndexDamaged, mark, writing
+from filemem.index.folder import IndexDamaged, listed, mark, writing
 from filemem.index.place import NO_MODEL, Found, Near, Place
 from filemem.index.plan import Counts, added, said_in, said_instead
 from filemem.index.update import Hidden, Load, Progress, Writer
@@ -47,6 +48,9 @@ __all__ = [
     "said_in",
     "said_instead",
 ]
+
+
+_FORMS = re.compile(r"\d+\.[0-9a-f]{8}")  # of folders: the layout, and the rest of the form
 
 
 class Notes(NamedTuple):
@@ -179,8 +183,20 @@ class Index(Place):
             if path not in entries and (before or {}).get(path) != entry
         ]
         with self._changing() as database, database.writing():
+            first = not database.state("built")
             database.renew(touched)
             database.note(built=1)
+        if first and not self.in_memory:
+            self._remove_older()
+
+    def _remove_older(self) -> None:
+        """Delete the indexes that earlier versions of filemem made of the same store."""
+        import shutil  # 2 ms, for its archives; most commands build nothing
+
+        layout = int(self.root.name.partition(".")[0])
+        for name in listed(self.root.parent):
+            if _FORMS.fullmatch(name) and int(name.partition(".")[0]) < layout:
+                shutil.rmtree(self.root.parent / name, ignore_errors=True)
 
     def _rebuild(
         self,

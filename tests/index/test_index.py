@@ -312,6 +312,16 @@ def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
     assert index.count() == 5
 
 
+def test_a_first_build_removes_what_an_earlier_version_made(words_only: Index) -> None:
+    older = words_only.root.parent / "17.0123abcd"
+    other = words_only.root.parent / "notes"
+    for folder in (older, other):
+        folder.mkdir(parents=True)
+    Tree([make(1)]).apply(words_only)
+    assert not older.exists()
+    assert other.exists()
+
+
 def test_what_is_known_is_not_read_again(words_only: Index) -> None:
     """A checkout of a known state and back writes what stands, not documents."""
     here = Tree(make(number) for number in range(10))
