@@ -36,20 +36,12 @@ NO_RECORDS = frozenset(
 )  # they explain the folder to people and agents; in any letter case
 _OF_A_FOLDER = frozenset(("readme", "index"))  # the record of a numbered folder, else a page
 _PAGES = frozenset(("agents", "summary"))
-_TEMPLATE_WORDS = frozenset(
-    (
-        "adr",
-        "madr",
-        "nygard",
-        "decision",
-        "record",
-        "template",
-        "short",
-        "long",
-        "bare",
-        "minimal",
-        "full",
-    )
+# What a template is called: en, de, fr, es, pt, it, ja, ko, zh.
+_TEMPLATE = frozenset(
+    "template vorlage modèle modele plantilla modelo modello テンプレート 雛形 템플릿 模板".split()
+)
+_TEMPLATE_WORDS = _TEMPLATE | frozenset(
+    "adr madr nygard decision record short long bare minimal full entscheidung".split()
 )
 # Capitals only, `NNNN-title`: the names that filemem writes are lower case.
 _UNNUMBERED = re.compile(r"(?:[A-Za-z]{2,8}[-_])?(?:N{2,6}|X{2,6}|YYYYMMDD)[-_]")
@@ -186,10 +178,11 @@ def is_record(path: str) -> bool:
 
 def _is_template(stem: str) -> bool:
     """Whether a name without its suffix is a template's: `adr-template`, `0000-template-de`."""
-    if "template" not in stem:
-        return False
-    words = [word for word in re.split(r"[-_. ]+", stem) if word.strip("0")]
-    return all(len(word) == 2 or word in _TEMPLATE_WORDS for word in words)
+    composed = unicodedata.normalize("NFC", stem)
+    words = [word for word in re.split(r"[-_. ]+", composed) if word.strip("0")]
+    return not _TEMPLATE.isdisjoint(words) and all(
+        len(word) == 2 or word in _TEMPLATE_WORDS for word in words
+    )
 
 
 def not_read(root: Path) -> str:

@@ -119,6 +119,14 @@ def test_which_files_are_records() -> None:
         *("a/README.md", "2026/11/README.md", "2026/README.md", "index.md", "SUMMARY.md"),
         *("_template.md", "adr-000-template.md", "template-madr.md", "0000-adr-template-de.md"),
         *("NNNN-title.md", "adr-XXX-title.md", "0000-template.md", "x.org", "index.rst"),
+        *(
+            "vorlage.md",
+            "adr-vorlage.adoc",
+            "mod\u00e8le.md",
+            "mode\u0300le.md",
+            "0000-plantilla.md",
+        ),
+        *("modelo.md", "modello-adr.md", "テンプレート.md", "模板.md", "템플릿.rst"),
         *("x.md~", ".x.md.swp", "x.md.tmp"),
     ]
     assert [is_record(name) for name in yes + no] == [True] * len(yes) + [False] * len(no)
