@@ -13,25 +13,29 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.query.terms import UNSPACED, Terms
-from filemem.record.foreign import states_field
+from filemem.record.adr import SECTIONS
+from filemem.record.foreign import field_named, states_field
 
 Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
-_USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
-    (
-        *(
-            "context",
-            "context and problem statement",
-            "problem",
-            "problem statement",
-            "decision outcome",
-        ),
-        *("decision", "consequences", "status", "summary", "simple summary", "abstract"),
-        *("background", "motivation", "table of contents"),
-    )
-)
+_USUAL = frozenset(
+    SECTIONS
+) | {  # headings of every record of a kind: they tell nothing of this one
+    "context and problem statement",
+    "problem statement",
+    "summary",
+    "simple summary",
+    "abstract",
+    "motivation",
+    "table of contents",
+}
+_NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
+_RULE = re.compile(
+    r"[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|?)+[ \t]*"
+)  # between a table's head and its rows
+_STATED = ("status", "date", "created")  # shown beside a record anyway
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
 _ELLIPSIS = "…"
@@ -86,16 +90,23 @@ def prose(text: str) -> str:
         part.partition("-->" if "-->" in part else "\n")[2] for part in parts
     )
     kept: list[str] = []
-    in_status = False
+    in_field = False
     for line in readable.split("\n"):
         if heading := re.match(_HEADING, line):
-            name = heading[1].casefold()
-            in_status = name == "status"
-            if name not in _USUAL:
+            name = re.sub(_NUMBER, "", heading[1].casefold())
+            in_field = field_named(name.partition(":")[0]) in _STATED
+            if not in_field and name not in _USUAL:
                 kept.append(heading[1])
-        elif not in_status and not states_field(line):
+        elif not in_field and not _states(line):
             kept.append(line)
     return "\n".join(kept).strip() or readable.strip() or text
+
+
+def _states(line: str) -> bool:
+    """Whether a line of a text is a field: an item, or a row of a table."""
+    cells = [cell.strip() for cell in line.strip(" \t|").split("|")]
+    row = line.lstrip().startswith("|") and field_named(cells[0]) in _STATED
+    return row or states_field(line) or bool(_RULE.fullmatch(line))
 
 
 def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:

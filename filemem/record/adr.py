@@ -37,7 +37,7 @@ _STATUS_KEYS = ("status", "state")
 _DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
 
 # Names of sections by what they hold, in the words of templates: en de fr es pt it ja ko zh.
-_SECTIONS = by_word(
+SECTIONS = by_word(
     {
         "context": """
             context, background, problem, kontext, hintergrund, contexte, contexto, contesto,
@@ -53,7 +53,7 @@ _SECTIONS = by_word(
         """,
     }
 )
-_CONTEXT_SECTION = tuple(word for word, kind in _SECTIONS.items() if kind == "context")
+_CONTEXT_SECTION = tuple(word for word, kind in SECTIONS.items() if kind == "context")
 
 
 class Replaced(NamedTuple):
@@ -248,7 +248,7 @@ def _filled(line: str, status: str, day: str) -> str:
 
 def _section(shape: Shape, kind: str, default: str) -> str:
     """The model's name for a section of this kind."""
-    names = (name for name in shape.sections if _SECTIONS.get(name.casefold()) == kind)
+    names = (name for name in shape.sections if SECTIONS.get(name.casefold()) == kind)
     return next(names, default)
 
 
