@@ -73,7 +73,9 @@ def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:
         since = f" ({age(store.clock() - node.created)} old)" if node.created else ""
         reason = ""
         if node.path in records:
-            reason = one_line(query.prose(records[node.path].text))
+            record = records[node.path]
+            decided = "" if record.decision == node.title else record.decision
+            reason = one_line(query.prose(f"{record.text}\n\n## Decision\n\n{decided}"))
         lines.append(f"{node.title}{since}" + (f": {cut(reason, REASON)}" if reason else ""))
     return tuple(lines)
 

@@ -56,6 +56,16 @@ def decide(memory: Memory, decision: str, topic: str, **more: object) -> Saved:
     )
 
 
+def test_what_is_replaced_is_told_by_its_decision_not_by_its_status(
+    repo: Path, memory: Memory
+) -> None:
+    text = "# Broker\n\nDate: 2024-02-01\n\n## Status\n\nAccepted\n\n## Decision\n\nWe use Kafka.\n"
+    write(repo / "docs/adr/0006-broker.md", text)
+    memory.refresh()
+    [line] = decide(memory, "Use NATS", "broker", supersedes=["docs/adr/0006-broker.md"]).replaced
+    assert line.endswith("old): We use Kafka.")
+
+
 LINK = "Supersedes [5. Use PostgreSQL](0005-use-postgresql.md)"
 
 

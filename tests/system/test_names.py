@@ -69,7 +69,8 @@ def test_what_names_no_decision_is_noted_with_the_nearest(memory: Memory, name: 
     saved = memory.save(topic="t", decision="Do it", reasoning=f"builds_on: {name}.")
     assert f"no edge: builds_on: no record '{name}'" in saved.note
     if name == "order storrage":
-        assert "did you mean Order storage notes" in saved.note
+        assert "did you mean the topic order storage" in saved.note
+        assert "or Order storage notes" in saved.note
 
 
 def test_a_text_that_is_revised_names_what_it_rests_on_too(memory: Memory) -> None:
@@ -114,6 +115,14 @@ def test_a_topic_on_which_nothing_holds_names_none(memory: Memory) -> None:
     with pytest.raises(NotFound) as unknown:
         memory.delete("order storage")
     assert "that is a topic; its latest decision is Use Postgres" in unknown.value.hint
+
+
+def test_a_misspelt_topic_is_answered_with_the_topic(memory: Memory) -> None:
+    memory.save(topic="css", decision="Plain stylesheets", reasoning="r")
+    for wrong, topic in [("oder storge", "order storage"), ("ccs", "css")]:
+        with pytest.raises(NotFound) as unknown:
+            memory.history(wrong)
+        assert f"did you mean the topic {topic}" in unknown.value.hint
 
 
 def test_a_reverted_save_is_restored_by_its_topic(repo: Path, memory: Memory) -> None:
