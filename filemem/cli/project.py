@@ -204,6 +204,7 @@ def _moved(by: float, kind: str) -> str:
 _TODO = {
     "forks": "topic/ forked, several decisions hold at once: end it with one that replaces them",
     "broken": "record/ with a header that cannot be read: filemem check says why",
+    "not_understood": "decision/ with a status that is not understood: filemem check says how to explain it",
     "edited": "record/ edited, not committed: {0}",
     "new": "record/ not in Git yet: {0}",
     "gone": "record/ missing, although no commit deleted it",
@@ -251,7 +252,9 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
     if index["state"] != "in step":
         todo.append(show.styled(f"the index is {index['state']}: filemem index", "yellow"))
     todo += [
-        show.styled(f"{name}: {answer[name]}", "yellow") for name in _ASIDE if answer.get(name)
+        show.styled(f"{name.replace('_', ' ')}: {answer[name]}", "yellow")
+        for name in _ASIDE
+        if answer.get(name)
     ]
     holding, last = answer["holding"], answer.get("checkpoint")
     said = [

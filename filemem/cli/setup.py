@@ -261,7 +261,7 @@ def _step(path: str, old: str | None, new: str | None, note: str = "") -> Step:
 def _store(work_tree: Path, store: str) -> list[Step]:
     """The files for the folder of records; records of other tools are not touched."""
     unread = not_read(work_tree / store)
-    named = [Step(f"{store}/", "keep", None, unread)] if unread else []
+    named = [Step(f"{store}/", "keep", None, f"not read: {unread}")] if unread else []
     return [*named, *_files_of_store(work_tree, store)]
 
 

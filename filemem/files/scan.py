@@ -191,7 +191,7 @@ def not_read(root: Path) -> str:
     suffixes = Counter(name.lower().rpartition(".")[2] for name in names)
     counts = [f"{suffixes[form]} .{form}" for form in sorted(OTHER_SUFFIXES & suffixes.keys())]
     return (
-        f"{', '.join(counts)}: not read, filemem reads Markdown, AsciiDoc and reStructuredText"
+        f"{', '.join(counts)}; filemem reads Markdown, AsciiDoc and reStructuredText"
         if counts
         else ""
     )

@@ -15,7 +15,7 @@ from filemem.errors import BadInput, NotFound
 from filemem.files import is_listed, is_private, not_read
 from filemem.index import Node
 from filemem.memory.store import TOP, Store
-from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
+from filemem.record import CHECKPOINT, DECISION, TYPES, UNKNOWN, format_time, parse
 from filemem.repo import remote
 from filemem.repo.journal import pending
 from filemem.repo.served import addresses
@@ -99,6 +99,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
             f"filemem resolve {shlex.quote(one)} --decision ... --reasoning ..." for one in forks
         ],
         "broken": [store.shown(path) for path in broken],
+        "not_understood": [store.shown(node.path) for node in decisions if node.status == UNKNOWN],
         "checkpoint": last
         and {"id": last.id, "title": last.title, "created": format_time(last.created)},
         "upstream": label,

@@ -174,11 +174,21 @@ def test_a_status_that_nobody_understands_never_holds_and_is_named_once(repo: Pa
     assert 'status not understood: "On hold" (and in 1 more)' in lines[0]
     assert '[status] in .filemem.toml: "on hold" = "proposed"' in lines[0]
     assert cli(repo, "--store", "docs/adr", "check", "--strict").code == 1
+    status = cli(repo, "--store", "docs/adr", "status").out
+    assert "2 decisions with a status that is not understood: filemem check" in status
+    assert "    docs/adr/0006-use-a-cache.md\n" in status
     with Memory.open(repo, store="docs/adr") as memory:
         hit = memory.get("6")[0]
         assert not memory.search("cache", live=True)
     assert (hit.record.status, hit.record.status_written) == ("unknown", "On hold")
     assert 'status not understood: "On hold"' in cli(repo, "--store", "docs/adr", "get", "6").out
+
+
+def test_files_in_forms_that_are_not_read_are_counted(repo: Path) -> None:
+    write(repo / "docs/adr/0006-use-a-cache.org", "* Use a cache\n")
+    line = "not read: 1 .org; filemem reads Markdown, AsciiDoc and reStructuredText"
+    for command in (["init", "--dry-run"], ["status"]):
+        assert line in cli(repo, "--store", "docs/adr", *command).out
 
 
 def test_a_project_says_what_its_own_words_for_a_status_mean(repo: Path) -> None:
