@@ -38,10 +38,34 @@ _OF_A_FOLDER = frozenset(("readme", "index"))  # the record of a numbered folder
 _PAGES = frozenset(("agents", "summary"))
 # What a template is called: en, de, fr, es, pt, it, ja, ko, zh.
 _TEMPLATE = frozenset(
-    "template vorlage modèle modele plantilla modelo modello テンプレート 雛形 템플릿 模板".split()
+    [
+        "template",
+        "vorlage",
+        "modèle",
+        "modele",
+        "plantilla",
+        "modelo",
+        "modello",
+        "テンプレート",
+        "雛形",
+        "템플릿",
+        "模板",
+    ]
 )
 _TEMPLATE_WORDS = _TEMPLATE | frozenset(
-    "adr madr nygard decision record short long bare minimal full entscheidung".split()
+    [
+        "adr",
+        "madr",
+        "nygard",
+        "decision",
+        "record",
+        "short",
+        "long",
+        "bare",
+        "minimal",
+        "full",
+        "entscheidung",
+    ]
 )
 # Capitals only, `NNNN-title`: the names that filemem writes are lower case.
 _UNNUMBERED = re.compile(r"(?:[A-Za-z]{2,8}[-_])?(?:N{2,6}|X{2,6}|YYYYMMDD)[-_]")

@@ -15,7 +15,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.index import Node
 from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows_head, show
-from filemem.memory.store import Store, called, highest_number, mark_of
+from filemem.memory.store import Store, called, highest_number, listed, mark_of
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -140,6 +140,8 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     notes += _hidden(data)
     if replaced and record.affects and "affects" not in checked:
         notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+    if "supersedes" in checked and record.status in DEMOTING:
+        notes += _beside(store, record, replaced)
     return _saved(
         store, made, record, replaced, notes, named=not _EDGES_OF_A_CHAIN.isdisjoint(checked)
     )
@@ -183,6 +185,15 @@ def _saved(
         done = done._replace(would_supersede=ids)
     hints = advice.advise(store, record, implied=bool(done.superseded) and not named)
     return done._replace(similar=hints.similar, warning=hints.warning)
+
+
+def _beside(store: Store, record: Record, replaced: tuple[Node, ...]) -> list[str]:
+    """Name what holds on the topic of a new decision beside it, since it names others to replace."""
+    key = topic_key(record.topic)
+    around = store.index.around(store.index.lookup("topic", [key]))
+    ended = {record.id, *store.barred, *(node.id for node in replaced)}
+    others = [around.nodes[head] for head in around.graph.chain(key).heads if head not in ended]
+    return [f"on this topic holds too: {listed(others)}; the topic is forked"] if others else []
 
 
 def _message(record: Record, replaced: tuple[Node, ...]) -> str:

@@ -117,6 +117,15 @@ def test_a_save_shows_what_it_replaces_with_its_age_and_reason(memory: Memory) -
     assert (proposed.replaced, proposed.would_supersede) == ((), (saved.id,))
 
 
+def test_a_save_that_forks_its_topic_names_what_holds_beside_it(memory: Memory) -> None:
+    old = memory.save(topic="api", decision="Use REST", reasoning="r")
+    other = memory.save(topic="storage", decision="Use files", reasoning="r")
+    saved = memory.save(topic="api", decision="Use RPC", reasoning="r", supersedes=[other.id])
+    assert f"on this topic holds too: Use REST ({old.id[-8:]})" in saved.note
+    both = [old.id, saved.id]
+    assert not memory.save(topic="api", decision="Use SQL", reasoning="r", supersedes=both).note
+
+
 def test_replacing_one_of_several_that_say_the_same_names_those_that_still_hold(
     memory: Memory,
 ) -> None:
