@@ -204,7 +204,7 @@ def _moved(by: float, kind: str) -> str:
 _TODO = {
     "forks": "topic/ forked, several decisions hold at once: end it with one that replaces them",
     "broken": "record/ with a header that cannot be read: filemem check says why",
-    "not_understood": "decision/ with a status that is not understood: filemem check says how to explain it",
+    "not_understood": "decision/ with a status that is not understood: filemem check says more",
     "edited": "record/ edited, not committed: {0}",
     "new": "record/ not in Git yet: {0}",
     "gone": "record/ missing, although no commit deleted it",

@@ -188,7 +188,7 @@ def _saved(
 
 
 def _beside(store: Store, record: Record, replaced: tuple[Node, ...]) -> list[str]:
-    """Name what holds on the topic of a new decision beside it, since it names others to replace."""
+    """Name what holds on the topic of a new decision beside it; it names others to replace."""
     key = topic_key(record.topic)
     around = store.index.around(store.index.lookup("topic", [key]))
     ended = {record.id, *store.barred, *(node.id for node in replaced)}

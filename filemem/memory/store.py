@@ -345,15 +345,20 @@ class Store:
         chain = self.index.lookup("topic", [key]) if key else []
         if chain := [node for node in chain if node.key and node.id not in barred]:
             return f"that is a topic; its latest decision is {called(max(chain, key=lambda node: node.created))}"
-        nodes = [node for node in self.index.nodes() if node.id not in barred]
-        names = {node.title.casefold(): called(node) for node in nodes}
-        topics = {node.topic for node in nodes if node.stated}
-        names |= {topic.casefold(): f"the topic {topic}" for topic in topics}
+        names = self._names()
         near = [names[name] for name in fields.alike(wanted.casefold(), names, 3, 0.5)]
         ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"
         if len(wanted) < LEAST:
             ways = f"a short id takes {LEAST} characters or more; {ways}"
         return f"did you mean {' or '.join(near)}?" if near else ways
+
+    def _names(self) -> dict[str, str]:
+        """Every title and stated topic in lower case, each with how it is shown."""
+        barred = self.barred
+        nodes = [node for node in self.index.nodes() if node.id not in barred]
+        names = {node.title.casefold(): called(node) for node in nodes}
+        topics = {node.topic for node in nodes if node.stated}
+        return names | {topic.casefold(): f"the topic {topic}" for topic in topics}
 
     # names
 

@@ -83,12 +83,7 @@ def beyond(title: str, text: str) -> str:
 
 def prose(text: str) -> str:
     """What of a text is worth quoting: no comments, status, date or usual headings, unless that is all."""
-    first, *parts = text.split(
-        "<!--"
-    )  # a regular expression would look for each end again and again
-    readable = first + "".join(
-        part.partition("-->" if "-->" in part else "\n")[2] for part in parts
-    )
+    readable = _without_comments(text)
     kept: list[str] = []
     in_field = False
     for line in readable.split("\n"):
@@ -100,6 +95,12 @@ def prose(text: str) -> str:
         elif not in_field and not _states(line):
             kept.append(line)
     return "\n".join(kept).strip() or readable.strip() or text
+
+
+def _without_comments(text: str) -> str:
+    # Split: a regular expression would look for each end again and again.
+    first, *parts = text.split("<!--")
+    return first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
 
 
 def _states(line: str) -> bool:
