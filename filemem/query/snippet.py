@@ -39,6 +39,7 @@ _STATED = ("status", "date", "created")  # shown beside a record anyway
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
 _ELLIPSIS = "…"
+_STAYING = frozenset(("keep", "stay", "leave"))  # `Keep Redis` is about Redis
 COMMON = frozenset(
     _WORD.findall(
         "a an and are as at be but by can do does for from had has have how if in into is it its not of on or our "
@@ -119,7 +120,7 @@ def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> 
         alternative = item.partition(":")[0]
         words = {_plain(word) for word in _WORD.findall(alternative)} - COMMON
         met = {meant for _, _, meant in wanted.spans(alternative)}
-        if 2 * len(met) >= len(words) and met - said:
+        if 2 * len(met) >= len(words) and met - said - _STAYING:
             found.append(item)
     return tuple(found)
 

@@ -708,6 +708,8 @@ def test_rejected_alternatives_that_the_query_names() -> None:
         == ()
     )
     assert query.rejected_before(query.parse("one line")[0], ("Keep one big file: slow",)) == ()
+    kept = query.parse("where do we keep cached values?")[0]
+    assert query.rejected_before(kept, ("Keep Redis: a service for one process",)) == ()
     assert query.rejected_before(query.parse("service")[0], rejected) == ()
     assert query.rejected_before(Terms(), rejected) == ()
 
