@@ -1,8 +1,8 @@
 """Arguments in the shapes that models send, brought into the shape that a tool takes. Pure.
 
-One rule a shape: lists are joined where text is taken, text is one item where a list is taken, text
-that is JSON of the kind that is taken is read, and a count above its maximum becomes the
-maximum, with a note. What stays wrong is refused with an example.
+One rule a shape: lists become a Markdown list where text is taken, text is one item where a list is
+taken, text that is JSON of the kind that is taken is read, and a count above its maximum becomes
+the maximum, with a note. What stays wrong is refused with an example.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _TYPES: Mapping[type, frozenset[str]] = {
     int: _NUMBERS,
     float: _NUMBERS,
 }
+_ITEM = "- "  # before each of several texts that become one: a list in Markdown
+_BEFORE = {"query": ""}  # wordings of one question
 _EXAMPLES: Mapping[str, object] = {
     "string": "some text",
     "array": ["some text"],
@@ -32,7 +34,10 @@ _EXAMPLES: Mapping[str, object] = {
 
 def fitted(properties: Mapping[str, Schema], arguments: Mapping[str, object]) -> dict[str, object]:
     """The arguments with each value in the shape of its property, where a rule says how."""
-    return {name: _fitted(properties.get(name, {}), value) for name, value in arguments.items()}
+    return {
+        name: _fitted(properties.get(name, {}), value, _BEFORE.get(name, _ITEM))
+        for name, value in arguments.items()
+    }
 
 
 def limited(
@@ -61,15 +66,21 @@ def example(name: str, schema: Schema) -> str:
     return f"for example {json.dumps({name: schema.get('default', _EXAMPLES[kinds[0]])})}; "
 
 
-def _fitted(schema: Schema, value: object) -> object:
+def _fitted(schema: Schema, value: object, before: str) -> object:
     kinds = _kinds(schema)
     if isinstance(value, list):
-        joined = value and _is_texts(value) and kinds == ["string"]
-        return "\n".join(value) if joined else value
+        return _joined(value, before) if kinds == ["string"] else value
     if not isinstance(value, str) or kinds == ["string"]:
         return value
     read = _read(value, kinds)
     return [value] if kinds == ["array"] and read is value else read
+
+
+def _joined(items: list[Any], before: str) -> object:
+    """Several texts as one; what is no list of texts stays."""
+    if not items or not _is_texts(items):
+        return items
+    return items[0] if len(items) == 1 else "\n".join(before + item for item in items)
 
 
 def _read(text: str, kinds: list[str]) -> object:

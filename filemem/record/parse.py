@@ -74,7 +74,7 @@ def parse(data: bytes, path: str) -> Parsed:
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
         fields["id"] = derived_id(path)
-        way = "" if is_markup(path) else ": `filemem adopt` writes one"
+        way = "" if is_markup(path) else ": `filemem adopt FILE` writes one"
         message = f"no `id`; the file is known by its path{way}"
         notes.append(Problem("", 1, "no-id", "hint", message))
     body = text[header.body :]

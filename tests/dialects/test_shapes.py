@@ -34,7 +34,8 @@ _TABLE = arguments(
 @pytest.mark.parametrize(
     ("name", "sent", "taken"),
     [
-        ("text", ["first", "second"], "first\nsecond"),
+        ("text", ["first", "second"], "- first\n- second"),
+        ("text", ["first"], "first"),
         ("text", ["a", 5], ["a", 5]),
         ("text", '["a"]', '["a"]'),  # a text may be JSON and is text all the same
         ("text", [], []),
@@ -121,7 +122,7 @@ def test_lists_of_wordings_are_searched_together(memory: Memory) -> None:
         assert "Redis" in str(good(memory, dialect, "search", query=query)), dialect
     saved = good(memory, "native", "save", summary=["one", "two"], next_steps=["verify", "write"])
     [found] = good(memory, "native", "get", id=saved["id"])["results"]
-    assert found["next_steps"] == "verify\nwrite"
+    assert found["next_steps"] == "- verify\n- write"
 
 
 @pytest.mark.parametrize(
