@@ -190,6 +190,20 @@ def test_a_project_says_what_its_own_words_for_a_status_mean(repo: Path) -> None
     assert "one of proposed, accepted, rejected, deprecated" in cli(repo, "search", "x").err
 
 
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [("On-Hold", "on-hold"), ("Won't fix", "Won't  fix"), ("Parked (2024)", "parked")],
+)
+def test_a_word_of_the_project_counts_as_it_is_written_in_a_record(
+    repo: Path, written: str, word: str
+) -> None:
+    text = f"# 6. Use a cache\n\n## Status\n\n{written}\n"
+    write(repo / "docs/adr/0006-use-a-cache.md", text)
+    write(repo / ".filemem.toml", f'[status]\n"{word}" = "Rejected"\n"" = "accepted"\n')
+    with Memory.open(repo, store="docs/adr") as memory:
+        assert memory.get("6")[0].record.status == "rejected"
+
+
 @pytest.mark.parametrize("form", [NYGARD, MADR], ids=("nygard", "madr"))
 def test_topics_are_one_list_by_number(tmp_path: Path, form: str) -> None:
     repo = adrs(tmp_path / "repo", form)
