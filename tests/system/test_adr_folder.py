@@ -290,6 +290,22 @@ def test_a_number_that_another_branch_or_work_tree_has_is_not_taken(
         assert decide(memory, "Use NATS", "queue").path == "docs/adr/0008-use-nats.md"
 
 
+def test_renumber_commits_what_it_changes_or_changes_nothing(repo: Path) -> None:
+    old = next((repo / "docs/adr").glob("0003-*.md"))
+    with Memory.open(repo, store="docs/adr") as memory:
+        note = memory.save(text=f"See {old.name}", visibility="private").path
+    kept = (repo / note).read_bytes()
+    done = cli(repo, "--store", "docs/adr", "renumber", str(old.relative_to(repo)))
+    assert (done.code, "commit " in done.out) == (0, True)
+    assert git(repo, "status", "--porcelain") == ""
+    assert (repo / note).read_bytes() == kept
+    young = next((repo / "docs/adr").glob("0002-*.md"))
+    write(repo / "docs/adr/0009-mine.md", f"# 9. Mine\n\nSee [2]({young.name}).\n")
+    refused = cli(repo, "--store", "docs/adr", "renumber", str(young.relative_to(repo)))
+    assert (refused.code, "0009-mine.md links to it" in refused.err) == (5, True)
+    assert git(repo, "status", "--porcelain") == "?? docs/adr/0009-mine.md"
+
+
 def test_renumber_gives_the_younger_of_two_the_next_number_and_mends_links(
     repo: Path,
 ) -> None:
