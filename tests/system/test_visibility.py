@@ -95,6 +95,7 @@ SURFACES: dict[str, tuple[Ask, set[str], bool]] = {
     "get": (commands("show"), OWNER, True),
     "export": (command("export"), OPEN, True),
     "export --private": (command("export", "--private"), OWNER, True),
+    "diff": (command("diff", "HEAD~5..HEAD"), OPEN, True),
     "python": (lambda m, _: [h.title for h in m.search("zebra", limit=20)], OWNER, True),
     "native search": (profiled("native", "search", query="zebra", limit=20), OWNER, True),
     "native get": (each("native", "get", "id"), OWNER, True),
