@@ -205,9 +205,11 @@ def _policy(value: object) -> Mapping[str, str]:
 
 
 def _statuses(value: object) -> Mapping[str, str]:
-    if not isinstance(value, Mapping) or any(word not in STATUSES for word in value.values()):
+    pairs = value.items() if isinstance(value, Mapping) else [("", "")]
+    words = {word: str(status).casefold() for word, status in pairs}
+    if not set(words.values()) <= set(STATUSES):
         raise BadInput(f"takes words of your own, each with one of {', '.join(STATUSES)}")
-    return MappingProxyType({str(word).casefold(): status for word, status in value.items()})
+    return MappingProxyType(words)
 
 
 def _hooks(value: object) -> Mapping[str, Any]:

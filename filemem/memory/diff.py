@@ -79,9 +79,32 @@ def compare(store: Store, text: str) -> Comparison:
         if base.id != parted:
             with closing(PastStore(store, of_merge(store, base.id, head.id), head)) as merged:
                 found += _later_forks(change, merged)
-    shown = (one._replace(path=store.shown(one.path) if one.path else "") for one in found)
+        closed = {
+            node.id: node.title
+            for side in (store, before, after)
+            for node in side.index.lookup("id", side.barred)
+        }
+    shown = (
+        effect._replace(path=store.shown(effect.path) if effect.path else "")
+        for effect in _visible(found, closed)
+    )
     return Comparison(
         base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind)))
+    )
+
+
+def _visible(effects: Iterable[Effect], closed: Mapping[str, str]) -> Iterator[Effect]:
+    """Yield the effects that name no record of `closed`, the titles by id of what is not shown."""
+    for effect in effects:
+        if closed.keys().isdisjoint((effect.id, *(other.id for other in effect.others))):
+            phrases = (words for words in effect.details if not _names(words, closed.values()))
+            yield effect._replace(details=tuple(phrases))
+
+
+def _names(phrase: str, titles: Iterable[str]) -> bool:
+    """Whether a phrase about other records names one of these."""
+    return phrase.startswith(("would supersede ", "refers to ")) and any(
+        title in phrase for title in titles
     )
 
 

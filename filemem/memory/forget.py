@@ -252,7 +252,10 @@ def undo(store: Store) -> Saved:
 
 
 def _refuse_undo(store: Store, touches: Sequence[Touch], since: str) -> None:
-    """Refuse an import, several records, and what is not of the last minutes. Raises Conflict."""
+    """Refuse an import, several records, what is old, and what a private save followed.
+
+    Raises Conflict.
+    """
     done = touches[0].commit
     by_hand = f"git revert {done.id[:10]} undoes it"
     if IMPORTED in dict(done.trailers):
@@ -264,6 +267,14 @@ def _refuse_undo(store: Store, touches: Sequence[Touch], since: str) -> None:
         raise Conflict(
             f"nothing was undone: the last save that is left is {since} old: {done.subject}",
             by_hand,
+        )
+    private = store.index.lookup("path", store.index.manifest(("private",)))
+    later = [node for node in private if node.created // 1000 > done.at // 1000]
+    if later:
+        newest = max(later, key=lambda node: node.created)
+        raise Conflict(
+            f"the last save is private and has no commit to undo: {called(newest)}",
+            f"filemem forget {short_id(newest.id)}; or {by_hand}",
         )
 
 

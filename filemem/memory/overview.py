@@ -6,7 +6,7 @@ saved a record from the commit table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from filemem import chain
@@ -42,7 +42,6 @@ class Overview(NamedTuple):
     head: str
     branches: tuple[str, ...]
     rows: tuple[Row, ...]  # oldest first
-    closed: Mapping[str, str]  # titles by id of the records that are not meant for everybody
 
 
 class Governed(NamedTuple):
@@ -70,8 +69,7 @@ class Detail(NamedTuple):
 
 def overview(store: Store) -> Overview:
     """Return a row for each record that is meant for all who have the repository."""
-    every = list(store.index.nodes())
-    nodes = [one for one in every if not one.audience]
+    nodes = [one for one in store.index.nodes() if not one.audience]
     graph = chain.resolve(one for one in nodes if one.type == DECISION)
     head = store.repo.head() or ""
     who = store.history.authors(store.seen_from) if head else {}
@@ -79,13 +77,11 @@ def overview(store: Store) -> Overview:
         errors="replace"
     )
     rows = (_row(store, graph, one, who.get(store.files.named(one.path), "")) for one in nodes)
-    closed = {one.id: one.title for one in every if one.audience}
     return Overview(
         store.branch,
         head,
         tuple(told.split()),
         tuple(sorted(rows, key=lambda row: row.node.age)),
-        closed,
     )
 
 

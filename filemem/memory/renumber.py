@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, Conflict, NotFound
+from filemem.files import is_private
 from filemem.memory.save import Saved, answer, message_of, write
 from filemem.memory.store import Store, highest_number
 from filemem.record import Record, adr_number, derived_id, is_markup, parse
@@ -23,7 +24,8 @@ def renumber(store: Store, file: str) -> Saved:
     in other records follow. `file` is a path or an id; of two files with one number that number
     means the younger.
 
-    Raises NotFound; BadInput: the file has no number; Conflict as for `update`.
+    Raises NotFound; BadInput: the file has no number; Conflict as for `update`, and where a file
+    that links to it was never committed: it could not be part of the commit.
     """
     with store.repo.saving():
         old = _meant(store, file)
@@ -75,11 +77,14 @@ def _mended(store: Store, old: Node, record: Record) -> Iterator[Edit]:
     if record.id == derived_id(record.path):
         names.append((old.id, record.id))
     for path in sorted(store.index.manifest()):
-        if path == old.path or is_markup(path):
+        if path == old.path or is_markup(path) or is_private(path):
             continue
         before = after = store.files.read(path)
         for name, following in names:
             pattern = rb"(?<![\w-])%s(?![\w-])" % re.escape(name.encode())
             after = re.sub(pattern, following.encode(), after)
         if after != before:
+            if store.repo.item(store.files.named(path)) is None:
+                message = f"{store.shown(path)} links to it and was never committed"
+                raise Conflict(message, "commit it first")
             yield Edit(path, after, before)

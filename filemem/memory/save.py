@@ -175,7 +175,7 @@ def _saved(
 ) -> Saved:
     """The answer to a save; `named`: its maker said what it replaces."""
     ids = tuple(node.id for node in replaced)
-    done = answer(store, record, made, _message(record, replaced), "; ".join(notes))
+    done = answer(store, record, made, _message(store, record, replaced), "; ".join(notes))
     done = done._replace(created=record.created or 0)
     if replaced and record.status in DEMOTING:
         reasons = advice.reasons(store, replaced)
@@ -196,12 +196,14 @@ def _beside(store: Store, record: Record, replaced: tuple[Node, ...]) -> list[st
     return [f"on this topic holds too: {listed(others)}; the topic is forked"] if others else []
 
 
-def _message(record: Record, replaced: tuple[Node, ...]) -> str:
+def _message(store: Store, record: Record, replaced: tuple[Node, ...]) -> str:
     message = f"{record.type.capitalize()} saved"
     if record.type == DECISION:
         message += f" on {record.topic}"
     if replaced and record.status in DEMOTING:
-        message += f", replacing {' and '.join(map(called, replaced))}"
+        barred = store.barred
+        names = [short_id(node.id) if node.id in barred else called(node) for node in replaced]
+        message += f", replacing {' and '.join(names)}"
     return message
 
 

@@ -37,7 +37,7 @@ from filemem.record.keys import (
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
 from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Problem, Record
-from filemem.record.status import Words, read_status
+from filemem.record.status import Words, own_words, read_status
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
@@ -105,7 +105,7 @@ def explained(parsed: Parsed, words: Words) -> Parsed:
     record = parsed.record
     if not words or record is None or record.status != UNKNOWN:
         return parsed
-    stated = read_status(record.status_written, words)
+    stated = read_status(record.status_written, own_words(words))
     if stated.status == UNKNOWN:
         return parsed
     problems = tuple(problem for problem in parsed.problems if problem.code != UNKNOWN_STATUS)

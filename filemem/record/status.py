@@ -177,6 +177,18 @@ def read_status(text: str, words: Words = ()) -> Stated:
     return Stated(status, written)
 
 
+@lru_cache(maxsize=8)
+def own_words(words: Words) -> Words:
+    """Return a project's words as a status is compared; without those that have no letters."""
+    return tuple((plain, ours) for word, ours in words if (plain := _plain(word)))
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters, without marks, arrows as `then`."""
+    text = re.sub(_NO_WORDS, " ", re.sub(_ARROW, " then ", text.casefold()))
+    return " ".join(text.split())
+
+
 def is_status(text: str) -> bool:
     """Whether a text is a status and nothing else."""
     plain = " ".join(re.findall(r"[\w-]+", text.casefold()))
@@ -206,7 +218,7 @@ def _of_paragraph(text: str, words: Words) -> str:
 
 def _pairs(text: str, words: Words) -> Iterator[tuple[str, str]]:
     """Yield each status that a text begins with, and the mark in front of it, up to other words."""
-    plain = re.sub(_NO_WORDS, " ", re.sub(_ARROW, " then ", text.casefold()))
+    plain = _plain(text)
     meanings = {**_MEANING, **dict(words)}
     mark = last = ""
     end = 0

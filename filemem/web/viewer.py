@@ -210,30 +210,15 @@ def at(memory: Memory, arguments: Arguments) -> Answer:
 def compare(memory: Memory, arguments: Arguments) -> Answer:
     """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
     branch = arguments.get("branch", "")
-    found = memory.diff(f"...{branch}" if branch else "")
+    found = memory.seen_by(EVERYBODY).diff(f"...{branch}" if branch else "")
     now, there = memory.overview(), memory.at(found.head.id).overview()
-    closed = {**now.closed, **there.closed}
-    effects = [
-        one._replace(
-            details=tuple(said for said in one.details if not _names(said, closed.values()))
-        )
-        for one in found.effects
-        if closed.keys().isdisjoint((one.id, *(other.id for other in one.others)))
-    ]
-    told = present.comparison(found._replace(effects=tuple(effects)))
+    told = present.comparison(found)
     ids = {
         part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
         for part, kinds in _PARTS.items()
     }
     lacking = {*ids["added"]} - {one.node.id for one in now.rows}
     return {**told, **ids, "records": [row(one) for one in there.rows if one.node.id in lacking]}
-
-
-def _names(phrase: str, titles: Iterable[str]) -> bool:
-    """Whether a phrase about other records names one of these."""
-    return phrase.startswith(("would supersede ", "refers to ")) and any(
-        one in phrase for one in titles
-    )
 
 
 def brief(memory: Memory, arguments: Arguments) -> Answer:

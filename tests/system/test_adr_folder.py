@@ -210,6 +210,20 @@ def test_a_project_says_what_its_own_words_for_a_status_mean(repo: Path) -> None
     assert "one of proposed, accepted, rejected, deprecated" in cli(repo, "search", "x").err
 
 
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [("On-Hold", "on-hold"), ("Won't fix", "Won't  fix"), ("Parked (2024)", "parked")],
+)
+def test_a_word_of_the_project_counts_as_it_is_written_in_a_record(
+    repo: Path, written: str, word: str
+) -> None:
+    text = f"# 6. Use a cache\n\n## Status\n\n{written}\n"
+    write(repo / "docs/adr/0006-use-a-cache.md", text)
+    write(repo / ".filemem.toml", f'[status]\n"{word}" = "Rejected"\n"" = "accepted"\n')
+    with Memory.open(repo, store="docs/adr") as memory:
+        assert memory.get("6")[0].record.status == "rejected"
+
+
 @pytest.mark.parametrize("form", [NYGARD, MADR], ids=("nygard", "madr"))
 def test_topics_are_one_list_by_number(tmp_path: Path, form: str) -> None:
     repo = adrs(tmp_path / "repo", form)
@@ -294,6 +308,22 @@ def test_a_number_that_another_branch_or_work_tree_has_is_not_taken(
     git(repo, "switch", "-q", "feature")
     with Memory.open(repo, store="docs/adr") as memory:
         assert decide(memory, "Use NATS", "queue").path == "docs/adr/0008-use-nats.md"
+
+
+def test_renumber_commits_what_it_changes_or_changes_nothing(repo: Path) -> None:
+    old = next((repo / "docs/adr").glob("0003-*.md"))
+    with Memory.open(repo, store="docs/adr") as memory:
+        note = memory.save(text=f"See {old.name}", visibility="private").path
+    kept = (repo / note).read_bytes()
+    done = cli(repo, "--store", "docs/adr", "renumber", str(old.relative_to(repo)))
+    assert (done.code, "commit " in done.out) == (0, True)
+    assert git(repo, "status", "--porcelain") == ""
+    assert (repo / note).read_bytes() == kept
+    young = next((repo / "docs/adr").glob("0002-*.md"))
+    write(repo / "docs/adr/0009-mine.md", f"# 9. Mine\n\nSee [2]({young.name}).\n")
+    refused = cli(repo, "--store", "docs/adr", "renumber", str(young.relative_to(repo)))
+    assert (refused.code, "0009-mine.md links to it" in refused.err) == (5, True)
+    assert git(repo, "status", "--porcelain") == "?? docs/adr/0009-mine.md"
 
 
 def test_renumber_gives_the_younger_of_two_the_next_number_and_mends_links(

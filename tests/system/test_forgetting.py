@@ -211,6 +211,16 @@ def test_undo_refuses_a_removal_of_several(repo: Path, memory: Memory) -> None:
         later.undo()
 
 
+def test_undo_does_not_pass_over_a_private_save(repo: Path, memory: Memory) -> None:
+    now = memory.save(text="Tea is at four").created
+    memory._store.clock = lambda: now + 2_000
+    note = memory.save(text="Ann is ill", visibility="private")
+    with pytest.raises(Conflict, match=r"private and has no commit to undo: Ann is ill"):
+        memory.undo()
+    memory.delete(note.id, reason="typed in error")
+    assert "Tea is at four" in memory.undo().message
+
+
 @pytest.mark.parametrize("serving", [False, True])
 def test_undo_after_undo_in_one_open_memory(repo: Path, serving: bool) -> None:
     with Memory.open(repo, serving=serving) as memory:

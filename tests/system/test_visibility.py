@@ -95,6 +95,7 @@ SURFACES: dict[str, tuple[Ask, set[str], bool]] = {
     "get": (commands("show"), OWNER, True),
     "export": (command("export"), OPEN, True),
     "export --private": (command("export", "--private"), OWNER, True),
+    "diff": (command("diff", "HEAD~5..HEAD"), OPEN, True),
     "python": (lambda m, _: [h.title for h in m.search("zebra", limit=20)], OWNER, True),
     "native search": (profiled("native", "search", query="zebra", limit=20), OWNER, True),
     "native get": (each("native", "get", "id"), OWNER, True),
@@ -283,3 +284,16 @@ def test_a_narrowed_view_is_never_widened(opened: Memory) -> None:
     narrow = opened.seen_by(EVERYBODY)
     assert narrow.seen_by(opened.reader) is narrow
     assert narrow.workspace is None
+
+
+def test_a_save_does_not_show_what_it_replaces_to_who_may_not_see_it(
+    opened: Memory, folder: Path
+) -> None:
+    how = {"topic": "pay", "reasoning": "Zebra"}
+    header = "id: decision_pay_1_abcdwxyz\ntype: decision\ntopic: pay\nvisibility: private\n"
+    path = folder / "memory" / "private" / "pay.md"
+    write(path, f"---\n{header}created: 2024-01-01\n---\n# Pay secretly\n\nZebra\n")
+    opened.refresh()
+    saved = opened.seen_by(EVERYBODY).save(decision="Pay openly", **how)
+    assert saved.superseded == ("decision_pay_1_abcdwxyz",)
+    assert not seen([saved.message, saved.replaced]) - OPEN
