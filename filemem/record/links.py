@@ -79,6 +79,8 @@ REFERENCE = (
 # A link whose address is no file, by its text: `ADR 32`; an issue or a pull request is no record.
 _SERIES = r"(?i)(?!(?:pr|pull|mr|issue|gh)\b)[a-z]{2,8}[-_ ]?#?[0-9]{1,5}\b"
 _AND = r"(?i)[\s,;/&、和]*(?:(?:and|und|et|y|e)\b)?\s*(?:by\s+|adr\s+)?"
+# Behind a number that counts something; `12 and 13` and `12 on 2025-01-02` are references.
+_COUNTS = r"(?i)\s+(?!(?:and|und|et|y|e)\b|\w+ [12]\d{3})[^\W\d_]"
 _FIELD_ENDS = rf"(?i)(?:\W|{_BY}|\ba\b|in part|partly|partially)*"
 _OTHER_OBJECT = r"(?i)[,.;:(]\s*\w|\b(?:see|not|nothing|nicht|pas|non|não)\b"
 _NOTHING = frozenset(
@@ -150,6 +152,8 @@ def _references(text: str) -> Iterator[Reference]:
     for match in re.finditer(REFERENCE, text):
         name = _name_of(match)
         bare = not match[3] and name.lstrip("#").isdigit()
+        if bare and name[0] in "123456789" and re.match(_COUNTS, text[match.end() :]):
+            continue
         yield Reference(name, match.start(), match.end(), bare)
 
 
