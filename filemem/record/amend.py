@@ -346,9 +346,7 @@ def _set_key(text: str, path: str, name: str, value: object) -> str:
     written = f"{scalar(name)}: {flow(value)}"
     if not split.kind:
         return text if value is None else f"---\n{written}\n---\n{text}"
-    entries, odd = (
-        read_entries(text[split.start : split.end]) if split.kind == "yaml" else ([], True)
-    )
+    entries, odd = read_entries(split.header) if split.kind == "yaml" else ([], True)
     if odd:
         line = read_header(text).lines.get(name, text.count("\n", 0, split.start) + 2)
         why = "the header is TOML, JSON or in braces, and only lines of `key: value` are changed in place"

@@ -3,16 +3,17 @@
 A value that cannot be used is a problem and stays under its key in `extra`; a value that is missing is at most
 a hint. One bad file never hides the others.
 
-Delimiters are those of python-frontmatter (a test compares them), and so is the reader of JSON headers. Its YAML and
-TOML loaders are not used: they retype what people write (`no`, `1.10`), drop a header that is a list, take the last of
-two equal keys in silence, and crash on deep nesting.
+python-frontmatter splits the header from the text, and reads JSON. Its own readers of YAML and TOML
+are not used: they retype what people write (`no`, `1.10`), drop a header that is a list, take the
+last of two equal keys in silence, and crash on deep nesting.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from filemem.record import body as md
 from filemem.record.body import edges_in, read_outcomes
@@ -44,11 +45,7 @@ from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 MAX_HEADER = 64 * 1024  # characters
 _MAX_OTHER = 16 * 1024  # of TOML or JSON
 _MOST_DOTS = 256  # of a line: tomllib takes the square of a dotted key's length
-BOUNDARIES: Mapping[str, re.Pattern[str]] = {
-    "yaml": re.compile(r"^-{3,}\s*$", re.MULTILINE),
-    "toml": re.compile(r"^\+{3,}\s*$", re.MULTILINE),
-    "json": re.compile(r"^(?:{|})$", re.MULTILINE),
-}
+_TOML = re.compile(r"^\+{3,}\s*$", re.MULTILINE)
 _BLANK = re.compile(r"(?:[ \t]*\n)*+")
 _FILE_NUMBER = re.compile(
     r"^(?:\d{4}-?\d\d-?\d\d[-_ ]+)?(?:(?:[A-Za-z]{2,8}-)?\d{1,5}[-_ ]+)?(?=.)"
@@ -252,41 +249,67 @@ def _first_sides(text: str, notes: list[Problem]) -> str:
 # -- its header ----------------------------------------------------------------------------------------------
 
 
+@cache
+def _handlers() -> Mapping[str, Any]:
+    """Return the handlers of python-frontmatter, ours in place of its YAML and TOML."""
+    from frontmatter.default_handlers import (  # noqa: PLC0415 - 12 ms: it imports PyYAML
+        BaseHandler,
+        JSONHandler,
+        YAMLHandler,
+    )
+
+    class Guarded(YAMLHandler):
+        def load(self, fm: str, **place: Any) -> Any:
+            return read_yaml(fm, **place)
+
+    class Toml(BaseHandler):
+        def load(self, fm: str) -> dict[str, Any]:
+            import tomllib  # noqa: PLC0415 - 5 ms; few files have such a header
+
+            return tomllib.loads(fm)
+
+    return {"yaml": Guarded(), "toml": Toml(_TOML), "json": JSONHandler()}
+
+
 class Split(NamedTuple):
-    """Where the header stands. Positions are characters; `kind` is "" where there is none."""
+    """A header and where it stands. Positions are characters; `kind` is "" where there is none."""
 
     kind: str = ""
-    start: int = 0
-    end: int = 0
+    header: str = ""
+    start: int = 0  # of the header; `body` of the text below it
     body: int = 0
     notes: tuple[Problem, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Where the header ends."""
+        return self.start + len(self.header)
 
 
 def split_header(text: str) -> Split:
     """Find the header of `text` (LF line endings, no byte order mark)."""
     blank = _BLANK.match(text)
     begin = blank.end() if blank else 0
-    if text[begin : begin + 1] not in ("-", "+", "{"):
+    page = text[begin:]
+    if not page.startswith(("-", "+", "{")):  # to JSONHandler, the brace that ends one starts one
         return Split()
-    for kind, boundary in BOUNDARIES.items():
-        opened = boundary.match(text, begin)
-        if not opened:
-            continue
-        line = text.count("\n", 0, begin) + 1
-        closed = boundary.search(text, opened.end())
-        if closed is None:
-            # A brace alone is more likely text than a header; a `---` that nothing closes is an accident.
-            message = (
-                f"the header opened by `{opened[0].strip()}` is never closed; all is read as text"
-            )
-            note = Problem("", line, "header-unclosed", "error", message)
-            return Split(notes=() if kind == "json" else (note,))
-        body = closed.end() + (text[closed.end() : closed.end() + 1] == "\n")
-        start, end = opened.end(), closed.start()
+    kind = next((kind for kind, handler in _handlers().items() if handler.detect(page)), "")
+    if not kind:
+        return Split()
+    handler = _handlers()[kind]
+    opened = handler.FM_BOUNDARY.match(page)
+    try:
+        header, below = handler.split(page)
+    except ValueError:
         if kind == "json":
-            start, end = opened.start(), closed.end()
-        return Split(kind, start, end, body)
-    return Split()
+            return Split()  # a brace alone is more likely text than a header
+        line = text.count("\n", 0, begin) + 1
+        mark = opened[0].strip()
+        message = f"the header opened by `{mark}` is never closed; all is read as text"
+        return Split(notes=(Problem("", line, "header-unclosed", "error", message),))
+    start = begin + (0 if kind == "json" else opened.end())
+    header = text[start : start + len(header)]  # as it stands: JSONHandler sets braces of its own
+    return Split(kind, header, start, len(text) - len(below) + below.startswith("\n"))
 
 
 def read_header(text: str) -> Header:
@@ -311,9 +334,8 @@ def _one_header(text: str) -> Header:
     split = split_header(text)
     if not split.kind:
         return Header(notes=split.notes, sound=not split.notes)
-    header = text[split.start : split.end]
     first_line = text.count("\n", 0, split.start) + 1
-    if len(header) > MAX_HEADER:
+    if len(split.header) > MAX_HEADER:
         note = Problem(
             "",
             first_line,
@@ -323,22 +345,20 @@ def _one_header(text: str) -> Header:
         )
         return Header(split.kind, body=split.body, sound=False, notes=(note,))
     if split.kind == "yaml":
-        return read_yaml(header, first_line, split.body)
-    return _other_header(split.kind, header, first_line, split.body)
+        header: Header = _handlers()["yaml"].load(
+            split.header, first_line=first_line, body=split.body
+        )
+        return header
+    return _other_header(split, first_line)
 
 
-def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
+def _other_header(split: Split, first_line: int) -> Header:
     """Read TOML or JSON, as the YAML that says the same."""
-    import tomllib  # noqa: PLC0415 - 40 ms, with the next; few files have such a header
-
-    from frontmatter.default_handlers import JSONHandler  # noqa: PLC0415
-
+    kind, text = split.kind, split.header
     try:
         if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        read = read_entries(flow((tomllib.loads if kind == "toml" else JSONHandler().load)(text)))[
-            0
-        ]
+        read, _ = read_entries(flow(_handlers()[kind].load(text)))
     except (ValueError, RecursionError, Refused) as error:
         place = re.search(r"\bline (\d{1,6})", str(error))
         why = (
@@ -350,7 +370,7 @@ def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
         note = Problem(
             "", first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message
         )
-        return Header(kind, body=body, sound=False, notes=(note,))
+        return Header(kind, body=split.body, sound=False, notes=(note,))
     values = {entry.key: entry.value for entry in read if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
-    return Header(kind, values, lines, body)
+    return Header(kind, values, lines, split.body)

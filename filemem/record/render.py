@@ -87,9 +87,7 @@ def refuse_unreadable(data: bytes, path: str, before: bytes = b"") -> None:
         return
     text = data.decode(errors="replace").replace("\r\n", "\n")
     split = split_header(text)
-    sizes = {
-        chunk.partition(":")[0]: len(chunk) for _, chunk in chunks(text[split.start : split.end])
-    }
+    sizes = {chunk.partition(":")[0]: len(chunk) for _, chunk in chunks(split.header)}
     if wrong.code == "file-size" or not sizes:
         sizes["text"] = len(text) - split.body
     field = max(sizes, key=lambda name: sizes[name])

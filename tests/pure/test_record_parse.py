@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frontmatter.default_handlers import JSONHandler, YAMLHandler
+from frontmatter.default_handlers import BaseHandler, JSONHandler, YAMLHandler
 
 from filemem.errors import BadInput
 from filemem.query import prose
@@ -24,7 +24,6 @@ from filemem.record import (
     resolve_reference,
 )
 from filemem.record.model import UNKNOWN
-from filemem.record.parse import BOUNDARIES
 
 ID = "decision_cache_1763650000123_k3f9w2ma"
 
@@ -593,9 +592,44 @@ def test_times_are_written_in_one_form() -> None:
     assert Outcome(1, "failed") < Outcome(2, "failed")
 
 
-def test_delimiters_are_those_of_python_frontmatter() -> None:
-    assert BOUNDARIES["yaml"] == YAMLHandler.FM_BOUNDARY
-    assert BOUNDARIES["json"] == JSONHandler.FM_BOUNDARY
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        (YAMLHandler, "---\ntitle: Use Redis\n---\n\nIt is there.\n"),
+        (BaseHandler, "\ufeff\r\n+++\r\ntitle = 'Use Redis'\r\n+++\r\nIt is there."),
+        (JSONHandler, '\n{\n"title": "Use Redis"\n}\n\nIt is there.'),
+    ],
+    ids=["yaml", "toml", "json"],
+)
+def test_python_frontmatter_splits_the_header_from_the_text(
+    handler: type[BaseHandler], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halves: list[tuple[str, str]] = []
+    split = handler.split
+
+    def noted(self: BaseHandler, text: str) -> tuple[str, str]:
+        halves.append(split(self, text))
+        return halves[-1]
+
+    monkeypatch.setattr(handler, "split", noted)
+    record, problems = parse(text.encode(), "decisions/x.md")
+    assert record is not None
+    assert (record.title, record.text) == ("Use Redis", "It is there.")
+    ((header, below),) = halves
+    assert ("title" in header, below.strip()) == (True, "It is there.")
+    assert not [problem for problem in problems if problem.level != "hint"]
+
+
+def test_a_brace_that_ends_a_header_of_json_starts_none() -> None:
+    text = '}\n"title": "x"\n}\nText.'
+    record, _ = parse(text.encode(), "decisions/x.md")
+    assert record is not None
+    assert record.text == text
+
+
+def test_a_header_of_json_that_a_second_brace_ends_is_a_mistake() -> None:
+    found = parse(b'{\n"title": "x"\n{\nText.', "decisions/x.md")
+    assert next(one.code for one in found.problems if one.level == "error") == "json-syntax"
 
 
 @pytest.mark.parametrize(
