@@ -114,13 +114,14 @@ def _states(line: str) -> bool:
 def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
     """Return the rejected alternatives of which a query has half of the telling words, one of them not in `chosen`."""
     wanted = _wanted(terms)
-    said = {meant for _, _, meant in wanted.spans(chosen)}
     found = []
     for item in rejected:
         alternative = item.partition(":")[0]
+        met = wanted.names(alternative)
+        if not met:
+            continue
         words = {_plain(word) for word in _WORD.findall(alternative)} - COMMON
-        met = {meant for _, _, meant in wanted.spans(alternative)}
-        if 2 * len(met) >= len(words) and met - said - _STAYING:
+        if 2 * len(met) >= len(words) and met - wanted.names(chosen) - _STAYING:
             found.append(item)
     return tuple(found)
 
@@ -129,12 +130,16 @@ class _Wanted(NamedTuple):
     """The words to point at: by their first letters, and parts of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
-    alike: re.Pattern[str]  # a word that begins as one of them does
+    alike: re.Pattern[str]  # a word that may begin with the letters of one of them
     unspaced: tuple[str, ...]
+
+    def names(self, text: str) -> set[str]:
+        """Return the wanted words that a text has."""
+        return {name for _, _, name in self.spans(text)}
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and the wanted word, in order, not overlapping."""
-        lower = text.lower() if len(text.lower()) == len(text) else text  # one letter becomes two
+        lower = text.replace("İ", "I").lower()  # it alone would become two letters
         found = [
             (at.start(), -at.end(), one)
             for one in self.unspaced
@@ -161,13 +166,24 @@ def _wanted(terms: Terms) -> _Wanted:
     for part in filter(_plain, telling):
         by_stem[_plain(part)[:_STEM]].append(_plain(part))
     unspaced = (part for part in parts if not part.isascii() and re.search(UNSPACED, part))
-    first = "".join(dict.fromkeys(re.escape(stem[0]) for stem in by_stem))
-    alike = re.compile(rf"(?<!\w)_*[{first}]\w*" if first else "(?!)")
+    begins = "|".join(map(_beginning, by_stem))
+    alike = re.compile(rf"(?<!\w)_*(?:{begins})\w*" if begins else "(?!)")
     return _Wanted(
         {stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()},
         alike,
         tuple(unspaced),
     )
+
+
+def _beginning(stem: str) -> str:
+    """Return a pattern for words whose plain form begins with a stem.
+
+    A letter beyond ASCII may stand for several: what follows it is not compared here.
+    """
+    rest = ""
+    for letter in reversed(stem[1:]):
+        rest = rf"_*(?:{re.escape(letter)}{rest}|[^\W\x00-\x7f])"
+    return re.escape(stem[0]) + rest
 
 
 def _plain(word: str) -> str:
