@@ -132,16 +132,18 @@ def _unstated(
     bridged: dict[str, set[str]] = {}
     earlier: dict[str, list[Node]] = defaultdict(list)
     for node in order:
-        if not node.key:
+        key = node.key
+        if not key:
             continue
-        line, passed = earlier[node.key], circle if node.id in circle else ()
-        if node.demotes and node.supersedes is None:
+        demotes = node.demotes
+        line, passed = earlier[key], circle if node.id in circle else ()
+        if demotes and node.supersedes is None:
             implied[node.id] = _before(line, passed, _ANY_TIME)
         if node.id in limits:
             bridged[node.id] = set().union(
                 *(_before(line, passed, limit) for limit in limits[node.id])
             )
-        if node.demotes:
+        if demotes:
             line.append(node)
     return {node: found for node, found in implied.items() if found}, bridged
 
@@ -221,8 +223,8 @@ def _chains(
 ) -> dict[str, Chain]:
     topics: dict[str, list[str]] = defaultdict(list)
     for node in order:
-        if node.key:
-            topics[node.key].append(node.id)
+        if key := node.key:
+            topics[key].append(node.id)
     return {
         topic: Chain(
             topic,

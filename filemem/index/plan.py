@@ -162,7 +162,13 @@ def _others(each: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:
             yield (tuple(_everywhere(EXACT, tokens, boost * BOTH / AS_WRITTEN)),)
 
 
-def _word_clauses(word: str) -> Iterator[Clause]:
+@lru_cache(maxsize=1024)  # a search plans twice, and a server is asked for the same words again
+def _word_clauses(word: str) -> tuple[Clause, ...]:
+    """Return the ways to find a word."""
+    return tuple(_clauses_of(word))
+
+
+def _clauses_of(word: str) -> Iterator[Clause]:
     mixed = _mixes(word)
     for way in (EXACT, STEM):
         own = analyze(way, prepared(STEM, word))

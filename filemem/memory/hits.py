@@ -6,6 +6,7 @@ Rule: files and the commit table are read only for the hits that are shown.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from filemem import query
 from filemem.chain import Graph
@@ -173,12 +174,17 @@ def provenances(
 
 def _body(record: Record) -> str:
     """The text of a record without its heading."""
-    rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
-    said = [part for part in (record.decision, record.text) if part and part != record.title]
-    first = query.beyond(record.title, said[0]) if said else ""
+    return _quoted(record.title, record.decision, record.text, record.rejected)
+
+
+@lru_cache(maxsize=512)  # a server shows the same records again and again
+def _quoted(title: str, decision: str, text: str, rejected: tuple[str, ...]) -> str:
+    refused = f"Rejected: {'; '.join(rejected)}" if rejected else ""
+    said = [part for part in (decision, text) if part and part != title]
+    first = query.beyond(title, said[0]) if said else ""
     ended = (
         "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
     )
     return "\n".join(
-        filter(None, (query.prose(first) + ended, *map(query.prose, said[1:]), rejected))
+        filter(None, (query.prose(first) + ended, *map(query.prose, said[1:]), refused))
     )

@@ -161,7 +161,8 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
         return nodes
     around = store.index.around(nodes)
     heads = [around.nodes[one] for node in nodes for one in around.graph.heads_of(node.id)]
-    first = {one.id: one for one in heads if _passes(around, one, wanted)}
+    passing = _passing(around, wanted)
+    first = {one.id: one for one in heads if one.id in passing}
     others = (
         node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live)
     )
@@ -251,7 +252,7 @@ class Here:
         around = self.store.index.around(known[one.id] for one in scored[:most])
         near = [one for at, one in enumerate(scored) if at < most or one.id in around.nodes]
         nodes = {one.id: known[one.id] for one in near} | dict(around.nodes)
-        passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
+        passing = _passing(around, wanted)
         live = {one.id for one in near if not wanted.live or _holds(around, nodes[one.id])}
         how = {"may_bring": passing.__contains__, "may_show": live.__contains__}
         placed = query.arrange(near, around.graph, **how, limit=limit)
@@ -271,18 +272,26 @@ def _holds(around: Around, node: Node) -> bool:
     return node.type != "decision" or around.graph.is_head(node.id)
 
 
-def _passes(around: Around, node: Node, wanted: Filter) -> bool:
-    """Whether a head that was not found passes the filters, as far as its node shows."""
-    terms = {
+def _passing(around: Around, wanted: Filter) -> set[str]:
+    """Return what may be brought in though it was not found: what passes the filters that its node shows."""
+    nodes = around.nodes.values()
+    if wanted.reader:
+        nodes = [node for node in nodes if wanted.reader.sees(node.audience)]
+    wanted = wanted._replace(path="", reader=None)  # what it replaced governs that path
+    if wanted == Filter():
+        return {node.id for node in nodes}
+    shown = {"types": (), "topics": (), "statuses": (), "outcomes": ()}
+    if wanted._replace(**shown, since=None, until=None, live=False) != Filter():
+        return set()  # no node shows this
+    return {node.id for node in nodes if query.matches(wanted, _exact(around, node), node.created)}
+
+
+def _exact(around: Around, node: Node) -> dict[str, tuple[str, ...]]:
+    """Return the terms of a node, as a filter asks for them."""
+    return {
         "type": (node.type,),
         "topic": (node.key,),
         "status": (node.status,),
         "outcome": (node.outcome,),
         "live": ("yes" if _holds(around, node) else "no",),
     }
-    if wanted.reader and not wanted.reader.sees(node.audience):
-        return False
-    wanted = wanted._replace(path="", reader=None)  # what it replaced governs that path
-    asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None)
-    asked = asked._replace(live=False)
-    return asked == Filter() and query.matches(wanted, terms, node.created)

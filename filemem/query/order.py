@@ -8,6 +8,7 @@ understood stands behind all else. Everything else keeps its place.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from filemem.chain import Graph, Node
@@ -39,7 +40,7 @@ def arrange(
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first."""
-    found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
+    found = {each.id: each for each in sorted(scored, key=attrgetter("rank"))}
     unclear = [node for node in found if is_unclear(known.nodes.get(node)) and may_show(node)]
     placed: list[Placed] = []
     for members in _groups(found, known):

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
-from operator import mul
+from operator import attrgetter, mul
 from typing import NamedTuple
 
 from filemem.chain import Node
@@ -119,8 +119,8 @@ def score(
     was typed is meant, however near in meaning other texts are.
     """
     found = list(candidates)
-    cosines = [_unit(each.cosine) for each in found if each.cosine is not None]
-    met = [_unit(each.wording) for each in found if each.wording is not None]
+    cosines = [each.cosine for each in found if each.cosine is not None]
+    met = [each.wording for each in found if each.wording is not None]
     use = (
         weights if weights and (cosines or weights.keyword) else HYBRID if cosines else KEYWORD_ONLY
     )
@@ -135,11 +135,10 @@ def score(
         else max(whole, best_keyword / WORDS_ALONE)
     )
     best_keyword = max(best_keyword, full) or 1.0
-    best_cosine, best_met, least_met = (
-        max(cosines, default=0.0),
-        max(met, default=0.0),
-        min(met, default=0.0),
-    )
+    best_cosine = _unit(max(cosines, default=0.0))
+    best_met = _unit(max(met, default=0.0))
+    least_met = _unit(min(met, default=0.0))
+    total = sum(use)
     named = word and use.keyword > 0 and 0 < sum(each.keyword > 0 for each in found) <= FEW
     rated: list[Scored] = []
     for each in found:
@@ -156,11 +155,11 @@ def score(
             wording,
             _recency(each.node, now) if recency else 0.0,
         )
-        final = min(1.0, sum(map(mul, use, parts)) / sum(use))
-        final *= LESSER if each.id in lesser else 1.0
+        final = min(1.0, sum(map(mul, use, parts)) / total)
+        final *= LESSER if each.node.id in lesser else 1.0
         final = final / 2 + (0.5 if each.keyword > 0 else 0.0) if named else final
-        rated.append(Scored(each.id, each.node.created, Scores(*parts, final)))
-    return tuple(sorted(rated, key=lambda item: item.rank))
+        rated.append(Scored(each.node.id, each.node.created, Scores(*parts, final)))
+    return tuple(sorted(rated, key=attrgetter("rank")))
 
 
 def relevance(scores: Scores) -> float:
@@ -184,8 +183,8 @@ def likely(meaning: float) -> float:
 
 def promising(parts: Sequence[tuple[float, float | None, float | None]], most: int) -> list[int]:
     """Return the places of the best candidates by (keyword, cosine, title_cosine): what is quickly known of many."""
-    best_keyword = max((one[0] for one in parts), default=0.0) or 1.0
-    best_cosine = max((one[1] for one in parts if one[1] is not None), default=0.0)
+    best_keyword = max([one[0] for one in parts], default=0.0) or 1.0
+    best_cosine = max([one[1] for one in parts if one[1] is not None], default=0.0)
 
     def worth(at: int) -> float:
         keyword, cosine, title = parts[at]
@@ -209,7 +208,9 @@ def _recency(node: Node, now: int) -> float:
 
 
 def _unit(cosine: float) -> float:
-    return min(1.0, max(0.0, cosine))
+    if cosine < 0.0:
+        return 0.0
+    return 1.0 if cosine > 1.0 else cosine
 
 
 MOST_WORDS = 2_000  # of each text; more does not change the answer
