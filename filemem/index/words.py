@@ -40,7 +40,7 @@ NUMBER = "number"
 _PARTS = ("title", "topic", "body")
 _BETWEEN = "\x1f"  # two parts of a document
 _LONGEST_TOKEN = 100  # bytes
-_REMEMBERED = 2_000  # terms; a query asks for each of its own several times
+_REMEMBERED = 8_000  # terms; a query asks for each of its own several times
 _HEAP = 50_000_000  # bytes that are written at a time
 # Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
 UNSPACED_SCRIPTS = (

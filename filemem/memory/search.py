@@ -119,7 +119,7 @@ def search(  # noqa: C901
             terms = query.loosened(terms)
             found = source.nominate(terms, wanted, looked_at, mode)
         scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
-        nodes = {one.id: one.node for one in found.candidates}
+        nodes = {row.node.id: row.node for row in found.candidates}
         placed, known = source.place(scored, nodes, wanted, offset + limit)
         shown = source.show(placed[offset : offset + limit], known, terms, detail=detail)
         told.append("" if wanted.live else _left_behind(scored[: offset + limit], nodes, placed))
@@ -172,7 +172,7 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
 def _scored(
     store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool
 ) -> list[Scored]:
-    checkpoints = {one.id for one in found.candidates if one.node.type == CHECKPOINT}
+    checkpoints = {one.node.id for one in found.candidates if one.node.type == CHECKPOINT}
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
     rated = query.score(
         found.candidates,
@@ -273,7 +273,7 @@ def _holds(around: Around, node: Node) -> bool:
 
 
 def _passing(around: Around, wanted: Filter) -> set[str]:
-    """Return what may be brought in though it was not found: what passes the filters that its node shows."""
+    """Return what may be brought in: what passes the filters, as far as its node shows."""
     nodes = around.nodes.values()
     if wanted.reader:
         nodes = [node for node in nodes if wanted.reader.sees(node.audience)]

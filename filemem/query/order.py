@@ -70,12 +70,12 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
 
     for node in found:
         heads = known.heads_of(node)
-        topics = {known.topic_of(each) for each in (node, *heads)} - {
-            ""
-        }  # a head may stand on a forked topic
+        # A head may stand on a forked topic.
+        topics = {known.topic_of(each) for each in {node, *heads}} - {""}
         above = (*known.superseded_by(node), *known.proposed_for(node))
         for other in (*heads, *above, *(f"topic:{topic}" for topic in sorted(topics))):
-            leader[lead(other)] = lead(node)
+            if other != node:
+                leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:
         groups[lead(node)].append(node)
