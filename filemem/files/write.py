@@ -151,6 +151,14 @@ class Files:
             return None
         return found.st_size, newest(found)
 
+    def is_as(self, path: str, size: int, time: int) -> bool:
+        """Whether a file still has a size and a newest time; nothing is read, so a link on the way does no harm."""
+        try:
+            found = os.lstat(f"{self.root}/{path}")
+        except OSError:
+            return False
+        return (found.st_size, newest(found)) == (size, time)
+
     def newest_adr(self) -> str:
         """The newest record at the top of a folder of numbered or dated ones; "" for any other store.
 

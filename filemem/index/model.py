@@ -58,6 +58,7 @@ class Table:
             tokenizer,
             telling,
         )
+        self._lengths = np.zeros(len(rows), dtype=np.float32)  # of the rows met so far
         self._known = lru_cache(maxsize=4096)(
             self._look_up
         )  # what is said instead is the same words again and again
@@ -126,7 +127,11 @@ class Table:
     def directions(self, ids: Integers) -> Floats:
         """Return the vectors of some tokens, each of length 1."""
         rows: Floats = self._rows[ids].astype(np.float32)
-        rows /= np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), TINY)
+        new = self._lengths[ids] == 0
+        if new.any():
+            lengths = np.sqrt((rows[new] ** 2).sum(axis=1))
+            self._lengths[ids[new]] = np.maximum(lengths, TINY)
+        rows /= self._lengths[ids][:, None]
         return rows
 
     def _look_up(self, word: str) -> tuple[Integers, float, Floats]:

@@ -245,11 +245,7 @@ class Store:
         found: dict[str, Record] = {}
         for path in paths:
             entry, record = known.get(path, (None, None))
-            if (
-                record is None
-                or entry is None
-                or self.files.seen(path) != (entry.size, entry.mtime)
-            ):
+            if not record or not entry or not self.files.is_as(path, entry.size, entry.mtime):
                 record = self.read(path).record
             if record is not None:
                 found[path] = record
