@@ -152,12 +152,12 @@ class Files:
         return found.st_size, newest(found)
 
     def is_as(self, path: str, size: int, time: int) -> bool:
-        """Whether a file still has a size and a newest time; nothing is read, so a link on the way does no harm."""
+        """Whether a file has this size and newest time. It is not read: links do no harm."""
         try:
-            found = os.lstat(f"{self.root}/{path}")
+            state = os.lstat(f"{self.root}/{path}")
         except OSError:
             return False
-        return (found.st_size, newest(found)) == (size, time)
+        return (state.st_size, newest(state)) == (size, time)
 
     def newest_adr(self) -> str:
         """The newest record at the top of a folder of numbered or dated ones; "" for any other store.

@@ -103,10 +103,11 @@ def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
     found = []
     for typed, word in words:
         if word in content or not content:  # stop words count only where there is nothing else
-            tells = (telling or {}).get(typed, 1.0)
-            found.append(
-                (typed, tuple(one._replace(boost=tells * one.boost) for one in _word_clauses(word)))
-            )
+            clauses = _word_clauses(word)
+            if telling:
+                tells = telling.get(typed, 1.0)
+                clauses = tuple(one._replace(boost=tells * one.boost) for one in clauses)
+            found.append((typed, clauses))
     phrases = [(typed, _phrase(typed)) for typed in terms.phrases]
     return Plan(
         words=(*found, *(phrase for phrase in phrases if phrase[1])),

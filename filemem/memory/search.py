@@ -274,14 +274,13 @@ def _holds(around: Around, node: Node) -> bool:
 
 def _passing(around: Around, wanted: Filter) -> set[str]:
     """Return what may be brought in: what passes the filters, as far as its node shows."""
-    nodes = around.nodes.values()
-    if wanted.reader:
-        nodes = [node for node in nodes if wanted.reader.sees(node.audience)]
+    reader = wanted.reader
+    nodes = [node for node in around.nodes.values() if not reader or reader.sees(node.audience)]
     wanted = wanted._replace(path="", reader=None)  # what it replaced governs that path
     if wanted == Filter():
         return {node.id for node in nodes}
-    shown = {"types": (), "topics": (), "statuses": (), "outcomes": ()}
-    if wanted._replace(**shown, since=None, until=None, live=False) != Filter():
+    hidden = wanted._replace(types=(), topics=(), statuses=(), outcomes=())
+    if hidden._replace(since=None, until=None, live=False) != Filter():
         return set()  # no node shows this
     return {node.id for node in nodes if query.matches(wanted, _exact(around, node), node.created)}
 

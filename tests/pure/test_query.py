@@ -637,6 +637,8 @@ def marked(text: str, asked: str, width: int = 240) -> str:
         ("", "anything", ""),
         ("A formal form", "form", "A [formal] [form]"),
         ("text test", "tests", "text [test]"),
+        ("İZMİR CACHES _Caches c_ache", "cache", "İZMİR [CACHES] [_Caches] [c_ache]"),
+        ("in großen Maßen", "masse", "in großen [Maßen]"),
         ("see src/auth/jwt.ts", "src/auth/jwt.ts", "see [src]/[auth]/[jwt].[ts]"),
     ],
 )

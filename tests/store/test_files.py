@@ -170,6 +170,17 @@ def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPa
     assert second["decisions/b.md"].blob == blob_id(b"# changed\n")
 
 
+def test_a_file_is_as_it_was_only_until_it_is_touched_or_gone(store: Files) -> None:
+    file = write(store.root / "decisions/a.md", "# one\n")
+    seen = store.seen("decisions/a.md")
+    assert seen is not None
+    assert store.is_as("decisions/a.md", *seen)
+    file.write_text("# another\n")
+    assert not store.is_as("decisions/a.md", *seen)
+    file.unlink()
+    assert not store.is_as("decisions/a.md", *seen)
+
+
 def test_an_edit_that_keeps_size_and_time_is_seen(store: Files) -> None:
     file = write(store.root / "decisions/a.md", "# one\n")
     time.sleep(0.03)
