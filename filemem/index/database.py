@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from filemem.chain import Node
 from filemem.changes import Entry
-from filemem.errors import Locked
+from filemem.errors import FilememError, Locked
 from filemem.index.chains import LINKED, Row, links_of
 from filemem.index.document import Doc, node_from
 from filemem.index.folder import IndexDamaged, refused
@@ -380,12 +380,17 @@ class Database:
         sql = f"SELECT count(*) {_FROM} AND NOT s.number IN (SELECT number FROM meaning)"
         return int(self._ask(sql)[0][0])
 
-    def cards(self, paths: Iterable[str]) -> list[tuple[str, Entry, str]]:
-        """Return path, file and card of the records that stand under some paths."""
-        sql = f"""SELECT f.path, f.blob, f.size, f.mtime, t.card FROM files f
-            JOIN texts t ON t.number = f.number WHERE f.path {_AMONG}"""
+    def files_of(self, paths: Iterable[str]) -> list[tuple[str, Entry, int]]:
+        """Return path, file and number of the records that stand under some paths."""
+        sql = f"""SELECT path, blob, size, mtime, number FROM files
+            WHERE number IS NOT NULL AND path {_AMONG}"""
         rows = self._ask(sql, json.dumps(list(paths)))
-        return [(_text(path), Entry(*entry), _inflated(card)) for path, *entry, card in rows]
+        return [(_text(path), Entry(*entry), number) for path, *entry, number in rows]
+
+    def cards(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Return the cards of documents."""
+        sql = f"SELECT number, card FROM texts WHERE number {_NUMBERS}"
+        return {number: _inflated(card) for number, card in self._ask(sql, _json(numbers))}
 
     def tokens(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the exact tokens of documents, as `Content` has them."""
@@ -511,8 +516,10 @@ class Database:
             self._do(f"DELETE FROM {table} WHERE number = ?", old)
 
     def _ask(self, sql: str, *values: Any) -> list[Any]:
-        with _ours():
+        try:  # without `_ours`: a search asks some twenty times
             return self._con.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _refusal(error) from error
 
     def _do(self, sql: str, rows: Iterable[Iterable[Any]]) -> None:
         with _ours():
@@ -605,10 +612,13 @@ def _ours() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_BUSY:
-            message = "another process is writing the search index"
-            raise Locked(message, "try again in a moment") from error
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
-            raise refused(errno.ENOSPC if code == sqlite3.SQLITE_FULL else errno.EIO) from error
-        raise IndexDamaged(f"{NAME} cannot be read or written") from error
+        raise _refusal(error) from error
+
+
+def _refusal(error: sqlite3.Error) -> FilememError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_BUSY:
+        return Locked("another process is writing the search index", "try again in a moment")
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
+        return refused(errno.ENOSPC if code == sqlite3.SQLITE_FULL else errno.EIO)
+    return IndexDamaged(f"{NAME} cannot be read or written")

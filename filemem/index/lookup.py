@@ -27,6 +27,7 @@ _LAYOUT = 18  # of the files, and what they say of chains; the rest follows from
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 _COLUMNS = {"topic": "key", "heading": "name", "ref": "target"}  # as `Chains.rows` has them
 _SHORT = "short"
+_REMEMBERED = 512  # records; those that one question shows are shown by the next
 
 
 class Lookups(Chains):
@@ -52,6 +53,7 @@ class Lookups(Chains):
         self._database.close()
         self._database = Database(None)
         self._inode: list[int] = []  # of the file that is open
+        self._cards: dict[int, Record] = {}  # records by number, which never change
 
     def _open(self) -> None:
         """Open the database that is there now. Raises IndexDamaged."""
@@ -149,7 +151,14 @@ class Lookups(Chains):
     def records(self, paths: Iterable[str]) -> dict[str, tuple[Entry, Record]]:
         """Return records as they were indexed, by path, each with its file as it was then."""
         with self._now() as database:
-            return {path: (entry, record_from(card)) for path, entry, card in database.cards(paths)}
+            files = database.files_of(paths)
+            new = {number for _, _, number in files} - self._cards.keys()
+            if len(self._cards) + len(new) > _REMEMBERED:
+                self._cards = {}
+                new = {number for _, _, number in files}
+            cards = database.cards(new) if new else {}
+            self._cards |= {number: record_from(card) for number, card in cards.items()}
+            return {path: (entry, self._cards[number]) for path, entry, number in files}
 
     def manifest(self, folders: Collection[str] = ("",)) -> dict[str, Entry]:
         """Return what the index was built from below some folders: path -> entry."""

@@ -305,7 +305,12 @@ class Keeper:
         """Answer a question that needs a store, after a look if one is due."""
         self.store.refuse_missing()
         self._behind = not self.in_step(SHORT) and not self.trouble
-        return self.ask(question)
+
+        def steady(store: Store) -> _Answer:
+            with store.index.facts():
+                return question(store)
+
+        return self.ask(steady)
 
     def write(self, change: Callable[[Store], _Answer]) -> _Answer:
         """Change something, after a look if one is due."""
