@@ -258,6 +258,7 @@ _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
 _HASH = re.compile(r"[0-9a-f]{7,}")
 _PIECE = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_IN_PATHS = frozenset("./:")
 _MAX_PARTS = 12  # of one run without separators; longer ones are hashes or noise, not names
 _MAX_RUN = 64  # characters; the same
 
@@ -286,8 +287,7 @@ def _parts(name: str) -> tuple[str, ...]:
             words.append(run)
     if len(words) < 2:
         return ()
-    is_plain_name = all(char.isalnum() or char in "_-" for char in name)
-    if is_plain_name and len(name) <= _MAX_RUN:
+    if len(name) <= _MAX_RUN and _IN_PATHS.isdisjoint(name):
         words.append("".join(runs))
     return tuple(word.lower() for word in words)
 
