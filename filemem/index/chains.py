@@ -169,7 +169,9 @@ class Chains:
         rows = _by_path(came)
         names = _names(gone) ^ _names(rows.values())
         rows |= _by_path(self.rows("refers", {name for name, _, _ in names}))
-        turned = self._resolved(rows)
+        references = {name for row in rows.values() for name in row.written.references}
+        known = {row.written.id for row in self.rows("id", references)}
+        turned = self._resolved(rows, known)
         self.store(row for path, row in turned.items() if row.meanings != rows[path].meanings)
         touched = [*gone, *rows.values(), *turned.values()]
         ids = {row.written.id for row in touched}
@@ -177,53 +179,69 @@ class Chains:
         keys = {row.written.key for row in touched} - {""}
         self._decide(_by_path([*self.rows("id", ids), *self.rows("key", keys)]), ids)
 
-    def _resolved(self, rows: Mapping[str, Row]) -> dict[str, Row]:
-        """Work out what the references of some records mean, of those that are no ids."""
-        referring = {path: row.written for path, row in rows.items() if row.written.references}
-        references = {each for node in referring.values() for each in node.references}
-        others = references - {row.written.id for row in self.rows("id", references)}
+    def settle_all(self, every: Iterable[Row]) -> None:
+        """Work out the same for all records at once: these are their rows."""
+        before = _by_path(every)
+        ids = {row.written.id for row in before.values()}
+        rows = _visible(self._resolved(before, ids), ids)
+        after = _placed(rows, (row for row in rows.values() if row.visible))
+        self.store(row for path, row in after.items() if row != before[path])
+
+    def _resolved(self, rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
+        """Work out what the references of some records mean, of those that are none of the ids."""
         names = {
-            path: [each for each in node.references if each in others]
-            for path, node in referring.items()
+            path: [name for name in row.written.references if name not in ids]
+            for path, row in rows.items()
         }
         spellings = {
             spelling
             for path, own in names.items()
             for name in own
-            for spelling in readings(name, referring[path].folder)
+            for spelling in readings(name, rows[path].written.folder)
         }
         index = reference_index(bare(row.written) for row in self.rows("name", spellings))
         resolved = {}
         for path, row in rows.items():
-            meanings = {
-                name: resolve_reference(name, index, row.written.folder)
-                for name in names.get(path, ())
-            }
-            resolved[path] = row._replace(meanings={n: id_ for n, id_ in meanings.items() if id_})
+            folder = row.written.folder
+            targets = {name: resolve_reference(name, index, folder) for name in names[path]}
+            meanings = {name: id_ for name, id_ in targets.items() if id_}
+            same = row.meanings == meanings
+            resolved[path] = row if same else row._replace(meanings=meanings)
         return resolved
 
     def _decide(self, rows: dict[str, Row], ids: set[str]) -> None:
-        """Work out which of the records with one of some ids are shown, and which decisions among them hold."""
-        eldest: dict[str, Row] = {}
-        for row in sorted(rows.values(), key=lambda row: row.written.age, reverse=True):
-            eldest[row.written.id] = row
-        turned = {
-            path: row._replace(visible=row is eldest[row.written.id])
-            for path, row in rows.items()
-            if row.written.id in ids
-        }
+        """Work out which of those with one of some ids are shown, and which decisions hold."""
+        turned = _visible(rows, ids)
         self.store(row for path, row in turned.items() if row != rows[path])
-        rows = rows | turned
-        family, _ = self._gather(row for row in rows.values() if row.visible)
-        graph = chain.resolve(row.node for row in family.values())
-        rows = _by_path(family.values()) | rows
-        listed = {each.members[-1]: _listing(graph, each) for each in graph.families()}
-        after = {}
-        for path, row in rows.items():
-            live = row.visible and (row.written.type != DECISION or graph.is_head(row.written.id))
-            place, names = listed.get(row.written.id, ("", "")) if row.visible else ("", "")
-            after[path] = row._replace(live=live, place=place, names=names)
+        family, _ = self._gather(row for row in turned.values() if row.visible)
+        rows = _by_path(family.values()) | turned
+        after = _placed(rows, family.values())
         self.store(row for path, row in after.items() if row != rows[path])
+
+
+def _visible(rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
+    """Rows of which, for each of some ids, the eldest is shown alone."""
+    eldest: dict[str, Row] = {}
+    for row in sorted(rows.values(), key=lambda row: row.written.age, reverse=True):
+        eldest[row.written.id] = row
+    turned = dict(rows)
+    for path, row in rows.items():
+        visible = row is eldest[row.written.id]
+        if row.visible != visible and row.written.id in ids:
+            turned[path] = row._replace(visible=visible)
+    return turned
+
+
+def _placed(rows: Mapping[str, Row], family: Iterable[Row]) -> dict[str, Row]:
+    """Rows with whether they hold, and the place of their topic, by all that are of their chains."""
+    graph = chain.resolve(row.node for row in family if row.written.type == DECISION)
+    listed = {each.members[-1]: _listing(graph, each) for each in graph.families()}
+    placed = {}
+    for path, row in rows.items():
+        live = row.visible and (row.written.type != DECISION or graph.is_head(row.written.id))
+        place, names = listed.get(row.written.id, ("", "")) if row.visible else ("", "")
+        placed[path] = row._replace(live=live, place=place, names=names)
+    return placed
 
 
 def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:

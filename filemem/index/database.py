@@ -289,6 +289,10 @@ class Database:
         """Return the records that have one of some values in an exact field."""
         return self._rows(_FIELDS, name, json.dumps(list(values)))
 
+    def present(self, without: Collection[int]) -> list[Row]:
+        """Return all records that stand, shown or not, `without` some numbers."""
+        return self._rows(f"NOT s.number {_NUMBERS}", _json(without))
+
     def every(self, most: int = -1) -> list[Row]:
         """Return all records that are shown, or so many, newest first."""
         return self._rows("s.shown = 1 ORDER BY s.created DESC, d.path LIMIT ?", most)

@@ -32,7 +32,8 @@ TERM_FIELDS = (
 PASSAGE = 450  # characters; 900 and 1800 measured worse
 MOST_PASSAGES = 24
 TITLE_IN_PASSAGE = 200  # characters
-_SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
+_SENTENCE_END = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n)\n*)")
+_UNSPACED_END = re.compile(r"[。！？]")
 
 
 def node_from(parts: Sequence[Any]) -> Node:
@@ -109,7 +110,9 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
 
 def _pieces(text: str, size: int) -> Iterator[str]:
     """Yield sentences and lines, and parts of those that are longer than `size`."""
-    for sentence in re.split(_SENTENCE_END, text):
+    if not text.isascii():
+        text = _UNSPACED_END.sub(r"\g<0>\n", text)
+    for sentence in _SENTENCE_END.split(text):
         rest = " ".join(sentence.split())
         at = 0
         while len(rest) - at > size:

@@ -6,8 +6,10 @@ Rule: only `embed` and `vectors` import this module, at first need: numpy costs 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,11 @@ _TURN = (
 )
 _MET, _MET_BY_KIND = 0.9, 0.72  # how well a token is met by what may be said instead, at most
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
+# Text that the bundled tokenizer cuts at blanks and punctuation, and only there.
+_PLAIN = re.compile(r"(?!.*\[(?:PAD|UNK)\])[\t\n\r -~]*", re.DOTALL)
+_WORD = re.compile(r"[a-z0-9]+|[^\sa-z0-9]")
+_BLANK = re.compile(r"[\t\n\r ]+")
+_MOST_WORDS = 32_768  # whose tokens are kept: 10 MB
 
 
 class Asked(NamedTuple):
@@ -46,11 +53,18 @@ class Asked(NamedTuple):
 class Table:
     """A loaded static model: one vector per token, and what each is to be multiplied by.
 
-    `telling` is how long the vectors of words are that are about something; 0 where that is not known.
+    `telling` is how long the vectors of words are that are about something; 0 where that is not
+    known. `by_word`: the tokenizer is the bundled one, so that the tokens of a word can be kept.
     """
 
     def __init__(
-        self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0
+        self,
+        rows: npt.NDArray[Any],
+        weights: Floats,
+        tokenizer: Tokenizer,
+        telling: float = 0.0,
+        *,
+        by_word: bool = False,
     ) -> None:
         self._rows, self._weights, self._tokenizer, self._telling = (
             rows,
@@ -62,6 +76,8 @@ class Table:
         self._known = lru_cache(maxsize=4096)(
             self._look_up
         )  # what is said instead is the same words again and again
+        self._by_word = by_word
+        self._of_word = lru_cache(maxsize=_MOST_WORDS)(self._look_up_word)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
@@ -72,11 +88,8 @@ class Table:
         """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
         out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         read: list[Integers] = [np.zeros(0, dtype=np.int64)]
-        plain = [valid(text) for text in texts]
-        for at, encoding in enumerate(
-            self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)
-        ):
-            ids = np.array(encoding.ids, dtype=np.int64)
+        for at, tokens_of_text in enumerate(self._tokens(list(map(valid, texts)))):
+            ids = np.array(tokens_of_text, dtype=np.int64)
             total = self._weights[ids] @ self._rows[ids].astype(np.float32)
             length = float(np.sqrt(total @ total))
             if length > 0:
@@ -84,6 +97,32 @@ class Table:
             read.append(ids)
         tokens = np.concatenate(read).astype(np.min_scalar_type(len(self._rows)))
         return out, tokens, np.array([len(ids) for ids in read[1:]], dtype=np.int64)
+
+    def _tokens(self, texts: list[str]) -> Iterator[list[int]]:
+        """The tokens of each text."""
+        if self._by_word:
+            yield from map(self._by_words, texts)
+            return
+        for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False):
+            yield encoding.ids
+
+    def _by_words(self, text: str) -> list[int]:
+        """What the bundled tokenizer makes of a text; it need not read words that are plain."""
+        if _PLAIN.fullmatch(text):
+            words = _WORD.findall(text.lower())
+            return list(chain.from_iterable(map(self._of_word, words)))
+        tokens = list[int]()
+        for is_plain, run in groupby(_BLANK.split(text), lambda part: bool(_PLAIN.fullmatch(part))):
+            part = " ".join(run)
+            if is_plain:
+                tokens += self._by_words(part)
+            else:
+                (encoding,) = self._tokenizer.encode_batch_fast([part], add_special_tokens=False)
+                tokens += encoding.ids
+        return tokens
+
+    def _look_up_word(self, word: str) -> tuple[int, ...]:
+        return tuple(token.id for token in self._tokenizer.model.tokenize(word))
 
     def telling(self, words: Iterable[str]) -> dict[str, float]:
         """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is."""
@@ -150,7 +189,7 @@ def bundled(folder: Path) -> Table:
     """Return the model that ships with filemem, which model2vec reads too, but starts slower."""
     rows, weights = _tensors(folder / "model.safetensors", "embeddings", "weights")
     tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return Table(rows, weights.astype(np.float32), tokenizer, _TELLING)
+    return Table(rows, weights.astype(np.float32), tokenizer, _TELLING, by_word=True)
 
 
 def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:

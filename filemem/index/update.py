@@ -106,11 +106,15 @@ class Writer(Chains):
             stood = database.standing(entries)
             gone = [number for path, number in stood.items() if there.get(path) != number]
             came = [number for path, number in there.items() if stood.get(path) != number]
-            old = database.rows("number", gone)
             new = self._dated(database.by_number(came))
+            most = 2 * max(len(gone), len(came)) > database.size()
+            old = [] if most else database.rows("number", gone)
             database.turn(gone, new, self._stamp)
             database.note_files(entries, there)
-            self.settle(old, new)
+            if most:  # to ask for what each touches would cost more than all rows
+                self.settle_all([*new, *database.present(without=came)])
+            else:
+                self.settle(old, new)
 
     def _kept(
         self, entries: Mapping[str, Entry | None], contents: Iterable[Content]

@@ -258,6 +258,8 @@ _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
 _HASH = re.compile(r"[0-9a-f]{7,}")
 _PIECE = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_AROUND = ".,:;!?()[]{}<>*`'\""  # what stands beside a name in prose
+_IN_PATHS = frozenset("./:")
 _MAX_PARTS = 12  # of one run without separators; longer ones are hashes or noise, not names
 _MAX_RUN = 64  # characters; the same
 
@@ -269,13 +271,18 @@ def split_identifiers(text: str) -> str:
     `http server 2 httpserver2`; paths and versions give their parts. Plain words give nothing.
     """
     found: dict[str, None] = {}
-    for name in dict.fromkeys(_NAME.findall(unicodedata.normalize("NFC", text))):
-        if not (name.isalpha() and name[1:].islower()):  # most words of prose leave here
-            found.update(dict.fromkeys(_parts(name)))
+    for run in dict.fromkeys(unicodedata.normalize("NFC", text).split()):
+        word = run.strip(_AROUND)
+        if not (word.isalpha() and word[1:].islower()):  # most words of prose leave here
+            found.update(dict.fromkeys(_parts_of_all(word)))
     return " ".join(found)
 
 
 @lru_cache(maxsize=4096)  # a project speaks of the same names again and again
+def _parts_of_all(run: str) -> tuple[str, ...]:
+    return tuple(part for name in _NAME.findall(run) for part in _parts(name))
+
+
 def _parts(name: str) -> tuple[str, ...]:
     runs = [run for run in _BREAK.split(name) if run]
     words: list[str] = []
@@ -286,8 +293,7 @@ def _parts(name: str) -> tuple[str, ...]:
             words.append(run)
     if len(words) < 2:
         return ()
-    is_plain_name = all(char.isalnum() or char in "_-" for char in name)
-    if is_plain_name and len(name) <= _MAX_RUN:
+    if len(name) <= _MAX_RUN and _IN_PATHS.isdisjoint(name):
         words.append("".join(runs))
     return tuple(word.lower() for word in words)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from filemem.index import Model
 
@@ -65,3 +67,25 @@ def test_a_question_finds_its_answer_among_the_others(model: Model) -> None:
     cosines = model.encode(list(QUESTIONS)) @ model.encode(answers).T
     found = dict(zip(QUESTIONS, (answers[at] for at in cosines.argmax(axis=1)), strict=True))
     assert found == QUESTIONS
+
+
+PIECES = [
+    *"abcXYZ 019 ._-/:'()[]{}`\"",
+    *"\t\n\r\x0b\x0c\x00\x1f\x7f\x85\u00a0\u2003\u200b\u0301\ufeff",
+    *"äÉßẞİıﬁſ–—‘’“”…→•😀漢字かなカナ한국어Привет",
+    *("[UNK]", "[PAD]", "[unk]", "PAD]", "getUserById", "HTTPServer2", "src/cache.py", "Müller"),
+    *("retry", "naïve", "資料庫", "데이터베이스", "сервер", "x" * 99, "y" * 101, "0" * 40),
+]
+
+
+def test_the_tokens_of_any_text_are_those_of_the_tokenizer(model: Model) -> None:
+    choice = random.Random(1)
+    texts = ["".join(choice.choices(PIECES, k=choice.randrange(40))) for _ in range(2000)]
+    files = [CARD, Path(__file__), *sorted((ROOT / "filemem" / "index").glob("*.py"))]
+    texts += [part for file in files for part in file.read_text("utf-8").split("\n\n")]
+    tokenizer = Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))
+    wanted = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    _, tokens, counts = model.table.encode(texts)
+    ends = np.cumsum(counts)
+    own = [part.tolist() for part in np.split(tokens, ends[:-1])]
+    assert own == wanted

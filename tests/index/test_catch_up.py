@@ -6,13 +6,14 @@ import random
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filemem.changes import Entry
-from filemem.index import Doc, Index
+from filemem.index import Doc, Index, Row, database
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashing
 from tests.index.samples import START, WORDS, Tree, doc, facts, fold, make, serial
@@ -137,3 +138,27 @@ def test_many_folds_stay_small_and_right(root: Path) -> None:
     assert len(files) < 250
     assert sum(path.name.endswith(".rows") for path in files) < 14
     index.close()
+
+
+def test_a_checkout_of_all_records_reads_few_rows_and_ends_like_a_rebuild(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = [Tree(varied(number, seed) for number in range(40)) for seed in (0, 1)]
+    index, fresh = Index(root / "grown", Hashing()), Index(root / "fresh", Hashing())
+    for tree in trees:
+        tree.apply(index)
+    read = list[object]()
+
+    def counted(columns: tuple[Any, ...]) -> Row:
+        read.append(columns)
+        return make_row(columns)
+
+    make_row = database._row
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_row", counted)
+        trees[0].apply(index)
+    assert len(read) < 2 * len(trees[0].docs)
+    trees[0].apply(fresh, anew=True)
+    assert answers(index) == answers(fresh)
+    index.close()
+    fresh.close()
