@@ -53,6 +53,9 @@ __all__ = [
 _FORMS = re.compile(r"\d+\.[0-9a-f]{8}")  # of folders: the layout, and the rest of the form
 
 
+_FAR = 1_000_000
+
+
 class Notes(NamedTuple):
     """Where HEAD was, and what the work tree looked like, when the index was last found right.
 
@@ -211,6 +214,7 @@ class Index(Place):
             new = root / f"{NAME}.new"
             _remove(new)
             database = Database(new, create=True)
+            database.note(**self._far_above())
             writer = Writer(database, self.model, self._dates)
             writer.apply(entries, load, hidden=hidden, progress=progress)
             database.note(built=1)
@@ -224,6 +228,17 @@ class Index(Place):
                 with self._changing() as database:
                     database.take(new)
             _remove(new)
+
+    def _far_above(self) -> dict[str, int]:
+        """Where numbers and stamps of an index begin that takes the place of this one.
+
+        Who has read of this one keeps rows by number and stamp, and it may grow meanwhile.
+        """
+        try:
+            with self._now() as database:
+                return {"last": database.last + _FAR, "stamp": database.stamp + _FAR}
+        except IndexDamaged:  # then the file is replaced, and nobody keeps anything of it
+            return {}
 
     def fold(self, *, every: bool = False, link: bool = False) -> bool:
         """Move the caches forward; return whether this process did. Arguments as for `caches.fold`."""

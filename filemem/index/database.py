@@ -141,13 +141,17 @@ class Database:
             self._con.execute("ATTACH ? AS other", (str(other),))
             try:
                 with self.writing():
-                    stamp = self.stamp
                     for table in (*_OF_CONTENT, *_OF_A_STATE):
                         self._con.execute(f"DELETE FROM main.{table}")
                         self._con.execute(f"INSERT INTO main.{table} SELECT * FROM other.{table}")
-                    self.note(stamp=max(stamp, self.stamp) + 1)
             finally:
                 self._con.execute("DETACH other")
+
+    @property
+    def last(self) -> int:
+        """The number of the document made last, of whatever state: none is used again."""
+        noted = self._ask("SELECT value FROM main.state WHERE name = 'last'")
+        return noted[0][0] if noted else 0
 
     @property
     def is_reading(self) -> bool:
@@ -442,8 +446,8 @@ class Database:
 
     def insert(self, contents: Iterable[Content]) -> dict[str, int]:
         """Keep what is new of some documents; return their numbers by path."""
-        ((last,),) = self._ask("SELECT coalesce(max(number), 0) FROM docs")
-        new = dict(enumerate(contents, last + 1))
+        new = dict(enumerate(contents, self.last + 1))
+        self._do("REPLACE INTO main.state VALUES ('last', ?)", [(max(new, default=self.last),)])
         self._do("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?)", map(_of_doc, new.items()))
         texts = ((n, _deflated(c.doc.card), _deflated(c.tokens)) for n, c in new.items())
         self._do("INSERT INTO texts VALUES (?, ?, ?)", texts)

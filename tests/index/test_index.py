@@ -312,8 +312,18 @@ def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
     assert index.count() == 5
 
 
+def test_what_was_read_before_a_rebuild_is_read_anew_after_it(words_only: Index) -> None:
+    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(words_only)
+    assert words_only.records(["a.md"])["a.md"][1].title == "Use Redis"
+    assert len(words_only.nodes()) == 2
+    Tree([doc("moved.md", "Use disks")]).apply(words_only, anew=True)
+    assert [node.path for node in words_only.nodes()] == ["moved.md"]
+    assert words_only.records(["moved.md"])["moved.md"][1].title == "Use disks"
+    assert found(words_only, "disks") == ["moved.md"]
+
+
 def test_a_first_build_removes_what_an_earlier_version_made(words_only: Index) -> None:
-    older = words_only.root.parent / "17.0123abcd"
+    older = words_only.root.parent / "18.0123abcd"
     other = words_only.root.parent / "notes"
     for folder in (older, other):
         folder.mkdir(parents=True)
