@@ -6,7 +6,6 @@ import os
 import shutil
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -125,14 +124,11 @@ def measure_large(stores: Stores, small: int, size: int) -> Iterator[Line]:
 
 
 def _serve_two_saves(repository: Repository) -> None:
-    """What a server does with a large store by and by: it makes the graph of its vectors; a save takes it in."""
+    """What a server does with a large store by and by: it moves the caches of its index forward."""
     with Memory.open(repository.folder, serving=True) as memory:
         for number in range(2):
             memory.save(topic="numbers", decision=f"Keep number {number}", reasoning="It fits.")
             memory.refresh(full=True)
-            for thread in threading.enumerate():
-                if thread.name == "filemem-graph":
-                    thread.join()
 
 
 def _searched(repository: Repository) -> Samples:
