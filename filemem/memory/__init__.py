@@ -274,7 +274,7 @@ class Memory:
         )
 
     def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
-        """What a session should know at its start. Does not update the index. Arguments as for `brief.brief`."""
+        """What a session should know at its start. Loads no model. Arguments as for `brief.brief`."""
         most = fields.whole("budget", budget, verbs.brief.LEAST, verbs.brief.MOST)
         with self.keeper.lock:
             self._store.refuse_missing()
