@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from filemem.chain import Node
 from filemem.changes import Change, Entry, Manifest
+from filemem.errors import Locked
 from filemem.index import caches
 from filemem.index.chains import Around, Chains, Dates, Row, links_of, rows_of
 from filemem.index.database import NAME, Database
@@ -54,6 +55,7 @@ _FORMS = re.compile(r"\d+\.[0-9a-f]{8}")  # of folders: the layout, and the rest
 
 
 _FAR = 1_000_000
+_LOCK = "rebuild.lock"
 
 
 class Notes(NamedTuple):
@@ -208,10 +210,12 @@ class Index(Place):
         progress: Progress | None,
         hidden: Hidden,
     ) -> None:
-        """Build the index anew beside the one in use, which answers until then."""
+        """Build the index anew beside the one in use, which answers and takes saves until then."""
         root = self.root
-        with self._writing, writing(root):
-            new = root / f"{NAME}.new"
+        new = root / f"{NAME}.new"
+        with writing(root), caches.alone(root / _LOCK) as lock:
+            if not lock:
+                raise Locked("another process is rebuilding the search index", "try again later")
             _remove(new)
             database = Database(new, create=True)
             database.note(**self._far_above())
@@ -223,10 +227,11 @@ class Index(Place):
                 with self._changing() as database:
                     database.take(new)
             except IndexDamaged:
-                self._own.close()
-                _remove(root / NAME)
-                with self._changing() as database:
-                    database.take(new)
+                with self._writing:
+                    self._own.close()
+                    _remove(root / NAME)
+                    with self._changing() as database:
+                        database.take(new)
             _remove(new)
 
     def _far_above(self) -> dict[str, int]:

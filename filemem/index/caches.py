@@ -71,12 +71,13 @@ class Caches:
         """Wait for another process that folds; return whether one did."""
         stop = time.monotonic() + _PATIENCE
         waited = False
-        while time.monotonic() < stop:
-            with _alone(self._root) as lock:
-                if lock:
-                    return waited
-            waited = True
-            time.sleep(_PAUSE)
+        with contextlib.suppress(OSError):  # nobody folds where nothing can be written
+            while time.monotonic() < stop:
+                with alone(self._root / _LOCK) as lock:
+                    if lock:
+                        return waited
+                waited = True
+                time.sleep(_PAUSE)
         return waited
 
     def parts(self) -> Sequence[tuple[Rows, Any]]:
@@ -113,7 +114,7 @@ def fold(database: Database, root: Path, *, every: bool = False, link: bool = Fa
     usearch compare their vectors from now on.
     Raises BrokenStore, IndexDamaged.
     """
-    with writing(root), _alone(root) as lock:
+    with writing(root), alone(root / _LOCK) as lock:
         if not lock:
             return False
         with database.reading():
@@ -130,6 +131,7 @@ def fold(database: Database, root: Path, *, every: bool = False, link: bool = Fa
                 database.note(caches=json.dumps(after))
                 database.drop_unused(UNUSED * database.size())
                 database.next_stamp()
+            database.shrink()
     return True
 
 
@@ -176,11 +178,11 @@ def _add_words(database: Database, folder: Path, numbers: Sequence[int]) -> None
 
 
 @contextlib.contextmanager
-def _alone(root: Path) -> Iterator[IO[bytes] | None]:
-    """Be the only process that folds; yields None where another is."""
+def alone(path: Path) -> Iterator[IO[bytes] | None]:
+    """Be the only one that holds a lock; yields None where another does. Raises OSError."""
     with contextlib.ExitStack() as stack:
         try:
-            lock = stack.enter_context((root / _LOCK).open("ab"))
+            lock = stack.enter_context(path.open("ab"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield None

@@ -193,7 +193,7 @@ class Database:
 
     @property
     def stamp(self) -> int:
-        """A number that grows with every change of what can be rows."""
+        """A number that grows with every change of what can be found."""
         return int(self.state("stamp") or 0)
 
     def state(self, name: str) -> Any:
@@ -207,7 +207,8 @@ class Database:
 
     def next_stamp(self) -> int:
         """Return a new stamp for the change that is being made."""
-        self.note(stamp=(stamp := self.stamp + 1))
+        stamp = self.stamp + 1
+        self.note(stamp=stamp)
         return stamp
 
     def folders(self) -> dict[str, int]:
@@ -418,17 +419,17 @@ class Database:
         return [Turned(*row) for row in self._ask(sql, since)]
 
     def masked(self) -> set[int]:
-        """Return the numbers that the caches hold and that are not to be rows."""
+        """Return the numbers that the caches hold and that are not to be found."""
         sql = "SELECT number FROM standing WHERE cached = 1 AND NOT (present AND shown)"
         return {number for (number,) in self._ask(sql)}
 
     def young(self) -> set[int]:
-        """Return the numbers that are to be rows and that the caches do not hold."""
+        """Return the numbers that are to be found and that the caches do not hold."""
         sql = "SELECT number FROM standing WHERE cached = 0 AND present = 1 AND shown = 1"
         return {number for (number,) in self._ask(sql)}
 
     def visible(self) -> set[int]:
-        """Return the numbers that are to be rows."""
+        """Return the numbers that are to be found."""
         sql = "SELECT number FROM standing WHERE present = 1 AND shown = 1"
         return {number for (number,) in self._ask(sql)}
 
@@ -543,7 +544,11 @@ def _address(path: Path | None, *, create: bool) -> str:
         return f"{address}?mode=rwc"
     if os.access(path.parent, os.W_OK):
         return f"{address}?mode=rw"
-    return f"{address}?mode=ro&immutable=1"  # the files that a reader shares cannot be made
+    # The files that readers share cannot be made here. What is still in the log would be missed, so
+    # then SQLite refuses, and the files of the records answer.
+    log = Path(f"{path}-wal")
+    logged = log.exists() and log.stat().st_size > 0
+    return f"{address}?mode=ro" if logged else f"{address}?mode=ro&immutable=1"
 
 
 @lru_cache(maxsize=4096)  # one question meets the same records over and over

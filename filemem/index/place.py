@@ -76,11 +76,11 @@ class Place(Lookups):
     def _searching(self) -> Iterator[Database]:
         """The present state, with the caches as they are then. Raises IndexDamaged."""
         with self._lock:
-            while True:
+            for again in (True, False):  # once more, where another process moved them meanwhile
                 self._open()
                 with self._database.reading():
                     self._follow()
-                    if not self._caches.lacks or not self._caches.awaited():
+                    if not (again and self._caches.lacks and self._caches.awaited()):
                         yield self._database
                         return
                 self._caches.forget()

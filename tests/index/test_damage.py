@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from filemem.index import Index, IndexDamaged
+from filemem.index import Index, IndexDamaged, caches
 from filemem.query import parse
 from tests.index.hashing import Hashing
-from tests.index.samples import Tree, doc, make
+from tests.index.samples import Tree, doc, make, serial
 
 TOP = Path(__file__).parents[2]
 
@@ -155,6 +155,20 @@ def test_damage_is_an_error_and_not_an_empty_answer(words_only: Index) -> None:
             ask()
     tree.apply(again, anew=True)
     assert again.count() == 1
+
+
+@pytest.mark.timeout(30)
+def test_damaged_caches_are_waited_for_once_and_then_passed_over(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the lock that would end the wait is never given back."""
+    monkeypatch.setattr(caches, "_PATIENCE", 0.05)
+    Tree(make(number) for number in range(3)).apply(index)
+    zero(next((index.root / "words").glob("*.term")), random.Random(1))
+    index.close()
+    with caches.alone(index.root / "caches.lock"):
+        found = index.candidates(parse(serial(1))[0], mode="keyword").candidates
+    assert [candidate.path for candidate in found] == [make(1).path]
 
 
 def test_a_text_that_was_altered_in_the_database_is_noticed(index: Index) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from filemem import changes
 from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
+from filemem.errors import Locked
 from filemem.index import Doc, Index, Model
 from filemem.index.model import Floats, Integers
 from filemem.query import Filter, parse
@@ -310,6 +312,24 @@ def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
     index.apply(changes.diff({}, tree.entries()), load, anew=True)
     assert set(during) == {6}
     assert index.count() == 5
+
+
+def test_a_rebuild_lets_saves_through_and_no_second_one(root: Path) -> None:
+    index, other = Index(root), Index(root)
+    tree = Tree(make(number) for number in range(3))
+    tree.apply(index)
+
+    def load(path: str) -> Doc | None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(index.push, doc("saved.md", "A zebra")).result(timeout=10)
+        with pytest.raises(Locked, match="rebuilding"):
+            other.apply([], lambda path: None, anew=True)
+        return tree.load(path)
+
+    index.apply(changes.diff({}, tree.entries()), load, anew=True)
+    assert index.count() == 3
+    index.close()
+    other.close()
 
 
 def test_what_was_read_before_a_rebuild_is_read_anew_after_it(words_only: Index) -> None:
