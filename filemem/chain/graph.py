@@ -140,6 +140,30 @@ class Family(NamedTuple):
     heads: tuple[str, ...]  # what holds, on this topic or on others that went on with it
 
 
+class Facts(NamedTuple):
+    """What follows for a decision from all others, as hits and known order need it."""
+
+    superseded_by: tuple[str, ...] = ()  # the direct successors that demote it, oldest first
+    proposed: tuple[str, ...] = ()  # what is only proposed to replace it
+    heads: tuple[str, ...] = ()  # what holds today for it: see `Graph.heads_of`
+    forked: tuple[str, ...] = ()  # all that hold on its topic, where several do
+    topics: tuple[str, ...] = ()  # the keys of its topic and of its heads'
+    waiting: tuple[str, ...] = ()  # where nothing holds for it: what is proposed on its topic
+    pointing: tuple[tuple[str, str, str], ...] = ()  # edges to it: kind, whose, reason
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """What it has in common with the others of its chain, besides its own id."""
+        return (*self.heads, *self.superseded_by, *self.proposed, *self.topics)
+
+    def holds_for(self, node: str, /) -> tuple[str, ...]:
+        """Return what holds for the decision with these facts: on a forked topic all, for one."""
+        return self.forked if node in self.forked else self.heads
+
+
+NO_FACTS = Facts()
+
+
 class Flaw(NamedTuple):
     """What is wrong with a decision's place; `code` and `level` as in `filemem.record.Problem`."""
 
@@ -194,6 +218,43 @@ class Graph(NamedTuple):
         """Return what holds today for a decision: all that do on a forked topic, for one of them."""
         heads = self.chain(self.topic_of(node)).heads
         return heads if len(heads) > 1 and node in heads else self.heads_of(node)
+
+    def waiting(self, topic: str, /) -> tuple[str, ...]:
+        """Return what is only proposed on a topic key, oldest first."""
+        order = self.chain(topic).order
+        proposed = (node for node in order if self.nodes[node].status == "proposed")
+        return tuple(node for node in proposed if not self.superseded_by(node))
+
+    def facts(self, pointing: Iterable[Node]) -> dict[str, Facts]:
+        """Return the facts of all decisions; `pointing`: the records whose edges lead to them."""
+        waiting = {topic: self.waiting(topic) for topic in self.chains}
+        edges: dict[str, list[tuple[str, str, str]]] = {}
+        for other in sorted(pointing, key=lambda node: node.age):
+            for kind, target, reason in other.edges:
+                edges.setdefault(target, []).append((kind, other.id, reason))
+        return {
+            node.id: self._facts(node, waiting, edges.get(node.id, ()))
+            for node in self.nodes.values()
+        }
+
+    def _facts(
+        self,
+        node: Node,
+        waiting: Mapping[str, tuple[str, ...]],
+        pointing: Iterable[tuple[str, str, str]],
+    ) -> Facts:
+        chain = self.chain(node.key)
+        heads = self.heads_of(node.id)
+        keys = {node.key, *map(self.topic_of, heads)} - {""}
+        return Facts(
+            superseded_by=self.superseded_by(node.id),
+            proposed=self.proposed_for(node.id),
+            heads=heads,
+            forked=chain.heads if chain.is_forked else (),
+            topics=tuple(sorted(f"topic:{key}" for key in keys)),
+            waiting=() if heads else waiting.get(node.key, ()),
+            pointing=tuple(pointing),
+        )
 
     def ends_of(self, nodes: Iterable[str], /) -> tuple[str, ...]:
         """Return what holds today for these decisions, each once."""

@@ -23,7 +23,7 @@ from filemem.index.database import NAME, Database
 from filemem.index.document import Doc, document
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.folder import IndexDamaged, listed, mark, writing
-from filemem.index.place import NO_MODEL, Found, Near, Place
+from filemem.index.place import NO_MODEL, Found, Known, Near, Place
 from filemem.index.plan import Counts, added, said_in, said_instead
 from filemem.index.update import Hidden, Load, Progress, Writer
 
@@ -36,6 +36,7 @@ __all__ = [
     "Found",
     "Index",
     "IndexDamaged",
+    "Known",
     "Model",
     "ModelUnavailable",
     "Near",

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from filemem import chain
-from filemem.chain import Node
+from filemem.chain import NO_FACTS, Facts, Node
 from filemem.index.document import Doc
 from filemem.record import (
     DECISION,
@@ -43,6 +43,7 @@ class Row(NamedTuple):
     meanings: Mapping[str, str] = {}  # the ids of those that are no ids
     place: str = ""  # of its topic in the list of all, if it is the last decision on it
     names: str = ""  # what finds it there
+    facts: Facts = NO_FACTS  # of a decision that is shown
 
     @property
     def node(self) -> Node:
@@ -130,6 +131,11 @@ class Chains:
             row for row in by_id.values() if not row.written.stated
         ]
 
+    def by_id(self, ids: Collection[str]) -> dict[str, Row]:
+        """Return the records with some ids, with what follows for each from all others."""
+        rows = self.rows("id", ids) if ids else []
+        return {row.written.id: row for row in rows if row.visible}
+
     def around(self, nodes: Iterable[Node]) -> Around:
         """Return the chains that some records belong to."""
         start = self.rows("id", [node.id for node in nodes if node.type == DECISION])
@@ -168,23 +174,31 @@ class Chains:
         gone = list(gone)
         rows = _by_path(came)
         names = _names(gone) ^ _names(rows.values())
-        rows |= _by_path(self.rows("refers", {name for name, _, _ in names}))
+        rows |= _by_path(self.rows("refers", {name for name, *_ in names}))
+        turned = self._store_meanings(rows)
+        touched = [*gone, *rows.values(), *turned.values()]
+        flipped = self._shown({row.written.id for row in touched})
+        touched += [*flipped, *self.rows("target", {row.written.id for row in flipped})]
+        ids = {row.written.id for row in touched}
+        ids.update(target for row in touched for target in row.targets)
+        keys = {row.written.key for row in touched} - {""}
+        self._decide(_by_path([*self.rows("id", ids), *self.rows("key", keys)]))
+
+    def _store_meanings(self, rows: Mapping[str, Row]) -> dict[str, Row]:
+        """Write what the references of some records mean; return the rows with it."""
         references = {name for row in rows.values() for name in row.written.references}
         known = {row.written.id for row in self.rows("id", references)}
         turned = self._resolved(rows, known)
         self.store(row for path, row in turned.items() if row.meanings != rows[path].meanings)
-        touched = [*gone, *rows.values(), *turned.values()]
-        ids = {row.written.id for row in touched}
-        ids.update(target for row in touched for target in row.node.replaces)
-        keys = {row.written.key for row in touched} - {""}
-        self._decide(_by_path([*self.rows("id", ids), *self.rows("key", keys)]), ids)
+        return turned
 
     def settle_all(self, every: Iterable[Row]) -> None:
         """Work out the same for all records at once: these are their rows."""
         before = _by_path(every)
         ids = {row.written.id for row in before.values()}
         rows = _visible(self._resolved(before, ids), ids)
-        after = _placed(rows, (row for row in rows.values() if row.visible))
+        visible = [row for row in rows.values() if row.visible]
+        after = _placed(rows, visible, visible)
         self.store(row for path, row in after.items() if row != before[path])
 
     def _resolved(self, rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
@@ -209,14 +223,19 @@ class Chains:
             resolved[path] = row if same else row._replace(meanings=meanings)
         return resolved
 
-    def _decide(self, rows: dict[str, Row], ids: set[str]) -> None:
-        """Work out which of those with one of some ids are shown, and which decisions hold."""
-        turned = _visible(rows, ids)
-        self.store(row for path, row in turned.items() if row != rows[path])
-        family, _ = self._gather(row for row in turned.values() if row.visible)
-        rows = _by_path(family.values()) | turned
-        after = _placed(rows, family.values())
-        self.store(row for path, row in after.items() if row != rows[path])
+    def _shown(self, ids: set[str]) -> list[Row]:
+        """Work out which of those with one of some ids are shown; return those that turned."""
+        rows = _by_path(self.rows("id", ids))
+        turned = [row for path, row in _visible(rows, ids).items() if row != rows[path]]
+        self.store(turned)
+        return turned
+
+    def _decide(self, rows: Mapping[str, Row]) -> None:
+        """Work out which decisions hold, of the chains of some, and what follows from that."""
+        family, pointing = self._gather(row for row in rows.values() if row.visible)
+        every = _by_path(family.values()) | dict(rows)
+        after = _placed(every, family.values(), pointing.values())
+        self.store(row for path, row in after.items() if row != every[path])
 
 
 def _visible(rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
@@ -232,15 +251,23 @@ def _visible(rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
     return turned
 
 
-def _placed(rows: Mapping[str, Row], family: Iterable[Row]) -> dict[str, Row]:
-    """Rows with whether they hold, and the place of their topic, by all that are of their chains."""
+def _placed(
+    rows: Mapping[str, Row], family: Iterable[Row], pointing: Iterable[Row]
+) -> dict[str, Row]:
+    """Rows with what follows from all that are of their chains, or point to one of these."""
     graph = chain.resolve(row.node for row in family if row.written.type == DECISION)
+    facts = graph.facts(row.node for row in pointing)
     listed = {each.members[-1]: _listing(graph, each) for each in graph.families()}
     placed = {}
     for path, row in rows.items():
-        live = row.visible and (row.written.type != DECISION or graph.is_head(row.written.id))
-        place, names = listed.get(row.written.id, ("", "")) if row.visible else ("", "")
-        placed[path] = row._replace(live=live, place=place, names=names)
+        if not row.visible:
+            placed[path] = row._replace(live=False, place="", names="", facts=NO_FACTS)
+            continue
+        name = row.written.id
+        live = row.written.type != DECISION or graph.is_head(name)
+        place, names = listed.get(name, ("", ""))
+        own = facts.get(name, NO_FACTS)
+        placed[path] = row._replace(live=live, place=place, names=names, facts=own)
     return placed
 
 
@@ -262,10 +289,10 @@ def _by_path(rows: Iterable[Row]) -> dict[str, Row]:
     return {row.written.path: row for row in rows}
 
 
-def _names(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
-    """Each name with its strength and whose it is."""
+def _names(rows: Iterable[Row]) -> set[tuple[str, int, str, str]]:
+    """Each name with its strength, whose it is, and of what type that is."""
     return {
-        (name, strength, row.written.id)
+        (name, strength, row.written.id, row.written.type)
         for row in rows
         for strength, name in names_of(bare(row.written))
     }

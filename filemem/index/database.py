@@ -19,11 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filemem.chain import Node
+from filemem.chain import NO_FACTS, Node
 from filemem.changes import Entry
 from filemem.errors import FilememError, Locked
 from filemem.index.chains import LINKED, Row, links_of
-from filemem.index.document import Doc, node_from
+from filemem.index.document import Doc, facts_from, node_from
 from filemem.index.folder import IndexDamaged, refused
 from filemem.query import FIELDS, Filter, touches
 from filemem.record.visibility import Reader
@@ -50,7 +50,8 @@ CREATE {temporary} TABLE IF NOT EXISTS files (
     path BLOB PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER, number INTEGER) WITHOUT ROWID;
 CREATE {temporary} TABLE IF NOT EXISTS standing (
     number INTEGER PRIMARY KEY, present INTEGER, cached INTEGER, created INTEGER,
-    live INTEGER, shown INTEGER, meant TEXT, place BLOB, names BLOB, stamp INTEGER);
+    live INTEGER, shown INTEGER, meant TEXT, place BLOB, names BLOB, facts TEXT,
+    stamp INTEGER);
 CREATE INDEX IF NOT EXISTS {schema}.standing_stamp ON standing (stamp);
 CREATE INDEX IF NOT EXISTS {schema}.standing_newest ON standing (created DESC)
     WHERE present = 1 AND shown = 1;
@@ -73,7 +74,7 @@ _FIELDS = f"s.number IN (SELECT number FROM fields WHERE name = ? AND value {_AM
 _TARGETS = f"s.number IN (SELECT number FROM targets WHERE value {_AMONG})"
 _FROM = "FROM standing s JOIN docs d ON d.number = s.number WHERE s.present = 1"
 _ROWS = f"""SELECT d.number, d.blob, d.node, s.created, s.live, s.shown, s.meant, s.place, s.names,
-    s.stamp {_FROM}"""
+    s.facts, s.stamp {_FROM}"""
 _REMEMBERED = 8_192  # rows; one question meets those of the last again
 
 
@@ -471,9 +472,10 @@ class Database:
         sql = "UPDATE standing SET present = 0, stamp = ? WHERE number = ?"
         self._do(sql, ((stamp, number) for number in gone))
         self._do("DELETE FROM targets WHERE number = ?", ((number,) for number in gone))
-        sql = """INSERT INTO standing VALUES (?, 1, 0, ?, 1, 1, '', NULL, NULL, ?)
+        sql = """INSERT INTO standing VALUES (?, 1, 0, ?, 1, 1, '', NULL, NULL, '', ?)
             ON CONFLICT (number) DO UPDATE SET present = 1, created = excluded.created,
-            live = 1, shown = 1, meant = '', place = NULL, names = NULL, stamp = excluded.stamp"""
+            live = 1, shown = 1, meant = '', place = NULL, names = NULL, facts = '',
+            stamp = excluded.stamp"""
         self._do(sql, ((row.number, row.written.created, stamp) for row in on))
         self._note_targets(on)
 
@@ -505,8 +507,8 @@ class Database:
     def store(self, rows: Iterable[Row], stamp: int) -> None:
         """Write what follows from all files for some records."""
         rows = list(rows)
-        sql = """UPDATE standing SET live = ?, shown = ?, meant = ?, place = ?, names = ?, stamp = ?
-            WHERE number = ?"""
+        sql = """UPDATE standing SET live = ?, shown = ?, meant = ?, place = ?, names = ?,
+            facts = ?, stamp = ? WHERE number = ?"""
         self._do(sql, (_of_row(row, stamp) for row in rows))
         self._note_targets(rows)
 
@@ -557,7 +559,7 @@ def _node(text: str) -> Node:
 
 
 def _row(columns: tuple[Any, ...]) -> Row:
-    number, blob, text, created, live, visible, meanings, place, names, _ = columns
+    number, blob, text, created, live, visible, meanings, place, names, facts, _ = columns
     node = _node(text)
     return Row(
         number,
@@ -568,13 +570,15 @@ def _row(columns: tuple[Any, ...]) -> Row:
         json.loads(meanings) if meanings else {},
         _text(place or b""),
         _text(names or b""),
+        facts_from(json.loads(facts)) if facts else NO_FACTS,
     )
 
 
 def _of_row(row: Row, stamp: int) -> tuple[Any, ...]:
     meanings = json.dumps(row.meanings) if row.meanings else ""
     listed = (_bytes(row.place), _bytes(row.names)) if row.place else (None, None)
-    return row.live, row.visible, meanings, *listed, stamp, row.number
+    facts = "" if row.facts == NO_FACTS else json.dumps(row.facts, separators=(",", ":"))
+    return row.live, row.visible, meanings, *listed, facts, stamp, row.number
 
 
 def _of_doc(item: tuple[int, Content]) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from filemem.index.words import READING
 from filemem.query import Filter
 from filemem.record import Record
 
-_LAYOUT = 19  # of the files, and what they say of chains; the rest follows from how texts are read
+_LAYOUT = 20  # of the files, and what they say of chains; the rest follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 _COLUMNS = {"topic": "key", "heading": "name", "ref": "target"}  # as `Chains.rows` has them
 _SHORT = "short"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filemem.chain import Node
 from filemem.index import plan, words
 from filemem.index.caches import Caches
+from filemem.index.chains import Row
 from filemem.index.database import Database
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.lookup import Lookups
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 NO_MODEL = "no embedding model is configured"
 NOT_BUILT = "the search index is not built yet"
 _MOST_NAMED = 2_000  # allowed records that Tantivy is told of; more are compared here
+
+
+Known = Row | Candidate  # a record with what follows for it from all others
 
 
 class Found(NamedTuple):
@@ -175,9 +179,13 @@ class Place(Lookups):
         """The most promising of some records, by number."""
         rows = self._database.rows("number", scores)
         like = near.likeness(scores) if near else {}
-        parts = [(scores[row.number], *like.get(row.number, (None, None))) for row in rows]
+        parts: list[tuple[float, float | None, float | None]] = [
+            (scores[row.number], *like.get(row.number, (None, None))) for row in rows
+        ]
         return {
-            rows[at].number: Candidate(rows[at].node, rows[at].blob, *parts[at])
+            rows[at].number: Candidate(
+                rows[at].node, rows[at].blob, *parts[at], facts=rows[at].facts
+            )
             for at in promising(parts, depth)
         }
 

@@ -6,7 +6,7 @@ when and which edit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
@@ -113,13 +113,17 @@ def history(store: Store, topic_or_id: str) -> History:
     chain = _steps(store, around, [around.nodes[one] for one in graph.linked(members)], key)
     last = around.nodes[members[-1]]
     topic = last.topic if key else start[0].topic
-    why, notes = (
-        vacancy(graph, around.nodes, last, heads, barred),
-        tuple(filter(None, [store.repo.incomplete()])),
-    )
+    why = "" if heads else _vacancy(around, last, barred)
+    notes = tuple(filter(None, [store.repo.incomplete()]))
     return History(
         topic, without(barred, heads), tuple(chain), notes, graph.chain(key).is_forked, why
     )
+
+
+def _vacancy(around: Around, last: Node, barred: Collection[str]) -> str:
+    """That nothing holds on the topic of a decision, and what is proposed."""
+    names = without((*barred, last.id), around.graph.waiting(last.key))
+    return vacancy([around.nodes[name] for name in names])
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
@@ -278,7 +282,7 @@ def _topic(
         latest=last.created,
         stated=last.stated,
         forked=len(held) > 1 and all(key and node.key == key for node in held),
-        vacancy=vacancy(around.graph, around.nodes, last, heads, barred),
+        vacancy="" if heads else _vacancy(around, last, barred),
         number=adr_number((newest or last).path, (newest or last).id),
         path="" if key else store.shown(named.path),
     )

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from filemem import query
-from filemem.chain import Graph
-from filemem.index import Around, Node, said_in
+from filemem.index import Known, Node, said_in
 from filemem.memory.store import Store, listed
 from filemem.query import Hit, Placed, Provenance, Snippet, Terms
 from filemem.record import DECISION, Edge, Record
@@ -25,17 +24,16 @@ def present(
     store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, detail: bool = True
 ) -> tuple[Hit, ...]:
     """Make hits of records, in the order given."""
-    wanted = list(nodes)
-    around = store.index.around(wanted)
-    around = around._replace(nodes={node.id: node for node in wanted} | dict(around.nodes))
-    places = [Placed(node.id, None) for node in wanted]
-    hits = of_places(store, around, places, terms, detail=detail)
+    ids = [node.id for node in nodes]
+    known = store.index.by_id(ids)
+    places = [Placed(name, None) for name in ids if name in known]
+    hits = of_places(store, known, places, terms, detail=detail)
     return tuple(one._replace(brought_in=False) for one in hits)  # nothing was searched for
 
 
 def of_places(
     store: Store,
-    around: Around,
+    known: Mapping[str, Known],
     places: Sequence[Placed],
     terms: Terms | None,
     *,
@@ -44,28 +42,23 @@ def of_places(
 ) -> tuple[Hit, ...]:
     """Make hits of places in order; a record whose file no longer exists is left out.
 
-    `around` holds the chains of the places; `detail` adds who wrote them, by path in `said` if that is known.
+    `known` are the records at the places; `detail` adds who wrote them, by path in `said` if that is known.
     """
     barred = store.barred
     places = [place for place in places if place.id not in barred]
-    graph, nodes = around.graph, [around.nodes[place.id] for place in places]
+    rows = [known[place.id] for place in places]
+    nodes = [row.node for row in rows]
     alike = terms.alike if terms and detail else ()
     records = store.records([node.path for node in nodes])
     said = provenances(store, records, detail=detail) if said is None else said
-    incoming: dict[str, list[Edge]] = {
-        node.id: [] for node in nodes
-    }  # of other records, in the words of this one
-    for node in around.pointing:
-        for kind, target, reason in node.edges:
-            if target in incoming and node.id not in barred:
-                incoming[target].append(Edge(INVERSE.get(kind, kind), node.id, reason))
+    proposed = _proposed(store, rows)
     hits = []
-    for node, place in zip(nodes, places, strict=True):
+    for row, node, place in zip(rows, nodes, places, strict=True):
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
         who = said.get(node.path, Provenance())
-        heads = graph.holds_for(node.id)
-        superseded_by = without(barred, graph.superseded_by(node.id))
+        facts = row.facts
+        superseded_by = without(barred, facts.superseded_by)
         if (
             superseded_by and record.superseded_by and record.status == "deprecated"
         ):  # it is only marked as superseded
@@ -79,18 +72,12 @@ def of_places(
                 score=place.worth,
                 scores=place.scored.scores if place.scored else None,
                 superseded_by=superseded_by,
-                heads=without(barred, heads),
-                vacancy=vacancy(graph, around.nodes, node, heads, barred),
-                proposed=without(barred, graph.proposed_for(node.id)),
+                heads=without(barred, facts.holds_for(node.id)),
+                vacancy=vacancy(proposed[node.id]) if node.id in proposed else "",
+                proposed=without(barred, facts.proposed),
                 earlier=place.earlier,
                 brought_in=place.scored is None,
-                related=tuple(
-                    {
-                        one[:2]: one
-                        for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])
-                        if one.target not in barred
-                    }.values()
-                ),
+                related=_related(row, barred),
                 already_rejected=query.rejected_before(terms, record.rejected, about)
                 if terms
                 else (),
@@ -109,24 +96,30 @@ def without(barred: Collection[str], ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in ids if name not in barred)
 
 
-def vacancy(
-    graph: Graph,
-    nodes: Mapping[str, Node],
-    node: Node,
-    heads: Collection[str],
-    barred: Collection[str],
-) -> str:
-    """Return a note that nothing holds for a decision, and what is proposed; "" if its `heads` hold."""
-    if node.type != DECISION or heads or node.id not in graph.nodes:
-        return ""
-    others = [
-        nodes[one]
-        for one in without(barred, graph.chain(node.key).order)
-        if node.key and one in nodes and one != node.id
-    ]
-    proposed = [
-        one for one in others if one.status == "proposed" and not graph.superseded_by(one.id)
-    ]
+def _related(row: Known, barred: Collection[str]) -> tuple[Edge, ...]:
+    """The edges from and to a record, those of others in its own words."""
+    own = (Edge(*edge) for edge in row.node.edges)
+    others = (Edge(INVERSE.get(kind, kind), *rest) for kind, *rest in row.facts.pointing)
+    shown = (edge for edge in (*own, *others) if edge.target not in barred)
+    return tuple({edge[:2]: edge for edge in shown}.values())
+
+
+def _proposed(store: Store, rows: Iterable[Known]) -> dict[str, list[Node]]:
+    """Of the decisions for which nothing holds: what is proposed on their topics instead."""
+    vacant = {
+        row.node.id: without((*store.barred, row.node.id), row.facts.waiting)
+        for row in rows
+        if row.node.type == DECISION and not row.facts.heads
+    }
+    nodes = store.index.by_id({name for names in vacant.values() for name in names})
+    return {
+        node: [nodes[name].node for name in names if name in nodes]
+        for node, names in vacant.items()
+    }
+
+
+def vacancy(proposed: Collection[Node]) -> str:
+    """Return a note that nothing holds, and what is proposed."""
     return "nothing holds" + (f"; proposed: {listed(proposed)}" if proposed else "")
 
 

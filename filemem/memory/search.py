@@ -11,13 +11,13 @@ from typing import Any
 
 from filemem import query
 from filemem.errors import BadInput, suggest
-from filemem.index import Around, Counts, Found, Node, said_instead
+from filemem.index import Counts, Found, Known, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, parse_moment
 from filemem.query.filter import NAMED, READ, fold
-from filemem.record import CHECKPOINT
+from filemem.record import CHECKPOINT, DECISION
 
 RANKED = 50  # candidates asked at least
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
@@ -119,10 +119,12 @@ def search(  # noqa: C901
             terms = query.loosened(terms)
             found = source.nominate(terms, wanted, looked_at, mode)
         scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
-        nodes = {row.node.id: row.node for row in found.candidates}
-        placed, known = source.place(scored, nodes, wanted, offset + limit)
+        candidates = {candidate.node.id: candidate for candidate in found.candidates}
+        placed, known = source.place(scored, candidates, wanted, offset + limit)
         shown = source.show(placed[offset : offset + limit], known, terms, detail=detail)
-        told.append("" if wanted.live else _left_behind(scored[: offset + limit], nodes, placed))
+        told.append(
+            "" if wanted.live else _left_behind(scored[: offset + limit], candidates, placed)
+        )
         if shown and loose:
             told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
@@ -139,17 +141,14 @@ def search(  # noqa: C901
 
 
 def _left_behind(
-    scored: Sequence[Scored], nodes: Mapping[str, Node], placed: Sequence[Placed]
+    scored: Sequence[Scored], known: Mapping[str, Known], placed: Sequence[Placed]
 ) -> str:
     """Name the best found that the list has no room for, as their status is not understood."""
     places = {place.id for place in placed}
-    left = [id for id in _unclear(scored, nodes) if id not in places]  # noqa: A001
-    titles = ", ".join(f'"{nodes[id].title}"' for id in left[:3])  # noqa: A001
+    nodes = [known[hit.id].node for hit in scored if hit.id not in places]
+    left = [node for node in nodes if query.is_unclear(node)]
+    titles = ", ".join(f'"{node.title}"' for node in left[:3])
     return f"further back, as the status is not understood: {titles}" if left else ""
-
-
-def _unclear(hits: Iterable[Scored | Placed], nodes: Mapping[str, Node]) -> list[str]:
-    return [hit.id for hit in hits if query.is_unclear(nodes[hit.id])]
 
 
 def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int) -> list[Node]:
@@ -157,16 +156,22 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
     nodes = store.index.newest(
         wanted._replace(live=wanted.live and not wanted.path), limit, offset, without=terms
     )
-    if not wanted.path:
-        return nodes
-    around = store.index.around(nodes)
-    heads = [around.nodes[one] for node in nodes for one in around.graph.heads_of(node.id)]
-    passing = _passing(around, wanted)
-    first = {one.id: one for one in heads if one.id in passing}
+    return _governing(store, nodes, wanted)[:limit] if wanted.path else nodes
+
+
+def _governing(store: Store, nodes: Iterable[Node], wanted: Filter) -> list[Node]:
+    """What holds instead of some records first, then those of them that may be shown."""
+    rows = store.index.by_id([node.id for node in nodes])
+    heads = store.index.by_id({head for row in rows.values() for head in row.facts.heads})
+    order = [head for row in rows.values() for head in row.facts.heads if head in heads]
+    passing = _passing(heads.values(), wanted)
+    first = {head: heads[head].node for head in order if head in passing}
     others = (
-        node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live)
+        row.node
+        for name, row in rows.items()
+        if name not in first and (_holds(row) or not wanted.live)
     )
-    return [*first.values(), *others][:limit]
+    return [*first.values(), *others]
 
 
 def _scored(
@@ -242,24 +247,27 @@ class Here:
         return found._replace(candidates=tuple(every.values()))
 
     def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
     ) -> tuple[Sequence[Placed], Any]:
-        """Put what was scored, of the `known` nodes, in known order; return `limit` places, and what `show` needs.
+        """Put what was scored, of the `known` records, in known order.
 
-        The best of a chain gives all of it its place, so the chains of the first few do unless too little remains.
+        Return `limit` places, and what `show` needs.
         """
-        most = 2 * limit
-        around = self.store.index.around(known[one.id] for one in scored[:most])
-        near = [one for at, one in enumerate(scored) if at < most or one.id in around.nodes]
-        nodes = {one.id: known[one.id] for one in near} | dict(around.nodes)
-        passing = _passing(around, wanted)
-        live = {one.id for one in near if not wanted.live or _holds(around, nodes[one.id])}
-        how = {"may_bring": passing.__contains__, "may_show": live.__contains__}
-        placed = query.arrange(near, around.graph, **how, limit=limit)
-        unclear = _unclear(placed, nodes)
-        if len(placed) - len(unclear) < limit and most < len(scored):
-            return Here.place(self, scored, known, wanted, len(scored))
-        return placed, around._replace(nodes=nodes)
+        facts = {name: row.facts for name, row in known.items()}
+        holding = {head for one in facts.values() for head in (*one.heads, *one.forked)}
+        every = {**known, **self.store.index.by_id(holding - known.keys())}
+        absent = holding - {hit.id for hit in scored}
+        passing = _passing((every[name] for name in absent if name in every), wanted)
+        shown = {name for name, row in known.items() if _holds(row)} if wanted.live else facts
+        placed = query.arrange(
+            scored,
+            facts,
+            unclear={name for name, row in known.items() if query.is_unclear(row.node)},
+            may_bring=passing.__contains__,
+            may_show=shown.__contains__,
+            limit=limit,
+        )
+        return placed, every
 
     def show(
         self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
@@ -268,29 +276,32 @@ class Here:
         return of_places(self.store, known, places, terms, detail=detail)
 
 
-def _holds(around: Around, node: Node) -> bool:
-    return node.type != "decision" or around.graph.is_head(node.id)
+def _holds(row: Known) -> bool:
+    return row.node.type != DECISION or row.node.id in row.facts.heads
 
 
-def _passing(around: Around, wanted: Filter) -> set[str]:
-    """Return what may be brought in: what passes the filters, as far as its node shows."""
+def _passing(rows: Iterable[Known], wanted: Filter) -> set[str]:
+    """Return what may be brought in: what passes the filters, as far as its row shows."""
     reader = wanted.reader
-    nodes = [node for node in around.nodes.values() if not reader or reader.sees(node.audience)]
+    seen = {row.node.id: row for row in rows if not reader or reader.sees(row.node.audience)}
     wanted = wanted._replace(path="", reader=None)  # what it replaced governs that path
     if wanted == Filter():
-        return {node.id for node in nodes}
+        return set(seen)
     hidden = wanted._replace(types=(), topics=(), statuses=(), outcomes=())
     if hidden._replace(since=None, until=None, live=False) != Filter():
         return set()  # no node shows this
-    return {node.id for node in nodes if query.matches(wanted, _exact(around, node), node.created)}
+    return {
+        name for name, row in seen.items() if query.matches(wanted, _exact(row), row.node.created)
+    }
 
 
-def _exact(around: Around, node: Node) -> dict[str, tuple[str, ...]]:
-    """Return the terms of a node, as a filter asks for them."""
+def _exact(row: Known) -> dict[str, tuple[str, ...]]:
+    """Return the terms of a record, as a filter asks for them."""
+    node = row.node
     return {
         "type": (node.type,),
         "topic": (node.key,),
         "status": (node.status,),
         "outcome": (node.outcome,),
-        "live": ("yes" if _holds(around, node) else "no",),
+        "live": ("yes" if _holds(row) else "no",),
     }

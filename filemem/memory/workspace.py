@@ -16,7 +16,7 @@ from zlib import crc32
 
 from filemem import changes, config, query
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
-from filemem.index import Counts, Doc, Found, Index, Node, added, document, embedder
+from filemem.index import Counts, Doc, Found, Index, Known, Node, added, document, embedder
 from filemem.memory.catch_up import SHORT, Keeper
 from filemem.memory.search import Here
 from filemem.memory.store import Store
@@ -50,10 +50,12 @@ class Member(Here):
         return found._replace(candidates=tuple(named))
 
     def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
     ) -> Any:
-        """By its own nodes: who nominated may know less, and of what is gone or hidden by now."""
-        own = {node.id: node for node in self.store.visible(list(known))}
+        """By its own rows: who nominated may know less, and of what is gone or hidden by now."""
+        barred = self.store.barred
+        rows = self.store.index.by_id(known)
+        own = {name: row for name, row in rows.items() if name not in barred}
         return super().place([one for one in scored if one.id in own], own, wanted, limit)
 
     def show(
@@ -156,15 +158,15 @@ class Together(Here):
         )
 
     def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
     ) -> Any:
         places, kept = list[Placed](), dict[str, Any]()
         for key, own in _by_key(scored).items():
-            nodes = {one.id: known[f"{key} {one.id}"]._replace(id=one.id) for one in own}
-            found, kept[key] = self._members[key].place(own, nodes, wanted, limit)
+            rows = {one.id: known[f"{key} {one.id}"] for one in own}
+            found, kept[key] = self._members[key].place(own, rows, wanted, limit)
             places += [one._replace(id=f"{key} {one.id}") for one in found]
         # What is of one chain has one worth, and stays together.
-        places.sort(key=lambda one: (query.is_unclear(known.get(one.id)), -one.worth))
+        places.sort(key=lambda one: (_is_unclear(known.get(one.id)), -one.worth))
         return places, kept
 
     def show(
@@ -175,6 +177,10 @@ class Together(Here):
             found = self._members[key].show(own, known[key], terms, detail=detail)
             hits |= {f"{key} {hit.id}": hit for hit in found}
         return tuple(hits[one.id] for one in places if one.id in hits)
+
+
+def _is_unclear(row: Known | None) -> bool:
+    return row is not None and query.is_unclear(row.node)
 
 
 def _by_key(items: Iterable[Any]) -> dict[str, list[Any]]:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
-from filemem.index import Node
+from filemem.index import Row
 from filemem.memory import search
 from filemem.memory.workspace import QUOTED
 from filemem.org.postgres import Postgres
@@ -69,7 +69,7 @@ class Everything:
         Those of a repository are together, oldest first; of mirrors one is taken. Raises NotFound.
         """
         with discreet(), self._engine.reading(ASKING.get()) as reader:
-            once: dict[str, Node] = {}
+            once: dict[str, Row] = {}
             for name in names:
                 rows = reader.named([*dict.fromkeys(readings(name))])
                 if not rows and (key := topic_key(name)):
@@ -85,12 +85,10 @@ class Everything:
                     rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.age)
                 ):
                     if row.visible and len(once) < MOST:
-                        once.setdefault(row.blob, row.node)
-            nodes = {node.id: node for node in once.values()}
+                        once.setdefault(row.blob, row)
+            known = {row.written.id: row for row in once.values()}
             source = Organisation(reader, self._engine.model)
-            around = source.store.index.around(nodes.values())
-            around = around._replace(nodes=nodes | dict(around.nodes))
-            hits = source.show([Placed(one, None) for one in nodes], around, None, detail=True)
+            hits = source.show([Placed(name, None) for name in known], known, None, detail=True)
         return tuple(hit._replace(brought_in=False) for hit in hits)
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from filemem.chain import Node
+from filemem.chain import Facts, Node
 from filemem.errors import BrokenStore
 from filemem.index import Row
 from filemem.index.vectors import Rows
@@ -41,7 +41,17 @@ def addressed(repo: int, row: Row) -> Row:
         {one: f"{repo} {row.meanings.get(one, one)}" for one in row.written.references}
     )
     node = Addressed(*node._replace(id=f"{repo} {node.id}", path=f"{repo} {node.path}"))
-    return row._replace(written=node, meanings={})
+    return row._replace(written=node, meanings={}, facts=_addressed(repo, row.facts))
+
+
+def _addressed(repo: int, facts: Facts) -> Facts:
+    """Facts with addresses in them."""
+
+    def of(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{repo} {name}" for name in names)
+
+    edges = tuple((kind, f"{repo} {name}", reason) for kind, name, reason in facts.pointing)
+    return Facts._make((*map(of, facts[:-1]), edges))
 
 
 def texts(card: str, tokens: Mapping[str, Sequence[str]]) -> tuple[str, bytes]:

@@ -33,7 +33,7 @@ from filemem.org.rows import (
 )
 
 Connection = psycopg.Connection[Any]
-VERSION = 3  # of schema.sql, and of what is packed
+VERSION = 4  # of schema.sql, and of what is packed
 COUNTED = 20_000  # records that the statistics are taken from, at most: a part says nearly the same
 DEGRADED = "words by rarity: the database has no BM25 index"
 _LOCK = 4_242  # of the database, for what one process does at a time

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from filemem.chain import Node
+from filemem.chain import NO_FACTS, Node
 from filemem.index import Chains, Counts, Doc, Model, Row, links_of, rows_of
-from filemem.index.document import node_from
+from filemem.index.document import facts_from, node_from
 from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Nominee, Repository, Shown
@@ -29,7 +29,7 @@ EXACT_BELOW = (
 )
 REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen) * 1000)::bigint, failed, records,
   passages, words from repo"""
-_ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant"
+_ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant, d.facts"
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"
 _BY_FIELD = {"id": _OWN.format("rid"), "path": _OWN.format("path"), "key": _OWN.format("key")}
 _BY_LINK = """d.id in (select l.doc from link l join unnest(%(repos)s::int[], %(values)s::bigint[]) w(repo, value)
@@ -145,7 +145,7 @@ class PostgresShelf:
 
     def _update(self, rows: Sequence[Row]) -> None:
         """Write what changes have turned of other records: what holds, and to whom they refer."""
-        asked = "update doc set live = %s, shown = %s, meant = %s where id = %s"
+        asked = "update doc set live = %s, shown = %s, meant = %s, facts = %s where id = %s"
         with self.con.cursor() as cursor:
             cursor.executemany(asked, [(*_facts(row), row.number) for row in rows])
         self.con.execute("delete from link where doc = any(%s)", ([row.number for row in rows],))
@@ -212,9 +212,9 @@ class PostgresReader:
         for row in sorted(
             rows, key=lambda one: (one[4], -one[0])
         ):  # of the same bytes what holds, then the oldest
-            vectors = unpacked(row[9], row[0])
+            vectors = unpacked(row[10], row[0])
             first[row[2]] = Nominee(
-                addressed(row[1], _row(row[:7])), tokens_in(row[7], row[8]), vectors
+                addressed(row[1], _row(row[:8])), tokens_in(row[8], row[9]), vectors
             )
         return list(first.values())
 
@@ -272,8 +272,16 @@ def _node(text: str) -> Node:
 
 
 def _row(columns: Sequence[Any]) -> Row:
-    number, _, blob, node, live, shown, meant = columns
-    return Row(number, blob, _node(node), live, shown, json.loads(meant) if meant else {})
+    number, _, blob, node, live, shown, meant, facts = columns
+    return Row(
+        number,
+        blob,
+        _node(node),
+        live,
+        shown,
+        json.loads(meant) if meant else {},
+        facts=facts_from(json.loads(facts)) if facts else NO_FACTS,
+    )
 
 
 def _split(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
@@ -301,7 +309,9 @@ def _said(who: Provenance) -> str:
 
 def _facts(row: Row) -> tuple[Any, ...]:
     """What chains say of a record."""
-    return row.live, row.visible, json.dumps(row.meanings) if row.meanings else ""
+    meanings = json.dumps(row.meanings) if row.meanings else ""
+    facts = json.dumps(row.facts) if row.facts != NO_FACTS else ""
+    return row.live, row.visible, meanings, facts
 
 
 def _links(row: Row) -> set[int]:

@@ -10,7 +10,7 @@ create table if not exists token(hash bytea primary key, name text not null, mad
 -- What is known of a record, and small; `body` has what is large and never changes.
 create table doc(id bigint generated always as identity primary key, repo int not null references repo on delete cascade,
   path text not null, rid text not null, key text not null, blob text not null, created bigint not null,
-  live boolean not null, shown boolean not null, meant text not null,
+  live boolean not null, shown boolean not null, meant text not null, facts text not null,
   node text not null, terms text[] not null, passages smallint not null, who text not null, unique(repo, path));
 create index doc_rid on doc(rid, repo);
 create index doc_key on doc(key, repo) where key <> '';

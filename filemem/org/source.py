@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from filemem.index import Around, Chains, Counts, Found, Model, ModelUnavailable, Node, Row
+from filemem.index import Chains, Counts, Found, Known, Model, ModelUnavailable, Row
 from filemem.index.document import record_from
 from filemem.index.plan import Plan, admits, bm25, plan, rarity, whole
 from filemem.index.vectors import Ranking, merged
@@ -89,7 +89,10 @@ class Nominations(Chains):
                 (score, *like[one.row.number]) for score, one in zip(scores, some, strict=True)
             ]
         best = promising(parts, depth)
-        made = [Candidate(some[at].row.node, some[at].row.blob, *parts[at]) for at in best]
+        made = [
+            Candidate(some[at].row.node, some[at].row.blob, *parts[at], facts=some[at].row.facts)
+            for at in best
+        ]
         if near and some and asked.words:
             told = {typed: rarity(of, known) ** 0.5 for typed, of in asked.words}
             numbers = [some[at].row.number for at in best]
@@ -150,7 +153,7 @@ class Organisation(Here):
         super().__init__(cast("Store", self.stand))
 
     def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
     ) -> Any:
         """See `Here`: a topic that is asked for is one in each repository."""
         repos = {name.partition(" ")[0] for name in known}
@@ -158,10 +161,15 @@ class Organisation(Here):
         return super().place(scored, known, wanted._replace(topics=topics), limit)
 
     def show(
-        self, places: Sequence[Placed], known: Around, terms: Terms | None, *, detail: bool
+        self,
+        places: Sequence[Placed],
+        known: Mapping[str, Known],
+        terms: Terms | None,
+        *,
+        detail: bool,
     ) -> tuple[Hit, ...]:
         """See `Here`."""
-        page = self.stand.page = self.reader.shown([known.nodes[one.id].path for one in places])
+        page = self.stand.page = self.reader.shown([known[one.id].node.path for one in places])
         said = {path: one.who for path, one in page.items()}
         hits = of_places(self.store, known, places, terms, detail=detail, said=said)
         return tuple(_own(hit, page[hit.path]) for hit in hits)

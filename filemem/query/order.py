@@ -7,13 +7,13 @@ understood stands behind all else. Everything else keeps its place.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from filemem.chain import Graph, Node
+from filemem.chain import NO_FACTS, Facts, Node
 from filemem.query.score import Scored
-from filemem.record import UNKNOWN
+from filemem.record import DECISION, UNKNOWN
 
 MOST_OF_A_CHAIN = 3
 
@@ -29,8 +29,9 @@ class Placed(NamedTuple):
 
 def arrange(
     scored: Iterable[Scored],  # each record once
-    known: Graph,  # of the decisions among them
+    known: Mapping[str, Facts],  # of the decisions among them
     *,
+    unclear: Collection[str] = (),  # those whose status is not understood
     may_bring: Callable[[str], bool] = lambda _: (
         True
     ),  # whether a head that was not found satisfies the filter
@@ -41,25 +42,24 @@ def arrange(
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first."""
     found = {each.id: each for each in sorted(scored, key=attrgetter("rank"))}
-    unclear = [node for node in found if is_unclear(known.nodes.get(node)) and may_show(node)]
+    last = [node for node in found if node in unclear and may_show(node)]
     placed: list[Placed] = []
     for members in _groups(found, known):
         if limit is not None and len(placed) >= limit:
             break
-        placed += _of_one_chain(members, found, known, may_bring, may_show)
+        facts = {node: known.get(node, NO_FACTS) for node in members}
+        placed += _of_one_chain(facts, found, unclear, may_bring, may_show)
     least = min((place.worth for place in placed), default=1.0)
-    placed += [
-        Placed(node, found[node], 0, min(least, found[node].scores.final)) for node in unclear
-    ]
+    placed += [Placed(node, found[node], 0, min(least, found[node].scores.final)) for node in last]
     return tuple(placed[:limit])
 
 
-def is_unclear(node: Node | None) -> bool:
+def is_unclear(node: Node) -> bool:
     """Whether the status of a decision is there and is not understood."""
-    return node is not None and node.status == UNKNOWN
+    return node.type == DECISION and node.status == UNKNOWN
 
 
-def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
+def _groups(found: Iterable[str], known: Mapping[str, Facts]) -> list[list[str]]:
     """Put together what shares a topic or a head; groups and members in the order of `found`."""
     leader: dict[str, str] = {}
 
@@ -69,11 +69,7 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
         return name
 
     for node in found:
-        heads = known.heads_of(node)
-        # A head may stand on a forked topic.
-        topics = {known.topic_of(each) for each in {node, *heads}} - {""}
-        above = (*known.superseded_by(node), *known.proposed_for(node))
-        for other in (*heads, *above, *(f"topic:{topic}" for topic in sorted(topics))):
+        for other in known.get(node, NO_FACTS).ties:
             if other != node:
                 leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
@@ -83,30 +79,26 @@ def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
 
 
 def _of_one_chain(
-    members: Sequence[str],
+    members: Mapping[str, Facts],
     found: Mapping[str, Scored],
-    known: Graph,
+    unclear: Collection[str],
     may_bring: Callable[[str], bool],
     may_show: Callable[[str], bool],
 ) -> list[Placed]:
     live: dict[str, None] = {}  # their own heads, and every head of a forked topic
-    for node in members:
-        own = known.heads_of(node)
-        if node in own or known.superseded_by(node):
-            topic_heads = known.chain(known.topic_of(node)).heads
-            live.update(dict.fromkeys((*own, *(topic_heads if len(topic_heads) > 1 else ()))))
+    for node, facts in members.items():
+        if node in facts.heads or facts.superseded_by:
+            live.update(dict.fromkeys((*facts.heads, *facts.forked)))
     heads = [node for node in members if node in live and may_show(node)]
     missing = [node for node in live if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [
-        node
-        for node in members
-        if node not in live and may_show(node) and not is_unclear(known.nodes.get(node))
+        node for node in members if node not in live and node not in unclear and may_show(node)
     ]
     others.sort(key=lambda node: found[node].created, reverse=True)
     kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]
     earlier = len(others) - len(kept)
-    worth = found[members[0]].scores.final
+    worth = found[next(iter(members))].scores.final
     return [
         Placed(node, found.get(node), 0 if at else earlier, worth)
         for at, node in enumerate([*heads, *kept])

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import attrgetter, mul
 from typing import NamedTuple
 
-from filemem.chain import Node
+from filemem.chain import NO_FACTS, Facts, Node
 from filemem.query.snippet import COMMON
 from filemem.record import DECISION
 
@@ -66,6 +66,7 @@ class Candidate(NamedTuple):
     wording: float | None = (
         None  # how well its likest words meet the query's; None where nobody looked
     )
+    facts: Facts = NO_FACTS
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from filemem.chain import NO_FACTS
 from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
 from filemem.index import Doc, Index, Node, document
 from filemem.record import Record
@@ -114,16 +115,23 @@ def ids(nodes: Iterable[Node]) -> list[str]:
 
 
 def facts(index: Index) -> Mapping[str, object]:
-    """Everything that an index says of its records: nodes with resolved references, who holds, what exact terms."""
+    """Everything that an index says of its records, and that its chains are as all records make them.
+
+    Nodes with resolved references, who holds, what follows for each decision, exact terms.
+    """
     from filemem.query import Filter
 
     nodes = index.nodes()
     around = index.around(nodes)
+    standing = {name: row.facts for name, row in index.by_id(ids(nodes)).items()}
+    worked_out = around.graph.facts(around.pointing)
+    assert standing == {name: worked_out.get(name, NO_FACTS) for name in standing}
     return {
         "nodes": nodes,
         "holding": sorted(ids(index.newest(Filter(live=True), 1000))),
         "heads": {key: chain.heads for key, chain in around.graph.chains.items()},
         "pointing": sorted(ids(around.pointing)),
+        "standing": standing,
         "terms": [index.terms(name) for name in ("topic", "tag", "short")],
         "count": index.count(),
         "manifest": index.manifest(),

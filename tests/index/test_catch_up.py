@@ -50,6 +50,8 @@ def varied(number: int, seed: int) -> Doc:
         supersedes=rng.choice((None, (), (rng.choice(named),))),
         superseded_by=rng.choice(((), (), (rng.choice(named),))),
         status=rng.choice(("accepted", "accepted", "proposed", "deprecated")),
+        builds_on=rng.choice(((), (rng.choice(named),))),
+        synthesizes=rng.choice(((), (), (rng.choice(named),))),
     )
 
 

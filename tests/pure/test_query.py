@@ -8,6 +8,7 @@ import string
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -391,9 +392,10 @@ def found(
     cosine: float | None = None,
     created: int = NOW,
     kind: str = "observation",
-    **more: float,
+    title_cosine: float | None = None,
 ) -> Candidate:
-    return Candidate(Node(name, f"{name}.md", kind, name, created), "", keyword, cosine, **more)
+    node = Node(name, f"{name}.md", kind, name, created)
+    return Candidate(node, "", keyword, cosine, title_cosine)
 
 
 def order(scored: tuple[Scored, ...]) -> str:
@@ -513,11 +515,16 @@ def scored(**finals: float) -> list[Scored]:
     return [Scored(name, ord(name[-1]), Scores(final=final)) for name, final in finals.items()]
 
 
+def arranged(found: list[Scored], graph: Graph, **how: Any) -> tuple[Placed, ...]:
+    """Known order by the facts of a graph."""
+    unclear = {name for name, node in graph.nodes.items() if query.is_unclear(node)}
+    return query.arrange(found, graph.facts(()), unclear=unclear, **how)
+
+
 def placed(graph: Graph, **finals: float) -> str:
     """Return ids in order; `+` marks what was brought in."""
-    return " ".join(
-        ("" if place.scored else "+") + place.id for place in query.arrange(scored(**finals), graph)
-    )
+    places = arranged(scored(**finals), graph)
+    return " ".join(("" if place.scored else "+") + place.id for place in places)
 
 
 CHAIN = [
@@ -536,7 +543,7 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
 
 
 def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
-    places = query.arrange(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
+    places = arranged(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
     assert [place.id for place in places] == ["d", "c", "b", "other"]
     assert [place.earlier for place in places] == [1, 0, 0, 0]
     assert places[0] == Placed("d", places[0].scored, 1, 0.9)
@@ -550,7 +557,7 @@ def test_a_forked_topic_shows_all_that_hold() -> None:
 
 
 def test_a_filter_keeps_heads_out() -> None:
-    places = query.arrange(scored(a=0.9), resolve(CHAIN), may_bring=lambda node: node != "d")
+    places = arranged(scored(a=0.9), resolve(CHAIN), may_bring=lambda node: node != "d")
     assert [place.id for place in places] == ["a"]
 
 
@@ -565,7 +572,7 @@ def test_what_has_a_status_nobody_understands_stands_behind_the_whole_list() -> 
     assert placed(graph, u=0.9, d=0.3, note=0.1) == "d note u"
     assert placed(graph, v=0.9, u=0.8, a=0.2) == "+d a v u"
     assert placed(graph, w=0.9, d=0.3) == "+z d w", "what replaced it keeps its place"
-    assert query.arrange(scored(u=0.9), graph, may_show=lambda node: node != "u") == ()
+    assert arranged(scored(u=0.9), graph, may_show=lambda node: node != "u") == ()
 
 
 def test_chains_are_followed_across_topics() -> None:
@@ -599,14 +606,12 @@ def test_no_superseded_decision_stands_above_what_holds_instead(
     nodes: list[Node], finals: dict[str, float]
 ) -> None:
     graph = resolve(nodes)
-    places = query.arrange(scored(**finals), graph)
+    places = arranged(scored(**finals), graph)
     ids = [place.id for place in places]
     assert len(ids) == len(set(ids))
     worth = [place.worth for place in places]
     assert worth == sorted(worth, reverse=True)
-    assert all(
-        query.arrange(scored(**finals), graph, limit=count) == places[:count] for count in (1, 3)
-    )
+    assert all(arranged(scored(**finals), graph, limit=count) == places[:count] for count in (1, 3))
     assert set(ids) >= {name for name in finals if graph.is_head(name) or name in "xyz"}
     for place, name in enumerate(ids):
         if graph.superseded_by(name):
