@@ -103,6 +103,8 @@ class Database:
         Raises BrokenStore, IndexDamaged.
         """
         self._seen: dict[int, tuple[int, Row]] = {}  # rows by number, with their stamps
+        self._kept: dict[Any, Any] = {}  # answers and rows of the version that was read last
+        self._version = 0  # of the file, as SQLite counts the commits of others
         self._changing = False
         with _ours():
             self._con = sqlite3.connect(
@@ -167,6 +169,11 @@ class Database:
             return
         with _ours(), self._con:
             self._con.execute("BEGIN")
+            # What others committed changes it; what this connection does clears by itself.
+            ((version,),) = self._con.execute("PRAGMA data_version")
+            if version != self._version:
+                self._version = version
+                self._kept.clear()
             yield
 
     @contextlib.contextmanager
@@ -179,6 +186,7 @@ class Database:
                 yield
             finally:
                 self._changing = False
+                self._kept.clear()
 
     def check(self) -> None:
         """Read all of the file; raises `IndexDamaged`."""
@@ -199,8 +207,7 @@ class Database:
 
     def state(self, name: str) -> Any:
         """Return what was noted under a name; None for nothing."""
-        noted = self._ask("SELECT value FROM state WHERE name = ?", name)
-        return noted[0][0] if noted else None
+        return dict(self._ask_once("SELECT name, value FROM state")).get(name)
 
     def note(self, **values: Any) -> None:
         """Note values under names."""
@@ -214,7 +221,7 @@ class Database:
 
     def folders(self) -> dict[str, int]:
         """The times of folders, in nanoseconds."""
-        return {_text(path): at for path, at in self._ask("SELECT path, mtime FROM folders")}
+        return {_text(path): at for path, at in self._ask_once("SELECT path, mtime FROM folders")}
 
     def note_folders(self, times: Mapping[str, int]) -> None:
         """Let these be the times of folders."""
@@ -269,12 +276,25 @@ class Database:
 
         Fields: number, path, id, key; target, the id of what it refers to; and those of `LINKED`.
         """
+        if field == "number" and not self._changing:
+            return self._numbered(values)
         wanted = json.dumps(list(dict.fromkeys(values)))
         if field in LINKED:
             return self._rows(_LINKS, field, wanted)
         if field == "target":
             return self._rows(_TARGETS, wanted)
         return self._rows(f"d.{field} {_NUMBERS if field == 'number' else _AMONG}", wanted)
+
+    def _numbered(self, numbers: Iterable[str | int]) -> list[Row]:
+        """Rows by number, in their order; what one search met is at hand for the next."""
+        if len(self._kept) > _REMEMBERED or not self._con.in_transaction:
+            self._kept.clear()
+        wanted = sorted(set(numbers))
+        lacking = [number for number in wanted if number not in self._kept]
+        if lacking:
+            rows = self._rows(f"d.number {_NUMBERS}", json.dumps(lacking))
+            self._kept |= {row.number: row for row in rows}
+        return [self._kept[number] for number in wanted if number in self._kept]
 
     def _rows(self, which: str, *values: Any) -> list[Row]:
         return list(map(self._row, self._ask(f"{_ROWS} AND {which}", *values)))
@@ -346,7 +366,7 @@ class Database:
 
     def stated(self, kind: str) -> list[str]:
         """Return all values of a kind of links, such as the paths that decisions govern."""
-        values = self._ask("SELECT DISTINCT value FROM links WHERE kind = ?", kind)
+        values = self._ask_once("SELECT DISTINCT value FROM links WHERE kind = ?", kind)
         return [_text(value) for (value,) in values]
 
     def barred(self, reader: Reader | None) -> list[Row]:
@@ -532,7 +552,17 @@ class Database:
         except sqlite3.Error as error:
             raise _refusal(error) from error
 
+    def _ask_once(self, *question: str) -> list[Any]:
+        """Ask what every search asks; the answer is kept until the database changes."""
+        if self._changing or not self._con.in_transaction:
+            return self._ask(*question)
+        if question not in self._kept:
+            self._kept[question] = self._ask(*question)
+        answer: list[Any] = self._kept[question]
+        return answer
+
     def _do(self, sql: str, rows: Iterable[Iterable[Any]]) -> None:
+        self._kept.clear()
         with _ours():
             self._con.executemany(sql, map(tuple, rows))
 

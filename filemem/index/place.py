@@ -157,12 +157,16 @@ class Place(Lookups):
             question = self._question(prepared, wanted or Filter(), depth, near)
             question = question._replace(counts=counts, by_words=mode != "vector" or near is None)
             scores = self._of_caches(question) | self._of_rows(question, counted)
-            best = self._candidates(scores, near, depth)
+            best = self._promising(scores, near, depth)
+            met = dict[int, float]()
             if near and prepared.words:  # how well each is met, if only by a word of like meaning
                 worth = {word: plan.rarity(of, counted) ** 0.5 for word, of in prepared.words}
-                met = near.wording(list(best), worth, terms.alike)
-                best = {n: made._replace(wording=met.get(n)) for n, made in best.items()}
-            return Found(tuple(best.values()), degraded, plan.whole(prepared, counted))
+                met = near.wording([row.number for row, _ in best], worth, terms.alike)
+            candidates = tuple(
+                Candidate(row.node, row.blob, *parts, met.get(row.number), row.facts)
+                for row, parts in best
+            )
+            return Found(candidates, degraded, plan.whole(prepared, counted))
 
     def _compared(self, terms: Terms, mode: str) -> tuple[Ranking | None, str | None]:
         """How near all records are to a query, and what the answer lacks."""
@@ -173,21 +177,16 @@ class Place(Lookups):
         except ModelUnavailable as error:
             return None, f"{error.told}; only words were searched"
 
-    def _candidates(
+    def _promising(
         self, scores: Mapping[int, float], near: Ranking | None, depth: int
-    ) -> dict[int, Candidate]:
-        """The most promising of some records, by number."""
+    ) -> list[tuple[Row, tuple[float, float | None, float | None]]]:
+        """The most promising of some records, with what is known of each so far."""
         rows = self._database.rows("number", scores)
         like = near.likeness(scores) if near else {}
         parts: list[tuple[float, float | None, float | None]] = [
             (scores[row.number], *like.get(row.number, (None, None))) for row in rows
         ]
-        return {
-            rows[at].number: Candidate(
-                rows[at].node, rows[at].blob, *parts[at], facts=rows[at].facts
-            )
-            for at in promising(parts, depth)
-        }
+        return [(rows[at], parts[at]) for at in promising(parts, depth)]
 
     def _question(
         self, prepared: Plan, wanted: Filter, depth: int, near: Ranking | None

@@ -12,7 +12,7 @@ import pytest
 from filemem import changes
 from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
 from filemem.errors import Locked
-from filemem.index import Doc, Index, Model
+from filemem.index import Database, Doc, Index, Model
 from filemem.index.model import Floats, Integers
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashes, Hashing
@@ -44,6 +44,30 @@ def test_what_rests_answers_as_before(index: Index) -> None:
     index.rest()
     index.rest()
     assert index.candidates(asked) == before
+
+
+def test_a_search_asks_the_database_for_what_is_new_alone(
+    index: Index, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tree(make(number) for number in range(30)).apply(index)
+    terms = parse("redis cache")[0]
+    expected = index.candidates(terms)
+    asked = list[str]()
+    ask = Database._ask
+
+    def counted(self: Database, sql: str, *values: object) -> list[object]:
+        asked.append(sql)
+        return ask(self, sql, *values)
+
+    monkeypatch.setattr(Database, "_ask", counted)
+    assert index.candidates(terms) == expected
+    assert asked == []
+    other = Index(root, index.model)
+    other.push(doc("new.md", "Use Redis as a cache", supersedes=[expected.candidates[0].id]))
+    other.close()
+    found = {each.id: each for each in index.candidates(terms).candidates}
+    assert found["decision_new"].facts.heads == ("decision_new",)
+    assert found[expected.candidates[0].id].facts.heads == ("decision_new",)
 
 
 def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
