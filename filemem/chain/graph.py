@@ -151,6 +151,12 @@ class Facts(NamedTuple):
     waiting: tuple[str, ...] = ()  # where nothing holds for it: what is proposed on its topic
     pointing: tuple[tuple[str, str, str], ...] = ()  # edges to it: kind, whose, reason
 
+    @classmethod
+    def of(cls, parts: Iterable[Iterable[Any]]) -> Facts:
+        """Return the facts that were written as JSON: as the list of their fields."""
+        *names, pointing = map(tuple, parts)
+        return cls._make((*names, tuple(map(tuple, pointing))))
+
     @property
     def ties(self) -> tuple[str, ...]:
         """What it has in common with the others of its chain, besides its own id."""

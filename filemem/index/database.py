@@ -19,11 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filemem.chain import NO_FACTS, Node
+from filemem.chain import NO_FACTS, Facts, Node
 from filemem.changes import Entry
 from filemem.errors import FilememError, Locked
 from filemem.index.chains import LINKED, Row, links_of
-from filemem.index.document import Doc, facts_from, node_from
+from filemem.index.document import Doc, node_from
 from filemem.index.folder import IndexDamaged, refused
 from filemem.query import FIELDS, Filter, touches
 from filemem.record.visibility import Reader
@@ -600,7 +600,7 @@ def _row(columns: tuple[Any, ...]) -> Row:
         json.loads(meanings) if meanings else {},
         _text(place or b""),
         _text(names or b""),
-        facts_from(json.loads(facts)) if facts else NO_FACTS,
+        Facts.of(json.loads(facts)) if facts else NO_FACTS,
     )
 
 

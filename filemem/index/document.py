@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from filemem import query
-from filemem.chain import Facts, Node
+from filemem.chain import Node
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
 TERM_FIELDS = (
@@ -39,11 +39,6 @@ _UNSPACED_END = re.compile(r"[。！？]")
 def node_from(parts: Sequence[Any]) -> Node:
     """Return the node that was written as JSON: as the list of its fields."""
     return Node._make(map(_tuples, parts))
-
-
-def facts_from(parts: Sequence[Any]) -> Facts:
-    """Return the facts that were written as JSON, likewise."""
-    return Facts._make(map(_tuples, parts))
 
 
 def _tuples(value: Any) -> Any:

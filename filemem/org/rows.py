@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from filemem.chain import NO_FACTS, Node
+from filemem.chain import NO_FACTS, Facts, Node
 from filemem.index import Chains, Counts, Doc, Model, Row, links_of, rows_of
-from filemem.index.document import facts_from, node_from
+from filemem.index.document import node_from
 from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Nominee, Repository, Shown
@@ -280,7 +280,7 @@ def _row(columns: Sequence[Any]) -> Row:
         live,
         shown,
         json.loads(meant) if meant else {},
-        facts=facts_from(json.loads(facts)) if facts else NO_FACTS,
+        facts=Facts.of(json.loads(facts)) if facts else NO_FACTS,
     )
 
 
