@@ -69,9 +69,7 @@ def catch_up(
     folders = written | set(map(posixpath.dirname, inside))
     before = {} if anew else index.manifest(("",) if everything else folders)
     began = time.time_ns()
-    after, times, _ = store.files.scan(
-        before, hash_name=store.repo.hash_name, folders=None if everything else folders
-    )
+    after, times, _ = store.scan(before, None if everything else folders)
     if everything:
         notes |= {"looked": began, "cost": time.time_ns() - began}
     else:

@@ -6,7 +6,6 @@ present one, what differs is laid over the present index, in memory: nothing is 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -70,11 +69,8 @@ class Snapshot:
         """The bytes of every record by path. Raises BrokenStore if the repository lacks some: a partial clone."""
         paths = [path for path in self.files if is_listed(path)]
         if self.on_disk:
-            found: dict[str, bytes] = {}
-            for path in paths:
-                with contextlib.suppress(NotFound, BadInput):  # gone or changed since it was listed
-                    found[path] = self.store.files.read(path)
-            return found
+            read = self.store.files.read_all(paths)  # one may have gone since it was listed
+            return {path: data for path, data in read if isinstance(data, bytes)}
         known: dict[str, bytes] = {}
         for oid, data in (
             self.store.repo.blobs(sorted({self.files[path] for path in paths})) if paths else ()
@@ -171,7 +167,7 @@ class Snapshot:
 
 def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
     """The records of the work tree, and what else Git has of the store."""
-    found, _, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
+    found, _, skipped = store.scan({})
     tracked = {
         store.files.inside(path): oid
         for path, oid in store.repo.staged([store.files.store]).items()
