@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -225,6 +226,7 @@ def fits(path: str) -> bool:
     )
 
 
+@lru_cache(maxsize=32_768)  # a look asks of each file several times
 def is_record(path: str) -> bool:
     """Whether a file is a record, by its name and the name of its folder. Pages are none.
 

@@ -206,8 +206,8 @@ class Files:
         """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
 
         Files that have the size and time of an earlier listing, `before`, are not read again; with `folders`, from
-        `changed_folders`, only these are looked into, and new ones below them. `proven` is told which
-        files would be read, and returns the ids of those that need not be.
+        `changed_folders`, only these are looked into, and new ones below them. `proven` is told
+        which files would be read, and returns the ids of those that need not be.
         """
         try:
             with open_folder(self.work_tree, self._base):

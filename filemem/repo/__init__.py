@@ -314,6 +314,10 @@ class Repo:
         """The id of the blob that Git would commit; arguments as for `committed`."""
         return self.blob_id(self.committed(path, data, old))
 
+    def ignored(self, *paths: str) -> str:
+        """Which of some paths Git ignores, by which rule; "" for none."""
+        return settings.ignored(self, *paths)
+
     def sparse(self, folder: str) -> frozenset[str]:
         """The files of a folder ("." for all) that a sparse checkout hides."""
         if not self.settings.flag("core.sparsecheckout"):
