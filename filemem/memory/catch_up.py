@@ -59,7 +59,7 @@ def catch_up(
     listed = {} if anew else index.folders
     written = store.files.changed_folders(listed)
     notes: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
-    moved = not knows_head(store)
+    moved = not anew and not knows_head(store)
     hidden = not anew and index.notes.forgotten != notes["forgotten"]
     everything = full or moved or hidden or not listed
     if not (everything or hints or written):
