@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import chain, changes, index
@@ -284,8 +284,12 @@ class PastStore(Store):
         if self.forgotten or self._present.tombstones:
             differing += self._turned(past.nodes(), files, differing)
         wanted = {change.path: change.entry.blob for change in differing if change.entry}
-        docs = iter(self._documents(wanted))
-        past.apply(differing, dict(docs).get, hidden=self._hides)
+
+        @cache  # all are read at once, where the index lacks one
+        def documents() -> Mapping[str, index.Doc | None]:
+            return dict(self._documents(wanted))
+
+        past.apply(differing, lambda path: documents().get(path), hidden=self._hides)
 
     def _turned(
         self, nodes: Iterable[chain.Node], files: Mapping[str, Entry], differing: Iterable[Change]
