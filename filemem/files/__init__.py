@@ -3,6 +3,7 @@
 from filemem.files.scan import (
     MAX_SIZE,
     NO_RECORDS,
+    Scan,
     check_path,
     fits,
     is_listed,

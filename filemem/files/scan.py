@@ -13,12 +13,13 @@ import stat
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from filemem.changes import Entry, Manifest, blob_id
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, FilememError
 from filemem.record import MAX_FILE, Problem, adr_number
 from filemem.record.identity import stem_of
 
@@ -75,6 +76,12 @@ _LONGEST_NAME, _LONGEST_PATH = (
 )  # bytes, as file systems have it, less the folders above the work tree
 
 
+# Paths -> each with its bytes, or why there are none.
+ReadAll = Callable[[Iterable[str]], Iterable[tuple[str, bytes | FilememError]]]
+# Files that were touched, by path -> the ids of those of which they are known without reading.
+Proven = Callable[[Mapping[str, os.stat_result]], Mapping[str, str]]
+
+
 class Scan(NamedTuple):
     """What a look found: records by path, the times of the folders that were listed, and what was skipped and why."""
 
@@ -83,52 +90,85 @@ class Scan(NamedTuple):
     problems: list[Problem]
 
 
+class _Look(NamedTuple):
+    """A look at a store: what it finds, and how."""
+
+    result: Scan
+    start: int
+    before: Manifest
+    unread: dict[str, os.stat_result]  # files whose content is not known yet
+
+    def add(self, path: str, blob: str, state: os.stat_result) -> None:
+        written = newest(state)
+        settled = (written,) if written <= self.start - _TICK else ()
+        self.result.files[path] = Entry(blob, state.st_size, *settled)
+
+    def see(self, path: str, state: os.stat_result) -> None:
+        """Take a file as it was before, or note that it has to be read."""
+        was = self.before.get(path)
+        if was and was[1:] == (state.st_size, newest(state)):
+            self.add(path, was.blob, state)
+        else:
+            self.unread[path] = state
+
+
 def scan(
     root: Path,
-    read: Callable[[str], bytes],
+    read_all: ReadAll,
     before: Manifest,
     hash_name: str,
     folders: Collection[str] | None,
+    proven: Proven,
 ) -> Scan:
-    """List the records of a store; `read` reads one of its files, `Files.scan` says what the other arguments mean."""
-    start = time.time_ns()
+    """List the records of a store; `read_all` reads some of its files; see `Files.scan`."""
     parents = {} if folders is None else {path: path.rpartition("/")[0] for path in before}
-    known = set(parents.values())
-    found = {
-        path: before[path] for path, parent in parents.items() if parent not in (folders or ())
-    }
-    result = Scan(found, {}, [])
+    inside = set(parents.values())
+    kept = {path: before[path] for path, parent in parents.items() if parent not in (folders or ())}
+    look = _Look(Scan(kept, {}, []), time.time_ns(), before, {})
     pending = [""] if folders is None else sorted(folders)
     while pending:
         folder = pending.pop()
-        if folder in result.folders or folder.startswith(".") or "/." in folder:
+        if folder in look.result.folders or folder.startswith(".") or "/." in folder:
             continue
-        for item in _listing(root, folder, start, result):
-            path = f"{folder}/{item.name}".lstrip("/")
-            if item.is_dir(follow_symlinks=False):
-                if path not in known:
-                    pending.append(path)
-            elif is_record(path):
-                try:
-                    seen, was = item.stat(follow_symlinks=False), before.get(path)
-                    size, written = seen.st_size, newest(seen)
-                    blob = (
-                        was.blob
-                        if was and was[1:] == (size, written)
-                        else blob_id(read(path), hash_name)
-                    )
-                    found[path] = (
-                        Entry(blob, size, written)
-                        if written <= start - _TICK
-                        else Entry(blob, size)
-                    )
-                except (FileNotFoundError, NotFound):
-                    continue
-                except (OSError, BadInput) as error:
-                    result.problems.append(_skipped(path, str(getattr(error, "message", error))))
-            elif item.is_symlink() and Path(item.path).is_dir():
-                result.problems.append(_skipped(path, "a linked folder is not followed"))
-    return result
+        below = _in_folder(root, folder, look)
+        pending += [path for path in below if path not in inside]
+    _read(look, read_all, hash_name, proven)
+    return look.result
+
+
+def _in_folder(root: Path, folder: str, look: _Look) -> list[str]:
+    """Look at the files of a folder; return the folders in it."""
+    below = []
+    for item in _listing(root, folder, look.start, look.result):
+        path = f"{folder}/{item.name}".lstrip("/")
+        if item.is_dir(follow_symlinks=False):
+            below.append(path)
+        elif is_record(path):
+            try:
+                look.see(path, item.stat(follow_symlinks=False))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                look.result.problems.append(_skipped(path, str(error)))
+        elif item.is_symlink() and Path(item.path).is_dir():
+            problem = _skipped(path, "a linked folder is not followed")
+            look.result.problems.append(problem)
+    return below
+
+
+def _read(look: _Look, read_all: ReadAll, hash_name: str, proven: Proven) -> None:
+    """Learn the ids of the files whose content is not known yet."""
+    ids = proven(
+        {path: state for path, state in look.unread.items() if stat.S_ISREG(state.st_mode)}
+    )
+    for path, blob in ids.items():
+        if not _bad_path(path) and look.unread[path].st_size <= MAX_SIZE:
+            look.add(path, blob, look.unread.pop(path))
+    for path, data in read_all(look.unread):
+        if isinstance(data, bytes):
+            look.add(path, blob_id(data, hash_name), look.unread[path])
+        elif isinstance(data, BadInput):
+            look.result.problems.append(_skipped(path, data.message))
 
 
 def _listing(root: Path, folder: str, start: int, result: Scan) -> list[os.DirEntry[str]]:
@@ -186,6 +226,7 @@ def fits(path: str) -> bool:
     )
 
 
+@lru_cache(maxsize=32_768)  # a look asks of each file several times
 def is_record(path: str) -> bool:
     """Whether a file is a record, by its name and the name of its folder. Pages are none.
 

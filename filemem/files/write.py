@@ -11,12 +11,12 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from filemem.changes import Manifest
-from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files.scan import MAX_SIZE, Scan, check_path, is_record, newest, scan
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
+from filemem.files.scan import MAX_SIZE, Proven, Scan, check_path, is_record, newest, scan
 from filemem.record import DATED_NAME, Problem, adr_number
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -137,6 +137,27 @@ class Files:
         with open_folder(self.work_tree, (*self._base, *folders)) as folder:
             return read_file(folder, name, path, MAX_SIZE)
 
+    def read_all(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes | FilememError]]:
+        """Yield the bytes of files, or the error that `read` raises; folders are opened once."""
+        inside: dict[tuple[str, ...], list[str]] = {}
+        for path in paths:
+            try:
+                inside.setdefault(check_path(path)[:-1], []).append(path)
+            except BadInput as error:
+                yield path, error
+        for folders, names in inside.items():
+            try:
+                with open_folder(self.work_tree, (*self._base, *folders)) as at:
+                    yield from ((path, self._read_in(at, path)) for path in names)
+            except (NotFound, BadInput) as error:
+                yield from ((path, error) for path in names)
+
+    def _read_in(self, folder: int, path: str) -> bytes | FilememError:
+        try:
+            return read_file(folder, path.rpartition("/")[2], path, MAX_SIZE)
+        except (NotFound, BadInput) as error:
+            return error
+
     def exists(self, path: str) -> bool:
         """Whether something stands at this path (a link counts, its target does not)."""
         return self.seen(path) is not None
@@ -175,16 +196,22 @@ class Files:
         return max(numbered, key=lambda name: (adr_number(name), name), default="")
 
     def scan(
-        self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None
+        self,
+        before: Manifest,
+        *,
+        hash_name: str = "sha1",
+        folders: Collection[str] | None = None,
+        proven: Proven = lambda _: {},
     ) -> Scan:
         """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
 
         Files that have the size and time of an earlier listing, `before`, are not read again; with `folders`, from
-        `changed_folders`, only these are looked into, and new ones below them.
+        `changed_folders`, only these are looked into, and new ones below them. `proven` is told
+        which files would be read, and returns the ids of those that need not be.
         """
         try:
             with open_folder(self.work_tree, self._base):
-                return scan(self.root, self.read, before, hash_name, folders)
+                return scan(self.root, self.read_all, before, hash_name, folders, proven)
         except NotFound:
             return Scan({}, {}, [])
         except BadInput as error:

@@ -147,6 +147,19 @@ class Index(Place):
             return [error.message]
         return []
 
+    def checked(self, state: str) -> dict[str, str]:
+        """Return what was noted of a state, see `Database`; nothing where there is no index."""
+        if self.in_memory or not self.sound:
+            return {}
+        with self._changing() as database:
+            return database.checked(state)
+
+    def note_checked(self, state: str, problems: Mapping[str, str]) -> None:
+        """Keep what `check` has found, where there is an index."""
+        if problems and self.sound and not self.in_memory:
+            with self._changing() as database, database.writing():
+                database.note_checked(state, problems)
+
     # changes
 
     def push(self, doc: Doc, entry: Entry | None = None) -> None:

@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS links (
     kind TEXT, value BLOB, number INTEGER, PRIMARY KEY (kind, value, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS fields (
     name TEXT, value BLOB, number INTEGER, PRIMARY KEY (name, value, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS checked (
+    name TEXT PRIMARY KEY, state TEXT, problems TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS folders (path BLOB PRIMARY KEY, mtime INTEGER) WITHOUT ROWID;
 """
 _STANDING = """
@@ -545,6 +547,17 @@ class Database:
         old = self._ask(f"{unused} ORDER BY number DESC LIMIT -1 OFFSET ?", most)
         for table in ("docs", "texts", "meaning", "standing", "links", "fields"):
             self._do(f"DELETE FROM {table} WHERE number = ?", old)
+        unknown = "length(name) >= 40 AND NOT name IN (SELECT blob FROM docs)"
+        self._ask(f"DELETE FROM checked WHERE {unknown}")
+
+    def checked(self, state: str) -> dict[str, str]:
+        """Return what `check` has found in a state of the code or of the memory, by name."""
+        return dict(self._ask("SELECT name, problems FROM checked WHERE state = ?", state))
+
+    def note_checked(self, state: str, problems: Mapping[str, str]) -> None:
+        """Keep what `check` has found, instead of what was found under these names before."""
+        rows = ((name, state, text) for name, text in problems.items())
+        self._do("REPLACE INTO checked VALUES (?, ?, ?)", rows)
 
     def _ask(self, sql: str, *values: Any) -> list[Any]:
         try:  # without `_ours`: a search asks some twenty times

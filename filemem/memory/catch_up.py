@@ -59,7 +59,7 @@ def catch_up(
     listed = {} if anew else index.folders
     written = store.files.changed_folders(listed)
     notes: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
-    moved = not knows_head(store)
+    moved = not anew and not knows_head(store)
     hidden = not anew and index.notes.forgotten != notes["forgotten"]
     everything = full or moved or hidden or not listed
     if not (everything or hints or written):
@@ -69,9 +69,7 @@ def catch_up(
     folders = written | set(map(posixpath.dirname, inside))
     before = {} if anew else index.manifest(("",) if everything else folders)
     began = time.time_ns()
-    after, times, _ = store.files.scan(
-        before, hash_name=store.repo.hash_name, folders=None if everything else folders
-    )
+    after, times, _ = store.scan(before, None if everything else folders)
     if everything:
         notes |= {"looked": began, "cost": time.time_ns() - began}
     else:

@@ -1,4 +1,4 @@
-"""Problems with the records of a snapshot: of each alone, and of all together. Does not use the index.
+"""Problems with the records of a snapshot: of each alone, and of all together. What was found is kept in the index.
 
 Rule: problems follow from a snapshot alone, so that two can be compared: a branch brings the problems that its merge
 has and the base has not.
@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from filemem import secrets
 from filemem.chain.compare import eased
-from filemem.config import REPOSITORY_FILE, Config
+from filemem.config import REPOSITORY_FILE
 from filemem.errors import NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
+from filemem.memory.remembered import Remembered
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import SYNONYMS, Store, malformed
 from filemem.record import TYPES, UNKNOWN_STATUS, Problem, adr_number, format_time, lint, short_id
 from filemem.record.lines import hidden_characters, named
-from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 NAMED = 5  # files that a message names
@@ -54,14 +54,18 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     `base`; BrokenStore: versions of records are missing, or Git is too old to merge.
     """
     against = moment(store, base, "base").id if base else ""
+    remembered = Remembered(store)
+    reading = cache(remembered.lint)  # what two commits have is read once
     if against:
-        reading = cache(lint.lint)  # what both have is read once
-        before, now = of_commit(store, against, reading), of_merge(store, against, reading=reading)
-        found = brought(before, now)
+        before = of_commit(store, against, reading)
+        now = of_merge(store, against, reading=reading)
+        found = remembered.problems(
+            now, before, lambda: [*brought(before, now), *_of_code(now, against)]
+        )
     else:
-        now = of_work_tree(store, lint.lint)
-        found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
-    found += _of_code(now, against)
+        now = of_work_tree(store, remembered.lint)
+        found = remembered.problems(now, None, lambda: [*_of_records(now), *_of_code(now, "")])
+        found += _of_work_tree(store, now)
     wanted = [
         store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths
     ]
@@ -78,13 +82,17 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     )
     named = {one._replace(path=store.shown(path)) for one, path in plain}
     if not wanted and not against:
-        named.update(_of_settings(store.config))
+        named.update(_of_settings(store))
     return sum(map(is_listed, now.files)), tuple(sorted(named, key=lambda one: one.order))
 
 
-def _of_settings(config: Config) -> Iterator[Problem]:
+def _of_records(now: Snapshot) -> list[Problem]:
+    return [finding.problem for finding in problems(now)]
+
+
+def _of_settings(store: Store) -> Iterator[Problem]:
     """Settings that are passed over."""
-    for sentence in filter(None, (config.unread, *config.unknown)):
+    for sentence in filter(None, (store.config.unread, *store.config.unknown)):
         yield Problem(REPOSITORY_FILE, 1, "settings", "warning", sentence)
 
 
@@ -264,7 +272,7 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
     for path in () if obstacle else now.lost:
         text = f"Git has it and the work tree does not: git restore {store.shown(path)}, or commit its removal"
         yield Problem(path, 1, "record-missing", "warning", text)
-    if found := settings.ignored(store.repo, *map(store.files.named, _SAVED)):
+    if found := store.repo.ignored(*map(store.files.named, _SAVED)):
         yield Problem(
             "", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores {found}"
         )

@@ -6,11 +6,10 @@ present one, what differs is laid over the present index, in memory: nothing is 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import chain, changes, index
@@ -70,11 +69,8 @@ class Snapshot:
         """The bytes of every record by path. Raises BrokenStore if the repository lacks some: a partial clone."""
         paths = [path for path in self.files if is_listed(path)]
         if self.on_disk:
-            found: dict[str, bytes] = {}
-            for path in paths:
-                with contextlib.suppress(NotFound, BadInput):  # gone or changed since it was listed
-                    found[path] = self.store.files.read(path)
-            return found
+            read = self.store.files.read_all(paths)  # one may have gone since it was listed
+            return {path: data for path, data in read if isinstance(data, bytes)}
         known: dict[str, bytes] = {}
         for oid, data in (
             self.store.repo.blobs(sorted({self.files[path] for path in paths})) if paths else ()
@@ -171,7 +167,7 @@ class Snapshot:
 
 def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
     """The records of the work tree, and what else Git has of the store."""
-    found, _, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
+    found, _, skipped = store.scan({})
     tracked = {
         store.files.inside(path): oid
         for path, oid in store.repo.staged([store.files.store]).items()
@@ -288,8 +284,12 @@ class PastStore(Store):
         if self.forgotten or self._present.tombstones:
             differing += self._turned(past.nodes(), files, differing)
         wanted = {change.path: change.entry.blob for change in differing if change.entry}
-        docs = iter(self._documents(wanted))
-        past.apply(differing, dict(docs).get, hidden=self._hides)
+
+        @cache  # all are read at once, where the index lacks one
+        def documents() -> Mapping[str, index.Doc | None]:
+            return dict(self._documents(wanted))
+
+        past.apply(differing, lambda path: documents().get(path), hidden=self._hides)
 
     def _turned(
         self, nodes: Iterable[chain.Node], files: Mapping[str, Entry], differing: Iterable[Change]

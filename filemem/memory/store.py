@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem import changes
-from filemem.changes import blob_id
+from filemem.changes import Manifest, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import Files, is_private, is_record
+from filemem.files import Files, Scan, is_private, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
@@ -161,7 +161,7 @@ class Store:
     def from_files(self) -> Store:
         """Return the same store answering from the files, for when the index cannot be used."""
         other, forgotten = copy.copy(self), self.tombstones
-        found = self.files.scan({}, hash_name=self.repo.hash_name).files
+        found = self.scan({}).files
         other.index = Index(None, None, self.dates)
         other.index.apply(
             changes.diff({}, found), partial(self.document, forgotten=forgotten), seen=found
@@ -227,6 +227,17 @@ class Store:
             return self.files.read(SYNONYMS).decode(errors="replace")
         except (NotFound, BadInput, BrokenStore):
             return ""
+
+    def scan(self, before: Manifest, folders: Collection[str] | None = None) -> Scan:
+        """List the records of the store, see `Files.scan`; what Git's index proves is not read."""
+
+        def proven(files: Mapping[str, os.stat_result]) -> dict[str, str]:
+            named = {self.files.named(path): state for path, state in files.items()}
+            ids = self.repo.unchanged(named)
+            return {self.files.inside(path): blob for path, blob in ids.items()}
+
+        name = self.repo.hash_name
+        return self.files.scan(before, hash_name=name, folders=folders, proven=proven)
 
     def parse(self, data: bytes, path: str) -> Parsed:
         """Read the bytes of one record, with the project's own words for a status."""

@@ -21,7 +21,7 @@ _CONTROL = re.compile(
 def lint(data: bytes, path: str) -> Parsed:
     """Read one record and say all that is wrong with it alone."""
     parsed = parse(data, path)
-    return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))
+    return parsed._replace(problems=(*parsed.problems, *in_text(path, data, parsed.record)))
 
 
 def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:
@@ -52,7 +52,7 @@ def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:
         )
 
 
-def _in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]:
+def in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]:
     """Say what the text of a record holds that should not be there; nothing of a file that is none."""
     if record is None:
         return

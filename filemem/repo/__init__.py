@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filemem.changes import object_id
 from filemem.errors import BrokenStore, FilememError
-from filemem.repo import modes, served, settings, state
+from filemem.repo import modes, served, settings, staged, state
 from filemem.repo.objects import Item, Objects
 from filemem.repo.run import (
     LONG,
@@ -32,6 +32,8 @@ __all__ = ["Branch", "Git", "GitError", "Repo"]
 
 FOLDER = "filemem"  # of ours, in Git directories
 _MANY = 1_000  # paths
+_FEW = 64  # files that are hashed sooner than Git is asked
+_WORTH = 20  # entries of Git's index are read in the time of hashing one file
 _USUAL = ("main", "master", "trunk")
 _HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
 
@@ -264,6 +266,30 @@ class Repo:
             if stage == "0" and (not many or path in wanted)
         }
 
+    def unchanged(self, files: Mapping[str, os.stat_result]) -> dict[str, str]:
+        """Return the blob ids of the bytes of some files, as far as Git's index is proof.
+
+        `files`: what `stat` says of them now. Git's blob has the bytes of the file if both are as
+        long and no filter is in force: what Git does to the ends of lines changes the length.
+        """
+        worth = len(files) > max(_FEW, self.entries // _WORTH)
+        if not worth or self.hash_name != "sha1":
+            return {}
+        try:
+            of_folders = {path.rpartition("/")[0]: path for path in files}
+            if settings.filters(self, of_folders.values()):
+                return {}
+            entries = staged.read_index(self.git_dir)
+            same = {
+                path: entries[path].blob
+                for path, stat in files.items()
+                if path in entries and entries[path].is_of(stat)
+            }
+            sizes = self.objects.sizes(set(same.values()))
+        except GitError:
+            return {}
+        return {p: blob for p, blob in same.items() if sizes.get(blob) == files[p].st_size}
+
     def edited(self, path: str, data: bytes) -> bool:
         """Whether these bytes are not what HEAD holds for a file; False where only a filter could tell."""
         item = self.item(path)
@@ -287,6 +313,10 @@ class Repo:
     def committed_id(self, path: str, data: bytes, old: str) -> str:
         """The id of the blob that Git would commit; arguments as for `committed`."""
         return self.blob_id(self.committed(path, data, old))
+
+    def ignored(self, *paths: str) -> str:
+        """Which of some paths Git ignores, by which rule; "" for none."""
+        return settings.ignored(self, *paths)
 
     def sparse(self, folder: str) -> frozenset[str]:
         """The files of a folder ("." for all) that a sparse checkout hides."""

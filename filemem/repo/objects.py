@@ -137,6 +137,13 @@ class Objects:
                 found[oid] = data if kind in (head[1], "") else None
         return found
 
+    def sizes(self, oids: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of blobs by id, of those that are here. Raises GitError."""
+        command = ("cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer")
+        answer = self._repo.git.run(*command, input="".join(f"{oid}\n" for oid in oids).encode())
+        cells = (row.split() for row in answer.decode().splitlines())
+        return {oid: int(size) for oid, size in cells if size.isdigit()}
+
     def tree(self, oid: str) -> Tree:
         """A tree. Raises BrokenStore where it is not there."""
         tree = self._trees.get(oid)

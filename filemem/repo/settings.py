@@ -128,6 +128,19 @@ def asked(git: Git) -> Settings:
     return Settings(values)
 
 
+def filters(repo: Repo, paths: Iterable[str]) -> bool:
+    """Whether Git may hold other bytes than the files of some paths, line ends left aside.
+
+    A filter that is configured counts even where no attribute names it: one may have. The pointers
+    of Git LFS are never as long as their files.
+    """
+    stated = any(
+        key.startswith("filter.") and not key.startswith("filter.lfs.")
+        for key in repo.settings.values
+    )
+    return stated or bool(_BARRING.search(_rules(repo, paths, "attributes")))
+
+
 def obstacle(repo: Repo, *paths: str) -> str:
     """Why one of some paths cannot be committed by us, or ""; Git is asked only where an attribute file says such."""
     if not _BARRING.search(_rules(repo, paths, "attributes")):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from filemem.changes import blob_id
-from filemem.errors import BadInput, Conflict, NotFound
+from filemem.errors import BadInput, Conflict, FilememError, NotFound
 from filemem.files import MAX_SIZE, Files, is_record
 from tests.support import git, make_repo, write
 
@@ -158,13 +158,13 @@ def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPa
     first = store.scan(first).files
     write(store.root / "decisions/b.md", "# changed\n")
     read: list[str] = []
-    original = Files.read
+    original = Files._read_in
 
-    def reading(self: Files, path: str) -> bytes:
+    def reading(self: Files, folder: int, path: str) -> bytes | FilememError:
         read.append(path)
-        return original(self, path)
+        return original(self, folder, path)
 
-    monkeypatch.setattr(Files, "read", reading)
+    monkeypatch.setattr(Files, "_read_in", reading)
     second, _, problems = store.scan(first)
     assert (read, problems) == (["decisions/b.md"], [])
     assert second["decisions/b.md"].blob == blob_id(b"# changed\n")

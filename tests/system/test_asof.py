@@ -14,7 +14,7 @@ import pytest
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory import Memory
-from filemem.memory.snapshot import moment
+from filemem.memory.snapshot import PastStore, moment
 from tests.support import git, make_repo, write
 from tests.system.handmade import commit, day, opened
 from tests.system.tools import cli, ok, snapshot, talking
@@ -202,3 +202,20 @@ def test_before_the_first_commit_and_before_the_store(tmp_path: Path) -> None:
     put(repo, "redis", by_hand("Use Redis", "2025-01-02"), 2)
     assert ok(repo, "search", "redis", "--at", "HEAD~1")["count"] == 0
     assert cli(repo, "get", "redis", "--at", "HEAD~1").code == 4
+
+
+def test_a_past_that_was_asked_before_reads_no_file_again(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(repo) as memory:
+        saved = memory.save(topic="storage", decision="Use SQLite", reasoning="One file")
+        memory.update(saved.id, outcome="failed", reason="locked too often")
+        memory.keeper.look(anew=True)
+        first = memory.at("HEAD~1").search("sqlite").hits
+
+    def none(*_: object) -> tuple[()]:
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr(PastStore, "_documents", none)
+    with Memory.open(repo) as memory:
+        assert memory.at("HEAD~1").search("sqlite").hits == first
