@@ -95,7 +95,7 @@ class Staged:
             self.discard()
 
     def sync_folders(self, done: set[tuple[str, ...]]) -> None:
-        """Wait until the new name is on disk; `done` are folders that need it no more, and receives these."""
+        """Wait until the new name is on disk; `done` are folders that need it no more."""
         for folder in dict.fromkeys(self.changed):
             if folder in done:
                 continue

@@ -220,7 +220,7 @@ def _prepare(
 
 
 def _readable(repo: Repo, plan: Plan, changed: Sequence[Edit]) -> bool:
-    """Whether the files will be, byte for byte, what is committed: Git may read them for the index."""
+    """Whether files will be, byte for byte, what is committed: Git may read them for the index."""
     # Git would convert what it reads of other line ends.
     plain = all(b"\r\n" not in (edit.data or b"") for edit in plan.edits)
     return plain and len(changed) == len(plan.edits) and repo.settings.unfiltered is not None

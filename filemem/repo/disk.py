@@ -1,7 +1,8 @@
 """Waiting for the disk: first the bytes of new files, then the folders that name them.
 
-A file system that keeps changes in the order of its journal is waited for once: the folder that changed last carries
-all that came before it, as Git's `core.fsyncMethod=batch` has it. Elsewhere each file and each folder is waited for.
+A file system that keeps changes in the order of its journal is waited for once: the folder that
+changed last carries all that came before it, as Git's `core.fsyncMethod=batch` has it. Elsewhere
+each file and each folder is waited for.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ def write_out(files: Iterable[Path]) -> None:
 def flush(folders: Iterable[Path], last: Path | None = None) -> None:
     """Wait until the listings of folders are on disk; one that is gone needs no waiting.
 
-    `last` is one that changed after all others: it carries them where the file system keeps the order.
+    `last` is one that changed after all others: it carries them where the order is kept.
     """
     rest = set(folders)
     if last is not None:
         device = last.stat().st_dev
         carried = _in_order(device)
-        rest = {each for each in rest if not (carried and _device(each) == device)} | {last}
+        rest = {folder for folder in rest if not (carried and _device(folder) == device)}
+        rest.add(last)
     for folder in rest:
         with suppress(FileNotFoundError):
             _opened(folder, os.fsync)
@@ -84,7 +86,7 @@ def _write_range(file: int, how: int) -> None:
 
 @cache
 def _in_order(device: int) -> bool:
-    """Whether a device holds ext4 with a journal, or XFS: there a flush carries all earlier changes.
+    """Whether a device holds ext4 with a journal, or XFS: a flush carries all earlier changes.
 
     Not so Btrfs, whose flush carries one file alone, nor what no disk of this kernel holds.
     """
@@ -93,4 +95,5 @@ def _in_order(device: int) -> bool:
         disk = Path("/sys/dev/block", number).resolve(strict=True).name
     except OSError:
         return False
-    return Path("/sys/fs/ext4", disk, "journal_task").exists() or Path("/sys/fs/xfs", disk).exists()
+    places = (Path("/sys/fs/ext4", disk, "journal_task"), Path("/sys/fs/xfs", disk))
+    return any(place.exists() for place in places)

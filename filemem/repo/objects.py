@@ -292,13 +292,13 @@ def publish(
     `besides` are files that are to be on disk too; `move_last` then changes a folder, and returns it.
     """
     try:
-        for each in made:
-            each.write()
-        sources = (each.source for each in made)
+        for loose in made:
+            loose.write()
+        sources = (loose.source for loose in made)
         write_out([*besides, *filter(os.path.exists, sources)])
-        for each in made:
-            each.move()
-        folders = {each.target.parent for each in made}
+        for loose in made:
+            loose.move()
+        folders = {loose.target.parent for loose in made}
         folders |= {folder.parent for folder in folders}
         # On disk before a branch names what they hold.
         flush(folders, move_last() if move_last else None)
@@ -307,6 +307,6 @@ def publish(
             f"objects: {error.strerror}", "check space and permissions there"
         ) from None
     finally:
-        for each in made:
+        for loose in made:
             with suppress(OSError):  # what stays is in a folder of ours, and harms nothing
-                each.source.unlink()
+                loose.source.unlink()

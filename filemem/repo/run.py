@@ -323,7 +323,7 @@ def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[b
 
 @cache
 def c_library() -> Any:
-    """The C library, for what Python has no call for; `ctypes` types keep the whole width of offsets."""
+    """The C library, for what Python has no call for."""
     import ctypes  # noqa: PLC0415 - most commands write nothing
 
     library = ctypes.CDLL(None)
