@@ -57,6 +57,7 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv(name, str(home / folder))
     patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     patch.setenv("GIT_CEILING_DIRECTORIES", str(home.parent))
+    patch.setattr("filemem.memory.advice.PATIENCE", 60.0)
     yield home
     patch.undo()
 

@@ -90,13 +90,16 @@ class Staged:
         try:
             self.sync()
             self.publish(None, over=True)
-            self.sync_folders()
+            self.sync_folders(set())
         finally:
             self.discard()
 
-    def sync_folders(self) -> None:
-        """Wait until the new name is on disk."""
-        for folder in self.changed:
+    def sync_folders(self, done: set[tuple[str, ...]]) -> None:
+        """Wait until the new name is on disk; `done` are folders that need it no more."""
+        for folder in dict.fromkeys(self.changed):
+            if folder in done:
+                continue
+            done.add(folder)
             with contextlib.suppress(NotFound, BadInput), open_folder(self.work_tree, folder) as at:
                 os.fsync(at)  # a command of the user's may have removed it meanwhile
 

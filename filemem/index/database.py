@@ -353,11 +353,12 @@ class Database:
         """Return (value, number of records) of an exact field, of those that satisfy a filter."""
         which, values = self._where(wanted)
         joined = _FROM.replace(" WHERE", " JOIN fields f ON f.number = s.number WHERE")
-        wanted_value = f"f.name = ? AND f.value >= ? AND {which}"
+        # No text in UTF-8 has the byte that ends the range.
+        wanted_value = f"f.name = ? AND f.value BETWEEN ? AND ? AND {which}"
         sql = f"SELECT f.value, count(*) {joined} AND {wanted_value} GROUP BY 1"
         begin = _bytes(prefix)
-        counted = self._ask(sql, name, begin, *values)
-        return [(_text(value), count) for value, count in counted if value.startswith(begin)]
+        counted = self._ask(sql, name, begin, begin + b"\xff", *values)
+        return [(_text(value), count) for value, count in counted]
 
     def listed(self, words: str, most: int, offset: int) -> tuple[list[Row], int]:
         """Return rows that stand for a topic, in order, of those with some words; and how many."""

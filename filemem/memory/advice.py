@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from filemem import query
@@ -21,6 +22,7 @@ SAME = (
 )
 ELSEWHERE = 0.4  # cosine from which on a decision is about what another topic holds,
 FURTHER = 0.2  # if that is this much nearer than its own chain and the name of its topic
+PATIENCE = 0.003  # seconds of the processor after which no further hint is looked for
 MOST = 3  # similar records that are named
 REASON = 160  # characters of a reason in an answer
 NEAR_TOPIC = (
@@ -46,23 +48,39 @@ class Advice(NamedTuple):
     warning: str = ""
 
 
-def advise(store: Store, record: Record, *, implied: bool) -> Advice:
+def advise(store: Store, record: Record, *, implied: bool, budget: Callable[[], bool]) -> Advice:
     """Name records that say the same as a new one, or a topic that it fits better than its own.
 
-    `implied`: it replaces what holds on its topic, and nobody named that. Empty if the index is broken.
+    `implied`: it replaces what holds on its topic, and nobody named that. `budget` says whether
+    there is time for a further hint: who saves does not wait for it. Empty if the index is broken.
     """
     if record.type == CHECKPOINT:
         return Advice()
     try:
         near = _near(store, record)
-        restated = {other.id: other for other in _restated(store, record)}
         warning = _misplaced(store, record, near) if implied else ""
-        if warning:
-            return Advice(tuple(restated.values()), warning)
-        similar = {other.id: other for other in _same(store, record, near)} | restated
+        hints = [] if warning else list(_same(store, record, near))
+        hints += _further_hints(store, record, budget, last=not (hints or warning))
     except BrokenStore:
         return Advice()
-    return Advice(tuple(similar.values() or _near_topics(store, record)))
+    similar = {other.id: other for other in hints}
+    return Advice(tuple(similar.values()), warning)
+
+
+def _further_hints(
+    store: Store, record: Record, budget: Callable[[], bool], *, last: bool
+) -> list[Similar]:
+    """What is looked for while there is time; with `last` a near topic, where nothing else is."""
+    hints = list(_restated(store, record)) if budget() else []
+    if last and not hints and budget():
+        hints += _near_topics(store, record)
+    return hints
+
+
+def budget() -> Callable[[], bool]:
+    """The processor time that a save has for hints: on a busy machine they do not get fewer."""
+    stop = time.thread_time() + PATIENCE
+    return lambda: time.thread_time() < stop
 
 
 def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:

@@ -183,7 +183,8 @@ def _saved(
         done = done._replace(superseded=ids, replaced=reasons, undo=undo)
     else:
         done = done._replace(would_supersede=ids)
-    hints = advice.advise(store, record, implied=bool(done.superseded) and not named)
+    implied = bool(done.superseded) and not named
+    hints = advice.advise(store, record, implied=implied, budget=advice.budget())
     return done._replace(similar=hints.similar, warning=hints.warning)
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import journal, state
+from filemem.repo.disk import flush
 from filemem.repo.journal import Edit, Entry, Journal, Placer, Plan
-from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
+from filemem.repo.objects import Loose, commit_object, publish
 from filemem.repo.run import GitError, check_version, stamp
 from filemem.repo.settings import ignored, obstacle
 from filemem.repo.state import LOCKED, MOVED, Branch, Locks
@@ -51,9 +52,6 @@ class _Draft(NamedTuple):
     entry: Entry
     objects: list[Loose]
     aside: journal.Aside
-    readable: (
-        bool  # the files will be, byte for byte, what is committed: Git may read them for the index
-    )
 
 
 def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
@@ -112,14 +110,21 @@ def _commit(
     if left or all(edit.blob == edit.old for edit in plan.edits):
         journal.write(files, changed)
         return Made("" if left else head.tip, head.name, left=left, trouble=repo.trouble)
-    draft = _prepare(repo, files, plan, head, changed)
+    locks = Locks(repo, reading=_readable(repo, plan, changed))
     try:
-        made = _exchange_soon(repo, files, draft, patience)
+        locks.start()  # its children get ready while the commit is written
+        draft = _prepare(repo, files, plan, head, changed)
+    except BaseException:
+        locks.release()
+        raise
+    try:
+        made = _exchange_soon(repo, files, draft, locks, patience)
     except BaseException:
         if not journal.landed(repo, draft.entry):
             draft.entry.file.unlink(missing_ok=True)
         raise
     finally:
+        locks.release()
         draft.aside.discard()
     if isinstance(made, str):
         draft.entry.file.unlink(missing_ok=True)
@@ -202,30 +207,38 @@ def _prepare(
     saves = Journal(repo)
     entry = saves.new(plan, head.ref, made[-1].oid)
     aside = journal.Aside(files, changed)
+    source = None
     try:
-        publish(made, partial(saves.write, entry), *(each.sync for each in aside.files))
+        source = saves.stage(entry)
+        publish(made, [source, *aside.sources], partial(saves.keep, source, entry))
     except BaseException:
         aside.discard()
-        entry.file.unlink(missing_ok=True)
+        for file in filter(None, (source, entry.file)):
+            file.unlink(missing_ok=True)
         raise
-    plain = all(
-        b"\r\n" not in (edit.data or b"") for edit in edits
-    )  # else Git would convert what it reads
-    readable = plain and len(changed) == len(edits) and repo.settings.unfiltered is not None
-    return _Draft(head, entry, made, aside, readable)
+    return _Draft(head, entry, made, aside)
+
+
+def _readable(repo: Repo, plan: Plan, changed: Sequence[Edit]) -> bool:
+    """Whether files will be, byte for byte, what is committed: Git may read them for the index."""
+    # Git would convert what it reads of other line ends.
+    plain = all(b"\r\n" not in (edit.data or b"") for edit in plan.edits)
+    return plain and len(changed) == len(plan.edits) and repo.settings.unfiltered is not None
 
 
 # under the locks
 
 
-def _exchange_soon(repo: Repo, files: Placer, draft: _Draft, patience: float) -> Made | str:
+def _exchange_soon(
+    repo: Repo, files: Placer, draft: _Draft, locks: Locks, patience: float
+) -> Made | str:
     """Make the exchange where no command of the user's runs; wait for one for some seconds."""
     stop = time.monotonic() + patience
     pause = _PAUSE
     while True:
         made: Made | str = LOCKED
         if not (repo.git_dir / "index.lock").exists() and not state.beginning(repo.places):
-            made = _exchange(repo, files, draft)
+            made = _exchange(repo, files, draft, locks)
             pause = _LONGEST  # our tries are in the way of others too
         if made != LOCKED or time.monotonic() > stop:
             return made
@@ -237,9 +250,8 @@ def _exchange_soon(repo: Repo, files: Placer, draft: _Draft, patience: float) ->
             return MOVED
 
 
-def _exchange(repo: Repo, files: Placer, draft: _Draft) -> Made | str:
+def _exchange(repo: Repo, files: Placer, draft: _Draft, locks: Locks) -> Made | str:
     """Take the locks, change record, entry and branch, release the locks, and verify."""
-    locks = Locks(repo, reading=draft.readable)
     why = failure = ""
     steady = False
     try:
@@ -287,17 +299,15 @@ def _change(repo: Repo, draft: _Draft, locks: Locks) -> str:
 
 def _take_index(repo: Repo, locks: Locks) -> bool:
     """Take the index's lock where no command of the user's may be about to."""
-    if state.beginning(repo.places) or not locks.take_merges():
-        return False
-    return locks.take_index() and not state.beginning(repo.places)
+    return locks.take_merges() and locks.take_index() and not state.beginning(repo.places)
 
 
 def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     """Wait until all is on disk, and check branch, index and files; what another command removed is put back."""
     entry, trouble, branch = draft.entry, repo.trouble, draft.head.name
     try:
-        sync_folder((repo.common_dir / draft.head.ref).parent)
-        together([each.sync_folders for each in draft.aside.files])
+        flush([(repo.common_dir / draft.head.ref).parent])
+        draft.aside.sync_folders()
         repo.objects.restore(draft.objects)
         # A merge that began under our locks fails, and takes our entry out of the index.
         while state.noted_merge(repo.git_dir):

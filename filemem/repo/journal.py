@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from filemem.changes import blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.repo import state
-from filemem.repo.objects import sync_folder, together, write_synced
+from filemem.repo.disk import flush, write_new, write_out
 from filemem.repo.run import GitError, stamp
 
 if TYPE_CHECKING:
@@ -86,21 +86,36 @@ class Journal:
         file = self._open / f"{time.time_ns():020d}-{plan.at:015d}-{os.getpid()}"
         return Entry(file, self.worktree, branch, commit, plan.message, plan.edits, plan.at, reason)
 
-    def write(self, entry: Entry) -> None:
-        """Keep an entry, durably. Raises BrokenStore."""
+    def stage(self, entry: Entry) -> Path:
+        """Write an entry aside, under a name that shows that it is none yet. Raises BrokenStore."""
         aside = self._open / f".{entry.file.name}"
         body = json.dumps(entry[1:], default=lambda data: data.decode("latin-1")).encode()
         try:
             self._done.mkdir(parents=True, exist_ok=True)
-            write_synced(aside, blob_id(body).encode() + b"\n" + body, 0o600)
-            aside.rename(entry.file)
-            sync_folder(self._open)
+            write_new(aside, blob_id(body).encode() + b"\n" + body, 0o600)
         except OSError as error:
-            with contextlib.suppress(OSError):  # its name shows that it is none
-                aside.unlink()
-            raise BrokenStore(
-                f"{self._open}: {error.strerror}", "check space and permissions there"
-            ) from None
+            aside.unlink(missing_ok=True)
+            raise self._broken(error) from None
+        return aside
+
+    def keep(self, aside: Path, entry: Entry) -> Path:
+        """Keep an entry that was written aside and out; returns the folder, to be flushed."""
+        aside.rename(entry.file)
+        return self._open
+
+    def write(self, entry: Entry) -> None:
+        """Keep an entry, durably. Raises BrokenStore."""
+        aside = self.stage(entry)
+        try:
+            write_out([aside])
+            flush([self.keep(aside, entry)])
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise self._broken(error) from None
+
+    def _broken(self, error: OSError) -> BrokenStore:
+        told = f"{self._open}: {error.strerror}"
+        return BrokenStore(told, "check space and permissions there")
 
     def done(self, entry: Entry) -> None:
         """Note that HEAD, index and file agree on an entry."""
@@ -210,6 +225,17 @@ class Aside:
             with contextlib.suppress(Conflict, NotFound, BadInput):
                 write(self._files, [Edit(edit.path, edit.before, edit.data)])
 
+    @property
+    def sources(self) -> list[Path]:
+        """The files that are written aside."""
+        return [Path(staged.source) for staged in self.files]
+
+    def sync_folders(self) -> None:
+        """Wait until the new names are on disk."""
+        done: set[tuple[str, ...]] = set()
+        for staged in self.files:
+            staged.sync_folders(done)
+
     def discard(self) -> None:
         """Let go of what was written."""
         for staged in self.files:
@@ -220,9 +246,13 @@ def write(files: Placer, edits: Iterable[Edit]) -> None:
     """Change files without a commit: all of them, or none."""
     aside = Aside(files, edits)
     try:
-        together([each.sync for each in aside.files])
+        try:
+            write_out(aside.sources)
+        except OSError as error:
+            told = f"{error.filename or 'the disk'}: {error.strerror}"
+            raise BrokenStore(told, "check space and permissions there") from None
         aside.place()
-        together([each.sync_folders for each in aside.files])
+        aside.sync_folders()
     except BaseException:
         aside.undo()
         raise

@@ -14,13 +14,13 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import object_id
-from filemem.errors import BrokenStore, Conflict, FilememError
+from filemem.errors import BrokenStore, Conflict
+from filemem.repo.disk import flush, write_new, write_out
 from filemem.repo.modes import share
 from filemem.repo.run import GitError, Helper
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FILE, FOLDER = b"100644", b"40000"
 _FILES = (FILE, b"100755", b"100664")
 _REMEMBERED = 64  # trees
-_AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request; and calls made together
+_AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request
 _PIECE = 1 << 20  # bytes of a large object that are passed over at a time
 _CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
@@ -59,11 +59,11 @@ class Loose(NamedTuple):
     group: str  # see `Repo.group`
 
     def write(self) -> None:
-        """Write the object aside, unless it is in its place, and wait until it is on disk."""
+        """Write the object aside, unless it is in its place."""
         try:
             os.utime(self.target)  # young again: a gc that knows nothing of us keeps it
         except FileNotFoundError:
-            write_synced(self.source, self.packed, 0o444)
+            write_new(self.source, self.packed, 0o444)
             share(self.source, self.group)
 
     def move(self) -> None:
@@ -289,66 +289,31 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
     return repo.objects.prepare("commit", repo.objects.read(made.decode().strip(), "commit") or b"")
 
 
-def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
-    """Wait until objects, and whatever else is given, are on disk; then put them where Git looks for them."""
+def publish(
+    made: Sequence[Loose],
+    besides: Sequence[Path] = (),
+    move_last: Callable[[], Path] | None = None,
+) -> None:
+    """Put objects where Git looks for them, and wait until they are on disk.
+
+    `besides` are files that are to be on disk too; `move_last` then changes a folder, and returns it.
+    """
     try:
-        together([*besides, *(each.write for each in made)])
-        for each in made:
-            each.move()
-        folders = {
-            loose.target.parent for loose in made
-        }  # on disk before a branch names what they hold
+        for loose in made:
+            loose.write()
+        sources = (loose.source for loose in made)
+        write_out([*besides, *filter(os.path.exists, sources)])
+        for loose in made:
+            loose.move()
+        folders = {loose.target.parent for loose in made}
         folders |= {folder.parent for folder in folders}
-        together([partial(sync_folder, folder) for folder in folders])
+        # On disk before a branch names what they hold.
+        flush(folders, move_last() if move_last else None)
     except OSError as error:
         raise BrokenStore(
             f"objects: {error.strerror}", "check space and permissions there"
         ) from None
     finally:
-        for each in made:
+        for loose in made:
             with suppress(OSError):  # what stays is in a folder of ours, and harms nothing
-                each.source.unlink()
-
-
-def write_synced(file: Path, data: bytes, mode: int) -> None:
-    """Write a new file into a folder that is made if need be, and wait until its bytes are on disk."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(
-        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb"
-    ) as into:
-        into.write(data)
-        into.flush()
-        os.fsync(into.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the listing of a folder is on disk; one that is gone needs no waiting."""
-    with suppress(FileNotFoundError):
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def together(calls: Sequence[Callable[[], object]]) -> None:
-    """Run the calls, some dozens at a time, and return when all have ended; raises the first error of any."""
-    errors: list[OSError | FilememError] = []
-
-    rest = iter(calls)
-
-    def work() -> None:
-        for call in rest:
-            try:
-                call()
-            except (OSError, FilememError) as error:
-                errors.append(error)
-
-    # Daemons: Ctrl-C while one starts can leave it waiting for ever, and the exit with it; a kill loses nothing either.
-    threads = [threading.Thread(target=work, daemon=True) for _ in calls[:_AT_ONCE]]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+                loose.source.unlink()

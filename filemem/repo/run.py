@@ -13,9 +13,11 @@ import os
 import re
 import select
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BrokenStore, NotFound
 
@@ -198,7 +200,6 @@ def finish(
 
 def end(process: Popen[bytes]) -> None:
     """End a call and what it has started, gently first: Git removes its locks then."""
-    import signal  # noqa: PLC0415
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
     for number, limit in ((signal.SIGTERM, _GENTLY), (signal.SIGKILL, _ENDS)):
@@ -318,6 +319,17 @@ def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[b
         raise BrokenStore(
             f"{words[0]} cannot be started: {error.strerror}", "install it again"
         ) from None
+
+
+@cache
+def c_library() -> Any:
+    """The C library, for what Python has no call for."""
+    import ctypes  # noqa: PLC0415 - most commands write nothing
+
+    library = ctypes.CDLL(None)
+    offset = ctypes.c_int64
+    library.sync_file_range.argtypes = (ctypes.c_int, offset, offset, ctypes.c_uint)
+    return library
 
 
 def create(folder: Path, git_dir: Path | None = None) -> None:

@@ -324,9 +324,14 @@ class Locks:
             [f"{key}=true"] if found.text(key, user_only=True) == found.text(key) == "true" else []
         )
         self._config = ("core.safecrlf=false", *monitor, *(found.unfiltered or ()))
-        self._merges = Helper(repo.git, "update-ref", "--stdin")
-        self._branch = Helper(repo.git, "update-ref", "-m", _REFLOG, "--stdin")
+        self._helpers: list[Helper] = []  # for merges, and for the branch
         self._index: Helper | None = None
+
+    def start(self) -> None:
+        """Start the children that wait for requests; they hold nothing yet. Raises BrokenStore."""
+        if not self._helpers:
+            self._helpers.append(Helper(self._repo.git, "update-ref", "--stdin"))
+            self._helpers.append(Helper(self._repo.git, "update-ref", "-m", _REFLOG, "--stdin"))
 
     def take_merges(self) -> bool:
         """Make merges wait where they begin; False where one has begun. Raises GitError.
@@ -334,13 +339,15 @@ class Locks:
         A merge writes ORIG_HEAD after it has read HEAD and index, and before it locks the index.
         It waits there for the lock of ORIG_HEAD; at the index's it would fail half done.
         """
+        self.start()
         noted = read(self._repo.git_dir / "ORIG_HEAD")
         if noted and not _ID.fullmatch(noted):  # Git could not say whether it is the same
             return not noted_merge(self._repo.git_dir)
         nothing = "0" * len(self._repo.blob_id(b""))
+        merges = self._helpers[0]
         try:
-            self._merges.send(f"start\nverify ORIG_HEAD {noted or nothing}\nprepare\n".encode())
-            _expect(self._merges, b"start: ok", b"prepare: ok")
+            merges.send(f"start\nverify ORIG_HEAD {noted or nothing}\nprepare\n".encode())
+            _expect(merges, b"start: ok", b"prepare: ok")
         except GitError as error:
             if _HELD in error.stderr or read(self._repo.git_dir / "ORIG_HEAD") != noted:
                 return False
@@ -367,10 +374,11 @@ class Locks:
     def take_branch(self, ref: str, new: str, old: str) -> str:
         """Lock HEAD and its branch, to move from `old` ("" for none) to `new`: LOCKED, MOVED or "". Raises GitError."""
         self._target = ref, new
+        branch = self._helpers[1]
         request = f"start\nupdate {ref} {new} {old or '0' * len(new)}\nprepare\n"
         try:
-            self._branch.send(request.encode("utf-8", "surrogateescape"))
-            _expect(self._branch, b"start: ok", b"prepare: ok")
+            branch.send(request.encode("utf-8", "surrogateescape"))
+            _expect(branch, b"start: ok", b"prepare: ok")
         except GitError as error:
             if tip_of(self._repo.git, ref) != old:
                 return MOVED
@@ -394,26 +402,35 @@ class Locks:
 
     def move(self) -> None:
         """Move the branch. Raises GitError; it may have moved then."""
-        self._branch.send(b"commit\n")
-        _expect(self._branch, b"commit: ok")
+        self._helpers[1].send(b"commit\n")
+        _expect(self._helpers[1], b"commit: ok")
         self._target = ("", "")
 
     def release(self) -> bool:
         """Let go of all; says whether the index keeps its entries: not where the branch was to move and has not."""
         ref, new = self._target
-        if not ref and self._index is not None:  # it is certain: both may end at once
-            self._index.hang_up()
-        with suppress(GitError):  # first: whether the branch has moved is certain then
-            self._branch.close()
+        index = self._index
+        if not ref and index is not None:  # it is certain: both may end at once
+            index.hang_up()
+        for branch in self._helpers[1:]:  # first: whether it has moved is certain then
+            _close(branch)
         keep = not ref or tip_of(self._repo.git, ref) == new
-        if self._index is not None:
+        if index is not None:
             if self._entered and not keep:
-                end(self._index.process)
-            with suppress(GitError):  # whether it was written shows in the index
-                self._index.close()
-        with suppress(GitError):  # last: a merge that has waited may go on
-            self._merges.close()
+                end(index.process)
+            _close(index)  # whether it was written shows in the index
+        for merges in self._helpers[:1]:  # last: a merge that has waited may go on
+            _close(merges)
+        self._helpers = []
+        self._index = None
+        self._entered = False
+        self._target = "", ""
         return keep
+
+
+def _close(child: Helper) -> None:
+    with suppress(GitError):
+        child.close()
 
 
 def _expect(child: Helper, *answers: bytes) -> None:

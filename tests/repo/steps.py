@@ -56,6 +56,7 @@ def watched(step: Callable[[str], object]) -> Iterator[None]:
         def release(self) -> bool:
             kept = super().release()
             if self.moved:
+                self.moved = False
                 step("released")
             return kept
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 from filemem.errors import Conflict, Locked
-from filemem.repo import Repo, objects
+from filemem.repo import Repo
 from filemem.repo.commit import Edit, message
 from filemem.repo.state import head_ref
 from tests.repo.saver import Saver
@@ -248,16 +249,44 @@ def test_the_folders_of_objects_are_on_disk_before_the_branch_moves(
 ) -> None:
     before = git(repo, "rev-parse", "main")
     synced = set[Path]()
-    sync = objects.sync_folder
+    fsync = os.fsync
+    monkeypatch.setattr("filemem.repo.disk._in_order", lambda _: False)
 
-    def watch(folder: Path) -> None:
+    def watch(file: int) -> None:
         if (repo / ".git/refs/heads/main").read_text().strip() == before:
-            synced.add(folder)
-        sync(folder)
+            synced.add(Path(f"/proc/self/fd/{file}").readlink())
+        fsync(file)
 
-    monkeypatch.setattr("filemem.repo.objects.sync_folder", watch)
+    monkeypatch.setattr(os, "fsync", watch)
     commit = saver.put(X, b"# x\n").commit
     assert {repo / ".git/objects", repo / ".git/objects" / commit[:2]} <= synced
+
+
+def test_where_changes_keep_their_order_a_save_waits_for_the_last_of_them_and_starts_no_thread(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = git(repo, "rev-parse", "main")
+    written, synced = list[Path](), list[tuple[Path, bool]]()
+    fsync = os.fsync
+    monkeypatch.setattr("filemem.repo.disk._in_order", lambda _: True)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
+
+    def named(file: int) -> Path:
+        return Path(f"/proc/self/fd/{file}").readlink()
+
+    def watch(file: int) -> None:
+        moved = (repo / ".git/refs/heads/main").read_text().strip() != before
+        synced.append((named(file).relative_to(repo), moved))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    monkeypatch.setattr(
+        "filemem.repo.disk._write_range", lambda file, _: written.append(named(file))
+    )
+    saver.put(X, b"# x\n")
+    assert [folder for folder, moved in synced if not moved] == [Path(".git/filemem/journal")]
+    assert {Path(".git/refs/heads"), Path(PATH).parent} <= {folder for folder, _ in synced[1:]}
+    assert {path.parent.name for path in written} == {"journal", "objects", "spool"}
 
 
 def test_a_rebase_that_ends_meanwhile_leaves_nothing_uncommitted(

@@ -302,7 +302,7 @@ def test_nothing_shows_before_publish_and_nothing_stays_after_discard(store: Fil
     staged.publish(None)
     # A second name that `discard` removes would change the file's times after Git has read them.
     assert (store.root / "decisions/a/b/x.md").stat().st_nlink == 1
-    staged.sync_folders()
+    staged.sync_folders(set())
     staged.discard()
     assert everything(store.work_tree) == {"memory/decisions/a/b/x.md": b"# x\n"}
 

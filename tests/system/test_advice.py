@@ -11,6 +11,7 @@ import pytest
 
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import Memory
+from filemem.memory.advice import advise
 from tests.support import git, make_repo, write
 
 
@@ -322,3 +323,13 @@ def test_a_memory_whose_files_are_gone_is_not_said_to_be_empty(memory: Memory) -
     (repo / "aside").rename(repo / "memory")
     memory.refresh(full=True)
     assert memory.search("postgres").hits
+
+
+def test_a_save_waits_for_no_hint_for_which_there_is_no_time(memory: Memory) -> None:
+    memory.save(topic="cache key", decision="Hash the path", reasoning="Paths are long")
+    store = memory._store
+    new = memory.save(topic="cache keys", decision="Hash the path and size", reasoning="Paths grow")
+    [record] = store.records([store.find(new.id).path]).values()
+    record = record._replace(supersedes=())
+    assert advise(store, record, implied=False, budget=lambda: True).similar
+    assert not advise(store, record, implied=False, budget=lambda: False).similar
