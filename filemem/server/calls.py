@@ -40,9 +40,11 @@ def log_crash(tool: str, error: BaseException) -> None:
 
 
 class Calls:
-    """Runs tool calls in order. The first call opens the memory; if that raises FilememError, the next tries again.
+    """Runs tool calls in order.
 
-    A memory that takes several calls at a time is given `threads`. A call sees the context variables of its request.
+    The first call opens the memory; if that raises FilememError, the next tries again. A memory
+    that takes several calls at a time is given `threads`. A call sees the context variables of its
+    request.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Calls:
             return _result([text_of(self.dialect.failure(error))], is_error=True)
 
     def prepare(self) -> None:
-        """Open the memory and load what a search needs; if that fails, the first call reports why."""
+        """Open the memory, load what a search needs; if that fails, the first call says why."""
         self.ask(lambda memory: memory.search("prepare", limit=1))
 
     def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
@@ -90,7 +92,7 @@ class Calls:
         return self._thread.submit(copy_context().run, job)
 
     def outcome(self, future: Future[Asked], what: str) -> Asked:
-        """What a finished future holds. Raises FilememError, also for a defect, which is reported."""
+        """What a finished future holds. Raises FilememError; a defect is reported."""
         error = future.exception()
         if error is None:
             return future.result()
@@ -109,7 +111,7 @@ class Calls:
         return other
 
     def end(self) -> None:
-        """Start no more calls: the running one goes on, waiting ones are answered that they were not started."""
+        """Start no more calls: the running one goes on, waiting ones are told that none began."""
         self._ending = True
 
     def close(self) -> Future[None]:

@@ -111,6 +111,9 @@ class Front:
             if method == "notifications/initialized":
                 self.kept.append({"jsonrpc": "2.0", "method": method})
             return Turn.CANCEL if method == "notifications/cancelled" else Turn.NOTHING
+        return self._request(message, method)
+
+    def _request(self, message: Message, method: object) -> Message | Turn:
         params: Any = message.get("params") or {}
         meta = params.get("_meta")
         if isinstance(meta, dict) and _STATELESS in meta:

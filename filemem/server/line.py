@@ -1,4 +1,7 @@
-"""Tool calls of one connection, answered on the wire: the thread that owns the memory writes the answer itself."""
+"""Tool calls of one connection, answered on the wire.
+
+The thread that owns the memory writes the answer itself.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from typing import Any
 from filemem.server.calls import Calls, Result
 from filemem.server.wire import Message, Wire
 
-ENDING = 10.0  # seconds that calls get to answer after the input ended: who still reads wants to know what was saved
+# Seconds that calls get to answer after the input ended: who still reads wants to know what was
+# saved.
+ENDING = 10.0
 GRACE = 1.0  # the same after a signal, which clients send that wait no longer
 CLOSING = 0.8  # seconds after that
 
@@ -35,7 +40,8 @@ class Line:
         """Drop a call that has not begun; one that runs ends, and is not answered."""
         params: Any = message.get("params") or {}
         id_ = params.get("requestId")
-        if isinstance(id_, int | str) and (future := self._waiting.pop(id_, None)):
+        future = self._waiting.pop(id_, None) if isinstance(id_, int | str) else None
+        if future is not None:
             future.cancel()
 
     def wait(self, seconds: float | None = None) -> None:

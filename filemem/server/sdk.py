@@ -32,9 +32,9 @@ _MISSING = -32002  # "resource not found" of the handshake protocols; later ones
 
 async def _read(calls: Calls, tool: str, arguments: Mapping[str, object]) -> str:
     """The answer of a tool as text. Raises FilememError, also if the memory cannot be opened, or for a defect."""
-    asked = calls.ask(lambda memory: perform(calls.dialect, memory, tool, arguments))
-    await _settled(asked)
-    return text_of(calls.outcome(asked, "a request"))
+    future = calls.ask(lambda memory: perform(calls.dialect, memory, tool, arguments))
+    await _settled(future)
+    return text_of(calls.outcome(future, "a request"))
 
 
 async def _close(calls: Calls, seconds: float) -> None:
@@ -88,9 +88,9 @@ class FilememServer(Server[Any]):
     async def _call_tool(
         self, _: _Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        asked = self.calls.begin(params.name, params.arguments or {})
-        await _settled(asked)
-        return types.CallToolResult.model_validate(self.calls.result(asked, params.name))
+        future = self.calls.begin(params.name, params.arguments or {})
+        await _settled(future)
+        return types.CallToolResult.model_validate(self.calls.result(future, params.name))
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
