@@ -70,19 +70,18 @@ class _Connection:
     def __init__(
         self, wire: Wire, front: Front, open_memory: OpenMemory, on_crash: OnCrash | None
     ) -> None:
-        self.wire, self.front = wire, front
-        self._open_memory, self._on_crash = open_memory, on_crash
+        self.wire = wire
+        self.front = front
+        self._open_memory = open_memory
+        self._on_crash = on_crash
         self._line: Line | None = None
 
     def line(self) -> Line:
         """The calls, made at the first need: what is only listed imports nothing."""
         if self._line is None:
-            from filemem.server.calls import Calls, log_crash
-            from filemem.server.line import Line
+            from filemem.server.line import prepared
 
-            calls = Calls(self.front.offer, self._open_memory, self._on_crash or log_crash)
-            self._line = Line(self.wire, calls)
-            calls.prepare()
+            self._line = prepared(self.wire, self.front.offer, self._open_memory, self._on_crash)
         return self._line
 
     def listen(self, messages: Iterator[Message | Refusal]) -> Message | None:

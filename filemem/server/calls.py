@@ -54,7 +54,9 @@ class Calls:
         on_crash: OnCrash = log_crash,
         threads: int = 1,
     ) -> None:
-        self.dialect, self._open_memory, self.on_crash = dialect, open_memory, on_crash
+        self.dialect = dialect
+        self._open_memory = open_memory
+        self.on_crash = on_crash
         self._structured = frozenset(
             tool.name for tool in dialect.tools if tool.output_schema is not None
         )

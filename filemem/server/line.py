@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from filemem.server.calls import Calls, Result
+from filemem.dialects.tool import Dialect
+from filemem.server.calls import Calls, OnCrash, OpenMemory, Result, log_crash
 from filemem.server.wire import Message, Wire
 
 # Seconds that calls get to answer after the input ended: who still reads wants to know what was
@@ -25,7 +26,8 @@ class Line:
     """The calls under way of one connection."""
 
     def __init__(self, wire: Wire, calls: Calls) -> None:
-        self._wire, self.calls = wire, calls
+        self._wire = wire
+        self.calls = calls
         self._waiting: dict[object, Future[Result]] = {}
         self._last: Future[None] | None = None
 
@@ -69,6 +71,13 @@ class Line:
             self._wire.send({"jsonrpc": "2.0", "id": id_, "result": result})
         except OSError:  # the client reads no more, and nothing else would end the reader
             self.calls.ask(lambda memory: memory.close()).add_done_callback(lambda _: os._exit(0))
+
+
+def prepared(wire: Wire, offer: Dialect, open_memory: OpenMemory, on_crash: OnCrash | None) -> Line:
+    """The calls of a connection, with the memory being opened."""
+    calls = Calls(offer, open_memory, on_crash or log_crash)
+    calls.prepare()
+    return Line(wire, calls)
 
 
 def end_soon(status: int, seconds: float) -> None:
