@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
@@ -38,7 +39,8 @@ def serve_stdio(
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     connection = _Connection(wire, Front(offer, version), open_memory, on_crash)
     if beside:
-        beside(connection.line().calls)
+        calls = connection.line().calls  # in a thread: nothing waits for what a page imports
+        threading.Thread(target=beside, args=[calls], daemon=True).start()
     messages = wire.messages()
     try:
         handed_over = connection.listen(messages)
