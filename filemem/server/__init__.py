@@ -1,7 +1,7 @@
 """The MCP server: stdio with a front that answers before the SDK is imported, and HTTP (`server.http.serve`).
 
-Importing this package loads only the standard library. Once the tools are listed, a call is likely: the SDK is imported
-and the memory opened in a thread meanwhile.
+Importing this package loads only the standard library. Once the tools are listed, a call is likely: the memory is
+opened meanwhile. The SDK is imported for what the front does not know, as the newer protocol.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from filemem.dialects.tool import Dialect
 from filemem.server.front import Front, Turn
 from filemem.server.wire import Message, Refusal, Wire, claim_stdio, deadly_signals
 
 if TYPE_CHECKING:
-    from filemem.server.sdk import Calls, OnCrash, OpenMemory
+    from filemem.server.calls import Calls, OnCrash, OpenMemory
+    from filemem.server.line import Line
 
 
 def serve_stdio(
@@ -36,51 +37,75 @@ def serve_stdio(
     wire = claim_stdio()
     for number in deadly_signals():
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    front = Front(offer, version)
-    messages = wire.messages()
-    made: list[Calls] = []
-
-    def prepare() -> None:
-        from filemem.server import sdk
-
-        made.append(sdk.Calls(offer, open_memory, on_crash or sdk.log_crash))
-        if beside:
-            beside(made[0])
-        made[0].prepare()
-        from filemem.server import stdio  # noqa: F401  beside the opening
-
-    ahead = threading.Thread(target=prepare, daemon=True)
+    connection = _Connection(wire, Front(offer, version), open_memory, on_crash)
     if beside:
-        ahead.start()
+        calls = connection.line().calls  # in a thread: nothing waits for what a page imports
+        threading.Thread(target=beside, args=[calls], daemon=True).start()
+    messages = wire.messages()
     try:
-        handed_over = _listen(front, wire, messages, ahead.start if not beside else lambda: None)
+        handed_over = connection.listen(messages)
     except BrokenPipeError:
         return
+    except SystemExit as told:
+        for number in deadly_signals():
+            signal.signal(number, signal.SIG_IGN)
+        connection.end(int(str(told.code)))
+        raise
     if handed_over is None:
+        connection.end()
         return
-    if ahead.ident is None:
-        ahead.start()
-    ahead.join()
+    line = connection.line()
+    line.wait()
     from filemem.server import sdk, stdio
 
-    server = sdk.FilememServer(offer, made[0], version)
-    answered = [message["id"] for message in front.kept if "id" in message]
-    status = stdio.serve(server, wire, chain(front.kept, [handed_over], messages), answered)
+    server = sdk.FilememServer(offer, line.calls, version)
+    kept = connection.front.kept
+    answered = [message["id"] for message in kept if "id" in message]
+    status = stdio.serve(server, wire, chain(kept, [handed_over], messages), answered)
     if status:
         sys.exit(status)
 
 
-def _listen(
-    front: Front, wire: Wire, messages: Iterator[Message | Refusal], listed: Callable[[], None]
-) -> Message | None:
-    """Answer until a message needs the SDK, and return that message; `listed` is called when the tools were listed."""
-    waiting = [listed]
-    for message in messages:
-        turn = message.reply() if isinstance(message, Refusal) else front.answer(message)
-        if turn is Turn.HAND_OVER and not isinstance(message, Refusal):
-            return message
-        if not isinstance(turn, Turn):
-            wire.send(turn)
-        if waiting and isinstance(message, dict) and message["method"] == "tools/list":
-            waiting.pop()()
-    return None
+class _Connection:
+    """One connection until it is handed over: answers the front's, and tool calls."""
+
+    def __init__(
+        self, wire: Wire, front: Front, open_memory: OpenMemory, on_crash: OnCrash | None
+    ) -> None:
+        self.wire = wire
+        self.front = front
+        self._open_memory = open_memory
+        self._on_crash = on_crash
+        self._line: Line | None = None
+
+    def line(self) -> Line:
+        """The calls, made at the first need: what is only listed imports nothing."""
+        if self._line is None:
+            from filemem.server.line import prepared
+
+            self._line = prepared(self.wire, self.front.offer, self._open_memory, self._on_crash)
+        return self._line
+
+    def listen(self, messages: Iterator[Message | Refusal]) -> Message | None:
+        """Answer until a message needs the SDK, and return that message."""
+        for message in messages:
+            if isinstance(message, Refusal):
+                self.wire.send(message.reply())
+                continue
+            turn = self.front.answer(message)
+            if turn is Turn.HAND_OVER:
+                return message
+            if turn is Turn.CALL:
+                self.line().call(message["id"], cast("dict[str, Any]", message["params"]))
+            elif turn is Turn.CANCEL and self._line:
+                self._line.cancel(message)
+            elif not isinstance(turn, Turn):
+                self.wire.send(turn)
+            if message["method"] == "tools/list":  # a call is likely
+                self.line()
+        return None
+
+    def end(self, status: int = 0) -> None:
+        """Answer the calls under way and close the memory."""
+        if self._line is not None:
+            self._line.end(status)

@@ -1,4 +1,4 @@
-"""The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
+"""The front of a stdio server: answers the handshake and the lists from data, and says what is a tool call.
 
 It answers what the SDK would answer, and passes over members that an answer does not need, such
 as a progress token. Everything else is handed over to the SDK, with the handshake that it must see
@@ -91,6 +91,8 @@ class Turn(Enum):
 
     NOTHING = "nothing"
     HAND_OVER = "hand over"
+    CALL = "call"
+    CANCEL = "cancel"
 
 
 class Front:
@@ -108,11 +110,16 @@ class Front:
         if "id" not in message:
             if method == "notifications/initialized":
                 self.kept.append({"jsonrpc": "2.0", "method": method})
-            return Turn.NOTHING
+            return Turn.CANCEL if method == "notifications/cancelled" else Turn.NOTHING
+        return self._request(message, method)
+
+    def _request(self, message: Message, method: object) -> Message | Turn:
         params: Any = message.get("params") or {}
         meta = params.get("_meta")
         if isinstance(meta, dict) and _STATELESS in meta:
             return Turn.HAND_OVER
+        if method == "tools/call":
+            return Turn.CALL if self.kept and _is_call(params) else Turn.HAND_OVER
         result = (
             self._initialize(params) if method == "initialize" else self._lists.get(str(method))
         )
@@ -154,4 +161,20 @@ def _is_client(params: Mapping[str, Any]) -> bool:
         and isinstance(params.get("capabilities"), dict)
         and isinstance(client, dict)
         and all(is_text(client.get(name)) for name in ("name", "version"))
+    )
+
+
+def _is_call(params: Mapping[str, Any]) -> bool:
+    """Whether `tools/call` has what the protocol says and nothing that the SDK would judge."""
+    arguments = params.get("arguments")
+    meta = params.get("_meta")
+    token = meta.get("progressToken", "") if isinstance(meta, dict) else ""
+    return (
+        params.keys() <= {"name", "arguments", "_meta"}
+        and is_text(params.get("name"))
+        and isinstance(arguments, dict | None)
+        and all(map(is_text, arguments or ()))
+        and isinstance(meta, dict | None)
+        and isinstance(token, int | str)
+        and not isinstance(token, bool)
     )

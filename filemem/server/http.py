@@ -20,8 +20,9 @@ from starlette.types import ASGIApp
 
 from filemem.dialects.tool import Dialect
 from filemem.errors import BadInput, Locked
+from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
 from filemem.server.door import MCP, Ask, Door, Site
-from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
+from filemem.server.sdk import FilememServer
 
 NEXT = 100  # ports that are tried where one is taken
 OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -22,12 +21,10 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from filemem.server import line
+from filemem.server.line import GRACE, end_soon
 from filemem.server.sdk import FilememServer
 from filemem.server.wire import Message, Refusal, Wire, deadly_signals
-
-ENDING = 10.0  # seconds that calls get to answer after the input ended: who still reads wants to know what was saved
-GRACE = 1.0  # the same after a signal, which clients send that wait no longer
-CLOSING = 0.8  # seconds after that
 
 _Item = SessionMessage | Exception
 _Into = MemoryObjectSendStream[_Item]
@@ -63,7 +60,7 @@ class Connection:
         self, server: FilememServer, loop: asyncio.AbstractEventLoop, number: int, _frame: object
     ) -> None:
         self.status = 128 + number
-        _end_soon(self.status, GRACE)
+        end_soon(self.status, GRACE)
         asyncio.run_coroutine_threadsafe(self._leave(server), loop)
 
     async def _leave(self, server: FilememServer) -> None:
@@ -95,7 +92,7 @@ class Connection:
                 if self.status:  # told to end: nothing more is begun
                     return
                 asyncio.run_coroutine_threadsafe(self._pass(message, into, back), loop).result()
-            _end_soon(0, ENDING)
+            end_soon(0, line.ENDING)
             asyncio.run_coroutine_threadsafe(self._finish(into, back), loop).result()
 
     async def _pass(self, message: Message | Refusal, into: _Into, back: _Back) -> None:
@@ -116,7 +113,7 @@ class Connection:
 
     async def _finish(self, into: _Into, back: _Back) -> None:
         """End the input after earlier requests had time to finish: the SDK drops running calls at once."""
-        await self._answers(ENDING)
+        await self._answers(line.ENDING)
         into.close()
         back.close()
 
@@ -154,10 +151,3 @@ def serve(
     connection = Connection(wire, answered)
     asyncio.run(connection.serve(server, messages))
     return connection.status
-
-
-def _end_soon(status: int, seconds: float) -> None:
-    """End the process even if a tool call hangs: a save survives that, a waiting client may not."""
-    timer = threading.Timer(seconds + CLOSING, os._exit, [status])
-    timer.daemon = True
-    timer.start()

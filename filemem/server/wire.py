@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, NoReturn
 
@@ -116,6 +117,7 @@ class Wire:
     def __init__(self, source: int, target: int) -> None:
         self._source = source
         self._target = target
+        self._lock = threading.Lock()  # the reader and the calls' thread both write
 
     def messages(self) -> Iterator[Message | Refusal]:
         """Yield messages, and refusals of invalid lines, until the input ends."""
@@ -129,8 +131,9 @@ class Wire:
     def send(self, message: object) -> None:
         """Write one message as a line, waiting for the reader if needed. Raises OSError if the reader has gone."""
         data = memoryview(dump(message).encode() + b"\n")
-        while data:
-            data = data[os.write(self._target, data) :]
+        with self._lock:
+            while data:
+                data = data[os.write(self._target, data) :]
 
 
 def claim_stdio() -> Wire:

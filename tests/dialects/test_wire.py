@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 
 from filemem.dialects.tool import profile
 from filemem.server import sdk
+from filemem.server.calls import Calls
 from filemem.server.front import Front
-from filemem.server.sdk import Calls
 from tests.surface.server_tools import open_notebook
 from tests.system.tools import cli
 

@@ -169,7 +169,7 @@ def plain_stdio() -> None:
     from mcp.server.stdio import stdio_server
 
     from filemem.server import sdk
-    from filemem.server.sdk import Calls
+    from filemem.server.calls import Calls
 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # at its end the SDK gives back the wire
 
@@ -190,9 +190,9 @@ def main() -> None:
         return
     if "--http" not in sys.argv:
         if "ENDING" in os.environ:
-            from filemem.server import stdio
+            from filemem.server import line
 
-            stdio.ENDING = float(os.environ["ENDING"])
+            line.ENDING = float(os.environ["ENDING"])
         server.serve_stdio(OFFER, open_notebook, version=VERSION)
         if "FORBIDDEN" in os.environ:
             heavy = {
@@ -202,7 +202,8 @@ def main() -> None:
                 "numpy",
                 "anyio",
                 "jsonschema_rs",
-            } & sys.modules.keys()
+            } - {os.environ["FORBIDDEN"]}
+            heavy &= sys.modules.keys()
             sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
         return
     from filemem.server import http

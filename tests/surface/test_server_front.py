@@ -16,8 +16,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from filemem.server import sdk
+from filemem.server.calls import Calls
 from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
-from filemem.server.sdk import Calls
 from filemem.server.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,

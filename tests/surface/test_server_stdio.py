@@ -144,6 +144,27 @@ def test_the_handshake_loads_nothing_heavy() -> None:
         assert (code, server.process.stderr.read()) == (0, b"")
 
 
+def test_calls_pings_and_cancellation_load_no_sdk() -> None:
+    with served(FORBIDDEN="jsonschema_rs") as server:
+        server.load()
+        server.ask("tools/list", 1)
+        assert server.reply()["id"] == 1
+        server.call("slow", 2, seconds=0.5)
+        server.call("echo", 3, text="never")
+        for id_ in (2, 3):
+            server.send(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/cancelled",
+                    "params": {"requestId": id_},
+                }
+            )
+        server.ask("ping", 4)
+        server.call("echo", 5, text="after")
+        assert [server.reply()["id"] for _ in range(2)] == [4, 5], "what is cancelled is unanswered"
+        assert server.end() == 0
+
+
 STEPS: list[tuple[str, dict[str, Any]]] = [
     ("ping", {}),
     ("tools/list", {}),

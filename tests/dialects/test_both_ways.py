@@ -1,0 +1,144 @@
+"""What the wire answers is what the SDK answers, to the byte: every conversation of every dialect, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.shared.message import SessionMessage
+
+from filemem import server
+from filemem.dialects.call import Reply, call
+from filemem.dialects.tool import Dialect, profile
+from filemem.memory import Memory
+from filemem.server import calls, sdk
+from filemem.server.front import Front
+from filemem.server.wire import Message, Wire, dump
+from tests.dialects.support import Values, conversations, differs, filled
+from tests.support import make_repo
+from tests.surface.server_tools import OFFER, Notebook
+
+HELLO: Message = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"roots": {"listChanged": True}},
+        "clientInfo": {"name": "c", "version": "1"},
+    },
+}
+INITIALIZED: Message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+PARAMS: list[dict[str, Any]] = [
+    {"name": "echo", "arguments": {"text": 'é \u2028 \U0001f600 \x07 \\ "', "times": 3}},
+    {"name": "echo", "arguments": {"text": "\ud800"}},
+    {"name": "echo", "arguments": {"text": 5}},
+    {"name": "echo", "arguments": {"text": "a", "tines": 1}},
+    {"name": "echo", "arguments": {"text": "a", "times": None}, "_meta": {"progressToken": 7}},
+    {"name": "echo", "arguments": {"text": "a"}, "_meta": {"x/y": [1], "progressToken": "a"}},
+    {"name": "echo", "arguments": None, "_meta": None},
+    {"name": "echo"},
+    {"name": "no_such_tool", "arguments": {}},
+    {"name": "fail"},
+    {"name": "crash"},
+    {"name": "full"},
+    {"name": "odd", "arguments": {"kind": "text"}},
+    {"name": "odd", "arguments": {"kind": "half"}},
+    {"name": "odd", "arguments": {"kind": "nan"}},
+]
+
+
+def requests(params: list[dict[str, Any]]) -> list[Message]:
+    """The calls as messages, after the handshake."""
+    asked: list[Message] = [
+        {"jsonrpc": "2.0", "id": at or "first", "method": "tools/call", "params": one}
+        for at, one in enumerate(params)
+    ]
+    return [HELLO, INITIALIZED, *asked]
+
+
+def by_the_wire(offer: Dialect, memory: Any, messages: list[Message], file: Path) -> list[bytes]:
+    """The lines that the wire answers."""
+    target = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    wire = Wire(-1, target)
+    connection = server._Connection(wire, Front(offer, "1"), lambda: memory, None)
+    assert connection.listen(iter(messages)) is None, "handed over"
+    connection.line().wait()
+    connection.line().calls._thread.shutdown()
+    os.close(target)
+    return file.read_bytes().splitlines()
+
+
+def by_the_sdk(offer: Dialect, memory: Any, messages: list[Message]) -> list[bytes]:
+    """The lines that the SDK answers."""
+
+    async def talk() -> list[bytes]:
+        under = calls.Calls(offer, lambda: memory)
+        served = sdk.FilememServer(offer, under, "1")
+        into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
+        lines = []
+        options = served.create_initialization_options()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(served.run, incoming, outgoing, options)
+            async with into, out:
+                for message in messages:
+                    kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
+                    await into.send(SessionMessage(kind.model_validate(message)))
+                    if "id" in message:
+                        reply = (await out.receive()).message
+                        shown = reply.model_dump(by_alias=True, exclude_unset=True)
+                        lines.append(dump(shown).encode())
+        return lines
+
+    return asyncio.run(talk())
+
+
+def alike(wire: list[bytes], judge: list[bytes]) -> None:
+    """The same handshake, and the same bytes for each call."""
+    assert json.loads(wire[0]) == json.loads(judge[0])
+    for one, other in zip(wire[1:], judge[1:], strict=True):
+        assert one == other
+
+
+def test_what_goes_wrong_is_answered_alike(tmp_path: Path) -> None:
+    messages = requests(PARAMS)
+    wire = by_the_wire(OFFER, Notebook(), messages, tmp_path / "out")
+    alike(wire, by_the_sdk(OFFER, Notebook(), messages))
+    assert len(wire) == len(PARAMS) + 1
+
+
+def really(offer: Dialect, memory: Memory, steps: Iterator[Mapping[str, Any]]) -> Iterator[Any]:
+    """Call each step of a conversation; its parameters, and the answer."""
+    kept: Values = {}
+    for step in steps:
+        arguments = filled(step.get("with", {}), kept)
+        reply = call(offer, memory, step["call"], arguments)
+        differs(step.get("gives", {}), reply.payload, kept)
+        yield {"name": step["call"], "arguments": arguments}, reply
+
+
+@pytest.mark.parametrize("name", sorted({one.profile for one in conversations()}))
+def test_every_conversation_is_answered_alike(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tool is called once; both ways then hand on the same answers."""
+    offer = profile(name)
+    steps = (step for one in conversations() if one.profile == name for step in one.steps)
+    with Memory.open(make_repo(tmp_path / "repo")) as memory:
+        pairs = list(really(offer, memory, steps))
+    messages = requests([params for params, _ in pairs])
+    answers: list[Reply] = []
+    monkeypatch.setattr(calls, "call", lambda *_: answers.pop(0))
+    answers += [reply for _, reply in pairs]
+    wire = by_the_wire(offer, Notebook(), messages, tmp_path / "out")
+    answers[:] = [reply for _, reply in pairs]
+    alike(wire, by_the_sdk(offer, Notebook(), messages))
+    assert len(wire) == len(pairs) + 1
