@@ -252,9 +252,8 @@ def _changed(status: str, mark: str) -> str:
     """Return what is left of a status behind `not`, `not yet` or `no longer`."""
     if mark == "yet":
         return "proposed"
-    if mark in ("not", "over", "gone"):
-        return ("rejected" if mark == "not" else "deprecated") if status == "accepted" else UNKNOWN
-    return status
+    denied = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(mark)
+    return (denied if status == "accepted" else UNKNOWN) if denied else status
 
 
 @lru_cache(maxsize=8)
