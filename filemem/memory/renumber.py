@@ -25,8 +25,8 @@ def renumber(store: Store, file: str) -> Saved:
     """Give a decision record the next free number, by one commit.
 
     The file is renamed, the number in its heading and in its `id` changes, and links to the file
-    in other records follow; files that are not written are named. `file` is a path or an id; of two files with one number that number
-    means the younger.
+    in other records follow; files that are not written are named. `file` is a path or an id; of
+    two files with one number that number means the younger.
 
     Raises NotFound; BadInput: the file has no number; Conflict as for `update`, and where a file
     that links to it was never committed: it could not be part of the commit.

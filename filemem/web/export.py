@@ -20,8 +20,9 @@ from filemem.dialects.present import everything
 from filemem.errors import BadInput
 from filemem.memory import Memory
 from filemem.record import DECISION, cut, format_time
+from filemem.web.graph import all_near
 from filemem.web.route import Answer
-from filemem.web.viewer import all_likely, assets, overview, whole
+from filemem.web.viewer import LIKE, SIMILAR, assets, overview, whole
 
 MARK = ".filemem-site"  # the file that names what was written, by which a folder is known as ours
 WORDS, FED = 600, 50  # characters of a record that the page's own search knows; records in the feed
@@ -113,7 +114,8 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
     yield "d/record.css", (_TEMPLATES / "record.css").read_bytes()
     for name, path in assets().items():
         yield f"viewer/assets/{name}", path.read_bytes()
-    likely = all_likely(memory, found.values())
+    decisions = [detail.hit for detail in found.values() if detail.hit.record.type == DECISION]
+    likely = all_near(memory, decisions, SIMILAR, LIKE)
     for before, one, after in zip([None, *rows], rows, [*rows[1:], None], strict=False):
         record = _named(whole(memory, found[one["id"]], likely.get(one["id"], ())))
         yield one["page"], _page(told["name"], record, known, {"Earlier": before, "Later": after})

@@ -21,7 +21,6 @@ from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
 from filemem.record import DECISION
 from filemem.record.visibility import EVERYBODY
-from filemem.web.graph import Near, all_near
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
@@ -146,12 +145,6 @@ def record(memory: Memory, arguments: Arguments) -> Answer:
     hit = detail.hit
     near = alike(seen, hit, SIMILAR, LIKE) if hit.record.type == DECISION else ()
     return whole(seen, detail, near)
-
-
-def all_likely(memory: Memory, details: Iterable[Detail]) -> Near:
-    """The decisions near to each decision, by its id."""
-    hits = [detail.hit for detail in details if detail.hit.record.type == DECISION]
-    return all_near(memory, hits, SIMILAR, LIKE)
 
 
 def whole(memory: Memory, found: Detail, likely: Iterable[tuple[Node, float]]) -> Answer:
