@@ -289,8 +289,9 @@ def renumber(**fields: Any) -> Fields:
     """Give a decision record the next free number, as after two branches took the same one.
 
     Renames the file, changes the number in its heading, and changes links to it in other
-    records, by one commit. FILE is a path, an id, or a number: of two files with that number
-    the younger one is meant.
+    records, by one commit. Other files that name it, such as README.md or records in AsciiDoc,
+    are not changed; the answer lists them. FILE is a path, an id, or a number: of two files
+    with that number the younger one is meant.
 
     \b
     Examples:

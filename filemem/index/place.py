@@ -257,6 +257,27 @@ class Place(Lookups):
             cosines = ranking.likeness(rows, heading)
             return [Near(rows[number].node, *pair) for number, pair in cosines.items()]
 
+    def neighbours(self, texts: Sequence[str], wanted: Filter, count: int) -> list[list[Candidate]]:
+        """Return for each text `count` near records: all are compared at once, by meaning alone.
+
+        A text is words with spaces between them. Raises ModelUnavailable.
+        """
+        if self.model is None:
+            raise ModelUnavailable(NO_MODEL)
+        if not texts:
+            return []
+        queries = self.model.encode(texts)
+        with self._searching() as database:
+            numbers = database.allowed(wanted) or set()
+            numbers -= {row.number for row in database.barred(wanted.reader)}
+            rows = {row.number: row for row in database.rows("number", numbers)}
+            ranking = self._ranked(self.model, queries[0])
+            near = list[list[Candidate]]()
+            for nearest in ranking.neighbours(queries, texts, numbers, count):
+                pairs = ((rows[number], cosines) for number, cosines in nearest)
+                near.append([Candidate(row.node, row.blob, 0.0, *parts) for row, parts in pairs])
+            return near
+
     def _gap(self, mode: str) -> str | None:
         """What the index lacks."""
         if not self._database.state("built"):

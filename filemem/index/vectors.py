@@ -11,7 +11,7 @@ import math
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -27,6 +27,7 @@ from filemem.query.terms import Alike
 # Multiplications at a time: what OpenBLAS does in one thread. More threads are slower where cores
 # are busy, and nobody can bound them once a program has imported numpy.
 _PIECE = 1 << 18
+_QUERIES = 32  # compared at a time where each of many records is one
 _PACK = struct.Struct("<HHB")  # of a pack: passages, dimensions, bytes of a token
 MERGE_RATIO = 4  # a file is merged into the one before it unless that is this much larger
 _MORE = 4  # rows that usearch is asked for, for each document: as many as one has
@@ -358,6 +359,31 @@ class Ranking:
                 zip(part.keys[at].tolist(), met(part, at, self.table, asked).tolist(), strict=True)
             )
         return found
+
+    def neighbours(
+        self, queries: Floats, texts: Sequence[str], keys: Iterable[int], count: int
+    ) -> Iterator[list[tuple[int, tuple[float, float, float]]]]:
+        """Yield the nearest documents among some keys for each of many queries, of these texts.
+
+        With each: the cosines of its best passage and its title, and how well words are met.
+        """
+        part = merged([side.part for side in self._sides] or [unpacked(())], keys)
+        if not len(part.keys):
+            yield from ([] for _ in texts)
+            return
+        most = min(count, len(part.keys))
+        for begin in range(0, len(texts), _QUERIES):
+            columns = queries[begin : begin + _QUERIES].T
+            rows = _products(part.rows, columns) * part.scales[:, None]
+            near = np.maximum.reduceat(rows, part.starts[:-1])
+            titles = _products(part.titles, columns) * part.title_scales[:, None]
+            first = np.argpartition(-near, most - 1, axis=0)[:most]
+            for column, at in enumerate(first.T):
+                words = dict.fromkeys(texts[begin + column].split(), 1.0)
+                wording = met(part, at, self.table, self.table.weighed(words))
+                parts = (near[at, column], titles[at, column], wording)
+                cosines = zip(*(values.tolist() for values in parts), strict=True)
+                yield list(zip(part.keys[at].tolist(), cosines, strict=True))
 
 
 def _products(rows: npt.NDArray[Any], columns: Floats) -> Floats:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from filemem import chain
 from filemem.errors import NotFound
-from filemem.index import Node
+from filemem.index import Around, Node
 from filemem.memory.snapshot import PastStore
 from filemem.memory.store import Store
 from filemem.query import Drift, Hit, affects_match
@@ -97,24 +97,41 @@ def details(store: Store, hits: Collection[Hit]) -> tuple[Detail, ...]:
             raise NotFound(f"no record {hit.id!r}", "search lists what there is")
     paths = [store.files.named(node.path) for node in nodes.values()]
     touches = store.history.touches(paths, store.seen_from) if store.repo.head() else {}
-    return tuple(
-        _detail(store, hit, nodes[hit.id], touches.get(store.files.named(nodes[hit.id].path), ()))
-        for hit in hits
-    )
+    around = store.index.around(nodes.values())
+    public = _public(around)
+    details = list[Detail]()
+    for hit in hits:
+        node = nodes[hit.id]
+        touched = touches.get(store.files.named(node.path), ())
+        if public is around:  # one answer is good for all
+            details.append(_detail(store, hit, node, touched, around))
+            continue
+        own = store.index.around([node])
+        chains = _public(own)
+        # What a hit says of its chain may name what is private.
+        public_hit = hit if chains is own else hit._replace(vacancy="", heads=())
+        details.append(_detail(store, public_hit, node, touched, chains))
+    return tuple(details)
 
 
-def _detail(store: Store, hit: Hit, node: Node, touches: Sequence[Touch]) -> Detail:
-    around = store.index.around([node]).nodes.values()
-    seen = {one.id: one for one in around if not one.audience}
-    graph = chain.resolve(seen.values())
+def _public(around: Around) -> Around:
+    """The same without what is not meant for everybody."""
+    nodes = {id_: node for id_, node in around.nodes.items() if not node.audience}
+    if len(nodes) == len(around.nodes):
+        return around
+    graph = chain.resolve(nodes.values())
+    return around._replace(graph=graph, nodes=graph.nodes)
+
+
+def _detail(store: Store, hit: Hit, node: Node, touches: Sequence[Touch], around: Around) -> Detail:
+    seen = around.nodes
+    graph = around.graph
     row = _row(store, graph, node, touches[-1].commit.author if touches else "")
     family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
     edges = list(_edges(row, hit))
     others = {one.id: one for one in store.visible([edge[1] for edge in edges]) if not one.audience}
     return Detail(
-        hit
-        if len(seen) == len(around)
-        else hit._replace(vacancy="", heads=()),  # which may name what is private
+        hit,
         row,
         store.listing[node.path]
         if isinstance(store, PastStore)

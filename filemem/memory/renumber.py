@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.errors import BadInput, Conflict, NotFound
@@ -11,18 +11,22 @@ from filemem.files import is_private
 from filemem.memory.save import Saved, answer, message_of, write
 from filemem.memory.store import Store, highest_number
 from filemem.record import Record, adr_number, derived_id, is_markup, parse
+from filemem.record.identity import stem_of
+from filemem.repo import GitError
 from filemem.repo.journal import Edit
 
 if TYPE_CHECKING:
     from filemem.index import Node
+
+_NAMED = 10  # files that link to a record and are not written
 
 
 def renumber(store: Store, file: str) -> Saved:
     """Give a decision record the next free number, by one commit.
 
     The file is renamed, the number in its heading and in its `id` changes, and links to the file
-    in other records follow. `file` is a path or an id; of two files with one number that number
-    means the younger.
+    in other records follow; files that are not written are named. `file` is a path or an id; of
+    two files with one number that number means the younger.
 
     Raises NotFound; BadInput: the file has no number; Conflict as for `update`, and where a file
     that links to it was never committed: it could not be part of the commit.
@@ -46,9 +50,14 @@ def renumber(store: Store, file: str) -> Saved:
         edits = (Edit(old.path, None, before), Edit(new, data, None), *_mended(store, old, record))
         subject = message_of(record, f"renumber {number} to {free}", store.config.agent)
         made = write(store, new, record.type, lambda: (edits, subject))
+        others = _not_written(store, old.path, [edit.path for edit in edits])
     links = len(edits) - 2
     message = f"{store.shown(old.path)} is {store.shown(new)} now; links changed in {links} files"
     note = f"a mention of the number {number} without a link may mean this record: look for it"
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        names = ", ".join(others[:_NAMED]) + more
+        note = f"these files name {old.path} and were not changed: {names}; {note}"
     return answer(store, record, made, message, note)
 
 
@@ -88,3 +97,21 @@ def _mended(store: Store, old: Node, record: Record) -> Iterator[Edit]:
                 message = f"{store.shown(path)} links to it and was never committed"
                 raise Conflict(message, "commit it first")
             yield Edit(path, after, before)
+
+
+def _not_written(store: Store, path: str, written: Sequence[str]) -> list[str]:
+    """The files that name a record, by its path with or without suffix, and are not written here.
+
+    Records of other markup, pages such as README.md, and whatever else the repository holds.
+    """
+    name = re.sub(r"[^\w-]", ".", stem_of(path))
+    pattern = f"(^|[^[:alnum:]_-]){name}([^[:alnum:]_-]|$)"
+    try:
+        output = store.repo.git.run("grep", "-lzIE", "-e", pattern, "--", ".")
+    except GitError as error:
+        if error.code == 1:  # no file does
+            return []
+        raise
+    ours = {store.files.named(path) for path in written}
+    names = output.decode(errors="replace").split("\0")
+    return [name for name in names if name and name not in ours]

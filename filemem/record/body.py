@@ -50,8 +50,13 @@ _NO_TITLE = {
     "decision",
     "description",
     "motivation",
+    "overview",
+    "problem",
+    "rationale",
+    "references",
+    "status",
+    "summary",
 }
-_NO_TITLE |= {"overview", "problem", "rationale", "references", "status", "summary"}
 
 
 class Title(NamedTuple):

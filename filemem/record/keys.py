@@ -37,7 +37,7 @@ TIME, SHARE, MAPPING, FLAG, ORIGIN = "time", "share", "mapping", "flag", "origin
 
 
 class Key(NamedTuple):
-    """One front matter key: its name, the Record field it fills, the shape of its value, the types it is for.
+    """One front matter key: its name, the shape of its value, the types it is for.
 
     Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of words it is split at
     commas; edges are ids, paths or links of other records; a share is between 0 and 1; a flag is the word `allowed`; an
@@ -45,50 +45,55 @@ class Key(NamedTuple):
     """
 
     name: str
-    field: str
     shape: str
     types: tuple[str, ...] = TYPES
     choices: tuple[str, ...] = ()
+    fills: str = ""  # the field, where that has another name
+
+    @property
+    def field(self) -> str:
+        """The field of a Record that the key fills."""
+        return self.fills or self.name
 
 
 _D, _C, _O = (DECISION,), (CHECKPOINT,), (OBSERVATION,)
 
 # The order is the order in which new files are written.
 KEYS: tuple[Key, ...] = (
-    Key("id", "id", TEXT),
-    Key("type", "type", CHOICE, choices=TYPES),
-    Key("topic", "topic", TEXT, _D),
-    Key("created", "created", TIME),
-    Key("status", "status", CHOICE, _D, STATUSES),
-    Key("confidence", "confidence", SHARE, _D),
-    Key("outcome", "outcome", CHOICE, _D, OUTCOMES),
-    Key("limitation", "limitation", TEXT, _D),
-    Key("decided_by", "decided_by", CHOICE, _D, DECIDERS),
-    Key("supersedes", "supersedes", EDGES, _D),
-    Key("builds_on", "builds_on", EDGES, _D),
-    Key("debates", "debates", EDGES, _D),
-    Key("synthesizes", "synthesizes", EDGES, _D),
-    Key("affects", "affects", LIST, _D),
-    Key("branch", "branch", TEXT, _C),
-    Key("open_files", "open_files", LIST, _C),
-    Key("kind", "kind", CHOICE, _O, KINDS),
-    Key("project", "project", TEXT, _O),
-    Key("concepts", "concepts", WORDS, _O),
-    Key("files_read", "files_read", LIST, _O),
-    Key("files_modified", "files_modified", LIST, _O),
-    Key("department", "department", TEXT, _O),
-    Key("visibility", "visibility", CHOICE, _O, VISIBILITIES),
-    Key("user_id", "user_id", TEXT, _O),
-    Key("agent_id", "agent_id", TEXT, _O),
-    Key("run_id", "run_id", TEXT, _O),
-    Key("scope", "scope", TEXT, _O),
-    Key("memory_type", "memory_type", TEXT, _O),
-    Key("tags", "tags", WORDS),
-    Key("agent", "agent", TEXT),
-    Key("session", "session", TEXT),
-    Key("source", "source", ORIGIN),
-    Key("secrets", "secrets_allowed", FLAG),
-    Key("metadata", "metadata", MAPPING, _O),
+    Key("id", TEXT),
+    Key("type", CHOICE, choices=TYPES),
+    Key("topic", TEXT, _D),
+    Key("created", TIME),
+    Key("status", CHOICE, _D, STATUSES),
+    Key("confidence", SHARE, _D),
+    Key("outcome", CHOICE, _D, OUTCOMES),
+    Key("limitation", TEXT, _D),
+    Key("decided_by", CHOICE, _D, DECIDERS),
+    Key("supersedes", EDGES, _D),
+    Key("builds_on", EDGES, _D),
+    Key("debates", EDGES, _D),
+    Key("synthesizes", EDGES, _D),
+    Key("affects", LIST, _D),
+    Key("branch", TEXT, _C),
+    Key("open_files", LIST, _C),
+    Key("kind", CHOICE, _O, KINDS),
+    Key("project", TEXT, _O),
+    Key("concepts", WORDS, _O),
+    Key("files_read", LIST, _O),
+    Key("files_modified", LIST, _O),
+    Key("department", TEXT, _O),
+    Key("visibility", CHOICE, _O, VISIBILITIES),
+    Key("user_id", TEXT, _O),
+    Key("agent_id", TEXT, _O),
+    Key("run_id", TEXT, _O),
+    Key("scope", TEXT, _O),
+    Key("memory_type", TEXT, _O),
+    Key("tags", WORDS),
+    Key("agent", TEXT),
+    Key("session", TEXT),
+    Key("source", ORIGIN),
+    Key("secrets", FLAG, fills="secrets_allowed"),
+    Key("metadata", MAPPING, _O),
 )
 KEY_BY_NAME = {key.name: key for key in KEYS}
 KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
@@ -100,8 +105,8 @@ ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status", "stat
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
 _OF_FIELD = {"status": "status", "date": "created", "created": "created"}
 # What we read and never write.
-SUPERSEDED_BY = Key("superseded_by", "superseded_by", EDGES, _D)
-TITLE = Key("title", "title", TEXT)
+SUPERSEDED_BY = Key("superseded_by", EDGES, _D)
+TITLE = Key("title", TEXT)
 NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))  # that tell a header from other text
 
 

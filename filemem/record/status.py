@@ -32,18 +32,19 @@ _MEANING = by_word(
             implemented, done, living, amended, current, implementable, awaiting implementation,
             accepted with revisions, recommended, released, ready for release, supersedes,
             supercedes, replaces, amends, ratified, completed, resolved, in effect, in force,
-            published, committed,
+            published, committed, valid,
             akzeptiert, angenommen, beschlossen, genehmigt, entschieden, umgesetzt, gültig, aktiv,
-            freigegeben, gilt,
+            freigegeben, gilt, in kraft,
             accepté, acceptée, approuvé, approuvée, validé, validée, adopté, adoptée, décidé,
-            décidée, en vigueur,
+            décidée, en vigueur, valide,
             aceptado, aceptada, aprobado, aprobada, adoptado, adoptada, vigente, implementado,
-            implementada, em vigor, in vigore,
+            implementada, em vigor, in vigore, válido, válida, valido, valida,
             aceito, aceita, aceite, aprovado, aprovada, adotado, adotada,
             accettato, accettata, approvato, approvata, adottato, adottata,
             承認, 承認済み, 承認済, 採用, 採択, 決定, 決定済み, 受理, 有効, を置き換える,
             승인, 승인됨, 채택, 채택됨, 수락, 수락됨, 확정, 결정됨, 유효,
-            已接受, 接受, 已采纳, 采纳, 已批准, 批准, 已通过, 通过, 已采用, 采用, 已生效, 已实施, 已确认
+            已接受, 接受, 已采纳, 采纳, 已批准, 批准, 已通过, 通过, 已采用, 采用, 已生效, 已实施, 已确认,
+            有效, 生效, 生效中
         """,
         "proposed": """
             proposed, propose, proposal, draft, pending, open, review, in review, under review,
@@ -86,9 +87,10 @@ _MEANING = by_word(
             deprecada,
             substituído, substituída, depreciado, depreciada, descontinuado, descontinuada,
             sostituito, sostituita, deprecato, deprecata,
-            廃止, 廃止済み, 非推奨, 置き換え, 置換, 失効,
-            폐기, 폐기됨, 대체, 대체됨, 사용 중단,
-            已废弃, 废弃, 已弃用, 弃用, 已取代, 取代, 已替代, 已被取代, 已过时, 已失效, 已作废, 被, 已被
+            廃止, 廃止済み, 非推奨, 置き換え, 置換, 失効, 無効,
+            폐기, 폐기됨, 대체, 대체됨, 사용 중단, 무효, 만료, 더 이상 유효하지 않음,
+            已废弃, 废弃, 已弃用, 弃用, 已取代, 取代, 已替代, 已被取代, 已过时, 过时, 已失效, 失效, 无效,
+            已停用, 停用, 不再使用, 不再适用, 已作废, 作废, 已废止, 废止, 被, 已被
         """,
         # What these say of the word behind them.
         "not": "not, never, nicht, nie, niemals, non, pas, jamais, no, nunca, não, mai, 未, 不, 미",
@@ -96,7 +98,8 @@ _MEANING = by_word(
             not yet, yet to be, to be, noch nicht, pas encore, aún no, todavía no, ainda não, non
             ancora, 尚未, 아직
         """,
-        "over": "no longer, not any more, nicht mehr, plus, ya no, não mais, non più, 不再",
+        "over": "no longer, not any more, nicht mehr, plus, ya no, não mais, non più, 不再, 已不再",
+        "aside": "aside",
         "past": """
             was, were, previously, formerly, originally, initially, once, früher, zuvor, vorher,
             anciennement, antes
@@ -125,8 +128,9 @@ _STRUCK = re.compile(r"~~[^~]{1,300}~~|<(del|s|strike)>[^<]{1,300}</\1>", re.IGN
 _UNCHECKED = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?\[ \].*$", re.MULTILINE)
 _CHOICE = re.compile(r"\s*[|]\s*")
 _CHOICE_IN_BRACKETS = re.compile(r"\s*[|/,]\s*")
-_MARKS = ("not", "yet", "over", "past", "then")
+_MARKS = ("not", "yet", "over", "past", "then", "aside")
 _ARROW = r"[-=]+>|[→➔⇒]"
+_BESIDE = r"[(（–—]|\s-+\s"  # behind it a person says what became of it: `Accepted (deprecated)`
 _NO_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
 ASIDE = r"[.;:,]\s|\(see"
 # A word of a script without spaces ends there, or goes on with a form of the verb.
@@ -184,8 +188,9 @@ def own_words(words: Words) -> Words:
 
 
 def _plain(text: str) -> str:
-    """Return a text in small letters, without marks, arrows as `then`."""
-    text = re.sub(_NO_WORDS, " ", re.sub(_ARROW, " then ", text.casefold()))
+    """Return a text in small letters, without marks, arrows as `then`, brackets as `aside`."""
+    text = re.sub(_BESIDE, " aside ", re.sub(_ARROW, " then ", text.casefold()))
+    text = re.sub(_NO_WORDS, " ", text)
     return " ".join(text.split())
 
 
@@ -211,7 +216,7 @@ def _of_paragraph(text: str, words: Words) -> str:
     if not pairs:
         return ""
     present = [pair for pair in pairs if pair[0] != "past"] or pairs
-    mark, status = next((pair for pair in present[::-1] if pair[0] == "then"), present[0])
+    mark, status = next(filter(_is_later, present[::-1]), present[0])
     partly = status == "deprecated" and re.search(PARTLY, re.split(ASIDE, text, maxsplit=1)[0])
     return "accepted" if partly else _changed(status, mark)
 
@@ -228,20 +233,27 @@ def _pairs(text: str, words: Words) -> Iterator[tuple[str, str]]:
         end = match.end()
         kind = meanings[" ".join(match[0].split())]
         if kind in _MARKS:
-            mark = kind
+            mark = "gone" if (mark, kind) == ("aside", "over") else kind
         elif kind:
             yield mark, kind
             last = mark
             mark = ""
 
 
+def _is_later(pair: tuple[str, str]) -> bool:
+    """Whether a status took the place of the one in front of it."""
+    mark, status = pair
+    if mark == "aside":
+        return status in ("rejected", "deprecated")
+    return mark == "then" or pair == ("gone", "accepted")
+
+
 def _changed(status: str, mark: str) -> str:
     """Return what is left of a status behind `not`, `not yet` or `no longer`."""
     if mark == "yet":
         return "proposed"
-    if mark in ("not", "over"):
-        return {"not": "rejected", "over": "deprecated"}[mark] if status == "accepted" else UNKNOWN
-    return status
+    denied = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(mark)
+    return (denied if status == "accepted" else UNKNOWN) if denied else status
 
 
 @lru_cache(maxsize=8)

@@ -32,7 +32,7 @@ NAME, NAMES = (
     20,
 )  # characters of a name, and names of one kind, that are read: a commit can state any number
 _TOUCHES = "select n, kind, path, before, old, new from touched where"
-_VERSION, _USUAL, _KEPT = 5, "memory", 4  # the usual folder; how many tips are remembered
+_VERSION, _USUAL, _KEPT = 6, "memory", 4  # the usual folder; how many tips are remembered
 _INSERT = "insert or replace into touched values (?, ?, ?, ?, ?, ?)"
 _SCHEMA = """
 create table if not exists commits(n integer primary key, id text unique, author text, at integer, subject text,

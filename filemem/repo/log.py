@@ -22,7 +22,6 @@ _ROWS = (
     "--no-abbrev",
     "--root",
     "--ignore-submodules=none",
-    "--diff-merges=combined",
 )
 
 Row = tuple[str, str, str, str, str]
@@ -32,12 +31,20 @@ Logged = list[tuple[list[str], list[Row]]]
 
 
 def commits(
-    repo: Repo, revisions: Iterable[str], paths: Collection[str], options: Iterable[str]
+    repo: Repo,
+    revisions: Iterable[str],
+    paths: Collection[str],
+    options: Iterable[str],
+    merges: str = "combined",
 ) -> Logged:
-    """What Git says of some commits and of the files at some paths, or of all. Raises GitError."""
+    """What Git says of some commits and of the files at some paths, or of all. Raises GitError.
+
+    Of `merges`: what differs from all parents; or, where they are `separate`, from each.
+    """
     lines = "".join(f"{revision}\n" for revision in revisions).encode()
     renames = "-M100%" if repo.partial else "-M"  # a partial clone lacks old bytes
-    words = ("log", *options, *_QUIET, *_ROWS, renames, _FORMAT, "--stdin")
+    how = (renames, f"--diff-merges={merges}")
+    words = ("log", *options, *_QUIET, *_ROWS, *how, _FORMAT, "--stdin")
     printed = repo.git.run(*words, *(("--", *paths) if paths else ()), input=lines, limit=LIMIT)
     fields = iter(printed.decode("utf-8", "replace").split("\0"))
     logged: Logged = []
@@ -57,6 +64,11 @@ def earlier(repo: Repo, tip: str, logged: Logged) -> dict[tuple[str, str], Row]:
     for _ in range(_MOVES):
         moves = _moves(repo, _births(logged))
         rows |= moves
+        left = {(commit, row[2]) for (commit, _), row in moves.items()}
+        for header, touched in logged:  # Git says of a merge that the old name was removed
+            touched[:] = [
+                row for row in touched if row[0] != "D" or (header[0], row[1]) not in left
+            ]
         sources = {row[2] for row in moves.values()} - names
         if not sources:
             break
@@ -69,10 +81,10 @@ def earlier(repo: Repo, tip: str, logged: Logged) -> dict[tuple[str, str], Row]:
 
 
 def _births(logged: Logged) -> set[tuple[str, str]]:
-    """Commit and path of what may be moved: first commits, merges and our saves move nothing."""
+    """Commit and path of what may be moved: first commits and our saves move nothing."""
     births: set[tuple[str, str]] = set()
     for header, rows in logged:
-        if len(header[1].split()) == 1 and "Filemem-Id" not in header[5]:
+        if header[1] and "Filemem-Id" not in header[5]:
             births.update((header[0], row[1]) for row in rows if row[0] == "A")
     return births
 
@@ -80,7 +92,7 @@ def _births(logged: Logged) -> set[tuple[str, str]]:
 def _moves(repo: Repo, births: set[tuple[str, str]]) -> dict[tuple[str, str], Row]:
     """Those added files that were moved, by the whole of their commits. Raises GitError."""
     ids = {commit for commit, _ in births}
-    logged = commits(repo, ids, (), ("--no-walk",)) if ids else []
+    logged = commits(repo, ids, (), ("--no-walk",), "separate") if ids else []
     renames = {(header[0], row[1]): row for header, rows in logged for row in rows if row[0] == "R"}
     return {key: row for key, row in renames.items() if key in births}
 
@@ -104,7 +116,8 @@ def _row(text: str, fields: Iterator[str]) -> Row:
     path = next(fields, "")
     if sides == 1 and words[-1].startswith("R"):
         return "R", next(fields, ""), path, old, new
-    return "D" if not new else "M" if old else "A", path, "", old, new
+    is_new = not old or "R" in words[-1]
+    return "D" if not new else "A" if is_new else "M", path, "", old, new
 
 
 def pairs(trailers: str) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from html import escape
 from pathlib import Path
 from string import Template
@@ -19,8 +20,9 @@ from filemem.dialects.present import everything
 from filemem.errors import BadInput
 from filemem.memory import Memory
 from filemem.record import DECISION, cut, format_time
+from filemem.web.graph import all_near
 from filemem.web.route import Answer
-from filemem.web.viewer import assets, overview, whole
+from filemem.web.viewer import LIKE, SIMILAR, assets, overview, whole
 
 MARK = ".filemem-site"  # the file that names what was written, by which a folder is known as ours
 WORDS, FED = 600, 50  # characters of a record that the page's own search knows; records in the feed
@@ -112,8 +114,10 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
     yield "d/record.css", (_TEMPLATES / "record.css").read_bytes()
     for name, path in assets().items():
         yield f"viewer/assets/{name}", path.read_bytes()
+    decisions = [detail.hit for detail in found.values() if detail.hit.record.type == DECISION]
+    likely = all_near(memory, decisions, SIMILAR, LIKE)
     for before, one, after in zip([None, *rows], rows, [*rows[1:], None], strict=False):
-        record = _named(whole(memory, found[one["id"]]))
+        record = _named(whole(memory, found[one["id"]], likely.get(one["id"], ())))
         yield one["page"], _page(told["name"], record, known, {"Earlier": before, "Later": after})
         yield (
             one["page"].replace("index.html", "record.js"),
@@ -132,9 +136,17 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
 
 def _filled(name: str, rows: Iterable[Mapping[str, str]], values: Mapping[str, str]) -> bytes:
     """A template with its values, and its second part once for each row."""
-    frame, _, one = (_TEMPLATES / name).read_text("utf-8").partition("%%\n")
-    told = "\n".join(map(Template(one).substitute, rows))
-    return Template(frame).substitute(values, rows=told).encode("utf-8", "replace")
+    page, row = _template(name)
+    return page.substitute(values, rows="\n".join(map(row.substitute, rows))).encode(
+        "utf-8", "replace"
+    )
+
+
+@cache
+def _template(name: str) -> tuple[Template, Template]:
+    """The whole of a page, and its second part, which stands once for each row."""
+    page, _, row = (_TEMPLATES / name).read_text("utf-8").partition("%%\n")
+    return Template(page), Template(row)
 
 
 def _xml(values: Answer) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
@@ -25,6 +25,7 @@ NEWEST, NEIGHBOURS, ALIKE = (
 )  # likeness: of how many decisions, to how many each, from which value on
 SIMILAR, LIKE = 5, 0.5  # what /graph/similar shows: how many, from which value on
 _WORDS = 2_000  # characters of a decision that its likeness to others is judged by
+Near = Mapping[str, Sequence[tuple["Node", float]]]
 
 
 @for_caller
@@ -100,8 +101,9 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
     newest = list(hits)[:NEWEST]
     known = {hit.id for hit in newest}
     found: dict[frozenset[str], Answer] = {}
+    likest = all_near(memory, newest, NEIGHBOURS, ALIKE)
     for hit in newest:
-        for other, likeness in near(memory, hit, NEIGHBOURS, ALIKE):
+        for other, likeness in likest[hit.id]:
             if other.id in known:
                 pair = frozenset((hit.id, other.id))
                 edge = {
@@ -116,11 +118,23 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
 
 def near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Node, float]]:
     """Decisions near to one, by meaning alone: the likest first."""
-    # The words go in as words: what looks like a restriction or an exclusion in a text is none.
-    words = "".join(
-        char if char.isalnum() else " "
-        for char in f"{hit.record.topic} {hit.record.decision}"[:_WORDS]
-    )
-    rated = memory.alike(words, DECISION, count + 1)
+    return _likest(hit, memory.alike(_words_of(hit), DECISION, count + 1), count, least)
+
+
+def all_near(memory: Memory, hits: Sequence[Hit], count: int, least: float) -> Near:
+    """Decisions near to each of many, by its id."""
+    rated = memory.all_alike(list(map(_words_of, hits)), DECISION, count + 1)
+    return {hit.id: _likest(hit, near, count, least) for hit, near in zip(hits, rated, strict=True)}
+
+
+def _words_of(hit: Hit) -> str:
+    """What a decision is compared by: as words, of which none restricts or excludes."""
+    text = f"{hit.record.topic} {hit.record.decision}"[:_WORDS]
+    return "".join(char if char.isalnum() else " " for char in text)
+
+
+def _likest(
+    hit: Hit, rated: Iterable[tuple[Node, float]], count: int, least: float
+) -> list[tuple[Node, float]]:
     pairs = [(node, round(value, 4)) for node, value in rated if node.id != hit.id]
     return [pair for pair in pairs if pair[1] >= least][:count]

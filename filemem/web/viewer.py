@@ -26,6 +26,7 @@ from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
+    from filemem.index import Node
     from filemem.memory.overview import Detail, Row
     from filemem.query import Snippet
 
@@ -140,13 +141,15 @@ def area(path: str, tags: Iterable[str], topic: str) -> str:
 def record(memory: Memory, arguments: Arguments) -> Answer:
     """One record whole, as it is or as it was at a commit."""
     seen: Any = memory.at(arguments["at"]) if arguments.get("at") else memory
-    return whole(seen, *seen.details(arguments["id"]))
+    (detail,) = seen.details(arguments["id"])
+    hit = detail.hit
+    near = alike(seen, hit, SIMILAR, LIKE) if hit.record.type == DECISION else ()
+    return whole(seen, detail, near)
 
 
-def whole(memory: Memory, found: Detail) -> Answer:
-    """All that the page shows of a record."""
+def whole(memory: Memory, found: Detail, likely: Iterable[tuple[Node, float]]) -> Answer:
+    """All that the page shows of a record; `likely`: decisions near to it, the likest first."""
     hit, one = found.hit, found.hit.record
-    likely = alike(memory, hit, SIMILAR, LIKE) if one.type == DECISION else []
     texts = {"text_html": one.text, "next_steps_html": one.next_steps}
     if one.type == DECISION:
         texts = {"decision_html": one.decision, "reasoning_html": one.text}

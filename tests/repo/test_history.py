@@ -168,6 +168,35 @@ def test_a_record_is_followed_through_a_move_of_the_whole_folder(
     )
 
 
+def test_a_record_is_followed_through_a_move_inside_a_merge(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    began(path, "docs/adr/1.md", "docs/adr/2.md", "memory/3.md")
+    git(path, "checkout", "-q", "-b", "side")
+    write(path / "docs/adr/2.md", text("docs/adr/2.md") + "an edit on the side\n")
+    commit(path, "Edit on the side", 1_500_000_100, GIT_AUTHOR_NAME="Side")
+    git(path, "checkout", "-q", "main")
+    write(path / "other.txt", "x")
+    commit(path, "Go on", 1_500_000_200)
+    git(path, "merge", "-q", "--no-commit", "--no-ff", "side")
+    for number in (1, 2):
+        moved(path, f"docs/adr/{number}.md", f"memory/{number}.md")
+    moved(path, "memory/3.md", "memory/4.md")
+    commit(path, "Merge and move", 1_500_000_300, GIT_AUTHOR_NAME="Merger")
+    write(path / "memory/1.md", text("docs/adr/1.md") + "later\n")
+    commit(path, "Edit 1", 1_500_000_400)
+    history = opened(path)
+    authors = history.authors("HEAD")
+    for name in ("memory/1.md", "memory/2.md", "memory/4.md"):
+        log = git(path, "log", "--follow", "-m", "-M", "--format=%H", "--", name).splitlines()
+        touches = history.touches([name])[name]
+        assert [touch.commit.id for touch in touches] == list(dict.fromkeys(log)), name
+    names = ("memory/1.md", "memory/2.md", "memory/4.md")
+    assert [authors[name] for name in names] == ["Author 0", "Author 1", "Author 2"]
+    assert kinds(history, "memory/4.md") == [("R", "Merge and move"), ("A", "Begin memory/3.md")]
+    assert history.dates(["memory/2.md"]) == {"memory/2.md": 1_500_000_001_000}
+    assert not history.removals()
+
+
 def test_a_record_is_followed_through_single_moves_edits_and_several_places(
     tmp_path: Path, opened: Open
 ) -> None:

@@ -351,6 +351,27 @@ def test_renumber_gives_the_younger_of_two_the_next_number_and_mends_links(
     assert refused.code != 0
 
 
+def test_renumber_names_the_files_whose_links_it_does_not_mend(repo: Path) -> None:
+    old = next((repo / "docs/adr").glob("0003-*.md"))
+    others = {
+        "docs/adr/0007-a.adoc": f"= 7. A\n:status: accepted\n\nSee link:{old.name}[three].\n",
+        "docs/adr/0008-b.rst": f"8. B\n====\n\n:Status: accepted\n\nSee :doc:`{old.stem}`.\n",
+        "docs/adr/README.md": f"- [3]({old.name})\n",
+        "src/queue.py": f"# see docs/adr/{old.name}\n",
+    }
+    for path, text in others.items():
+        write(repo / path, text)
+    write(repo / "src/other.py", f"# see {old.stem}-again and 1{old.name}\n")
+    write(repo / "docs/adr/0009-c.md", f"# 9. C\n\nSee [3]({old.name}).\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "More")
+    done = cli(repo, "--store", "docs/adr", "renumber", str(old.relative_to(repo)))
+    assert done.code == 0, done.err
+    assert f"{old.name} and were not changed: {', '.join(others)}; " in done.out + done.err
+    assert {path: (repo / path).read_text() for path in others} == others
+    assert old.name not in (repo / "docs/adr/0009-c.md").read_text()
+
+
 def test_the_day_in_a_record_is_the_writers_own(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from filemem.dialects.present import similarity
 from filemem.memory import Memory, search
 from filemem.repo.history import History
 from filemem.web.export import write_site
+from filemem.web.graph import all_near, near
 from filemem.web.viewer import LIKE, SIMILAR
 from tests.support import make_repo, write
 from tests.system.tools import ok
@@ -63,8 +64,8 @@ def test_near_records_are_those_that_a_vector_search_names(memory: Memory, tmp_p
         words = f"{hit.record.topic} {hit.record.decision}"
         hits = memory.search(words, type="decision", mode="vector", recency=False, limit=21).hits
         likeness = {one.id: similarity(one) for one in hits if one.id != hit.id}
-        near = sorted(likeness, key=lambda one: (-likeness[one], one))
-        assert pages[hit.id] == [one for one in near if likeness[one] >= LIKE][:SIMILAR]
+        likest = sorted(likeness, key=lambda one: (-likeness[one], one))
+        assert pages[hit.id] == [one for one in likest if likeness[one] >= LIKE][:SIMILAR]
 
 
 def test_a_site_makes_no_whole_search_for_a_record(
@@ -76,6 +77,104 @@ def test_a_site_makes_no_whole_search_for_a_record(
     monkeypatch.setattr(search, "search", refuse)
     write_site(memory, tmp_path / "out")
     assert any(_pages(tmp_path / "out").values())
+
+
+AREAS = {
+    "cache": [
+        "results",
+        "queries",
+        "memory",
+        "Redis",
+        "keys",
+        "age",
+        "eviction",
+        "size",
+        "warm",
+        "shared",
+    ],
+    "queue": [
+        "jobs",
+        "workers",
+        "retries",
+        "order",
+        "broker",
+        "batch",
+        "delay",
+        "failed",
+        "priority",
+        "lease",
+    ],
+    "login": [
+        "tokens",
+        "session",
+        "cookie",
+        "password",
+        "expiry",
+        "device",
+        "mail",
+        "code",
+        "lock",
+        "reset",
+    ],
+    "billing": [
+        "invoices",
+        "tax",
+        "currency",
+        "refund",
+        "card",
+        "receipt",
+        "month",
+        "plan",
+        "discount",
+        "address",
+    ],
+}
+
+
+def test_nearly_all_near_records_are_those_that_a_question_for_each_names(tmp_path: Path) -> None:
+    folder = make_repo(tmp_path / "project")
+    for area, words in AREAS.items():
+        for first, word in enumerate(words):
+            other = words[(3 * first + 1) % len(words)]
+            name = f"{area} {word}"
+            text = f"Keep the {word} of the {area} apart from its {other}"
+            path = folder / f"memory/decisions/{area}-{word}.md"
+            write(path, f"---\ntype: decision\ntopic: {name}\n---\n# {text}\n")
+    ok(folder, "index")
+    with filemem.open(folder) as memory:
+        hits = memory.get(*(row.node.id for row in memory.overview().rows))
+        together = all_near(memory, hits, SIMILAR, LIKE)
+        pairs = [(near(memory, hit, SIMILAR, LIKE), together[hit.id]) for hit in hits]
+    wanted = [{node.id for node, _ in alone} for alone, _ in pairs]
+    answers = [{node.id for node, _ in all_} for _, all_ in pairs]
+    total = sum(map(len, wanted))
+    assert total > 100
+    assert sum(len(a & b) for a, b in zip(wanted, answers, strict=True)) >= 0.9 * total
+    assert sum(map(len, answers)) <= 1.1 * total
+
+
+def test_a_site_compares_all_records_at_once(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a question for one record")
+
+    monkeypatch.setattr(search, "alike", refuse)
+    write_site(memory, tmp_path / "out")
+    assert any(_pages(tmp_path / "out").values())
+
+
+def test_a_site_without_a_model_names_what_words_find(tmp_path: Path) -> None:
+    folder = make_repo(tmp_path / "project")
+    for topic in ("cache size", "cache age"):
+        given = ("--topic", topic, "--decision", SAID[topic], "--reasoning", "Why not")
+        ok(folder, "save", "decision", *given)
+    with filemem.open(folder) as memory:
+        memory.keeper.store.index.model = None
+        hits = memory.get(*(row.node.id for row in memory.overview().rows))
+        alone = {hit.id: near(memory, hit, SIMILAR, 0.0) for hit in hits}
+        assert all_near(memory, hits, SIMILAR, 0.0) == alone
+        assert any(alone.values())
 
 
 def test_the_history_is_asked_for_all_pages_at_once(
