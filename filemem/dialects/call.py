@@ -278,7 +278,7 @@ _DIGITS = 10  # of a commit
 
 
 def readable(answer: Answer) -> str:
-    """An answer as text, for a model: notes first, nothing that is empty, false or seen at a glance."""
+    """An answer as text, for a model: notes first, nothing that is empty or false."""
     entries = {name: answer[name] for name in _ENTRIES if answer.get(name)}
     unsaid = {*_UNSAID, *_ENTRIES, *(["count"] if entries else [])}
     rows = _rows(answer, unsaid)
