@@ -100,32 +100,32 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     detail = given.pop("detail", False)
     query = given.pop("query", "")
     if detail or "limit" in given:
-        found = memory.search(query, detail=detail, **given)
-        hits: Sequence[Hit] = found.hits
-        answer |= present.asides(found)
+        answered = memory.search(query, detail=detail, **given)
+        hits: Sequence[Hit] = answered.hits
+        answer |= present.asides(answered)
     else:
-        found = memory.search(query, limit=FEW, **given)
-        hits = _near(found)
-        answer |= present.asides(found) | _left_out(found, len(hits))
+        answered = memory.search(query, limit=FEW, **given)
+        hits = _near(answered)
+        answer |= present.asides(answered) | _left_out(answered, len(hits))
     results = _listed(memory, hits)
     answer["count"] = len(results)
     return {**answer, "results": results if detail else _slim(results, given.get("limit", FEW))}
 
 
-def _near(found: Results) -> Sequence[Hit]:
+def _near(answered: Results) -> Sequence[Hit]:
     """The hits without those far below the best; none where nothing is close."""
-    if _FAR in found.note:
+    if _FAR in answered.note:
         return ()
-    least = WEAK * found.hits[0].score if found.hits else 0.0
-    return [hit for hit in found.hits if hit.score >= least or hit.brought_in]
+    least = WEAK * answered.hits[0].score if answered.hits else 0.0
+    return [hit for hit in answered.hits if hit.score >= least or hit.brought_in]
 
 
-def _left_out(found: Results, shown: int) -> Answer:
+def _left_out(answered: Results, shown: int) -> Answer:
     """How many weaker hits are not shown, and how to see them."""
-    weaker = len(found.hits) - shown
+    weaker = len(answered.hits) - shown
     if not weaker:
         return {}
-    if _FAR in found.note:
+    if _FAR in answered.note:
         return {"note": f"nothing is close; ask with other terms, or limit {LIMIT} for the nearest"}
     return {"weaker": f"{weaker}; limit {LIMIT} shows them"}
 
