@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects import shapes
@@ -272,36 +272,42 @@ def _shorter(value: Any, limit: int) -> Any:
 _ENTRIES = ("results", "chain", "checkpoint")  # of an answer: records, each with a head of its own
 _HEAD = ("title", "holds", "type", "topic", "created", "date", "outcome")
 _TEXTS = ("decision", "reasoning", "text")
+_UNSAID = frozenset(("success", "truncated"))
+_NOTHING: tuple[object, ...] = ("", [], {}, False, None)
+_DIGITS = 10  # of a commit
 
 
 def readable(answer: Answer) -> str:
-    """An answer as text, for clients that show no JSON; notes come first."""
-    said = [
-        f"{name}: {_said(one)}"
-        for name, one in answer.items()
-        if name not in ("success", *_ENTRIES) and one not in ("", [])
-    ]
-    for name in _ENTRIES:
-        found: Any = answer.get(name) or ()
-        said += [
-            _entry(f"{at}. ", one)
-            for at, one in enumerate([found] if name == "checkpoint" and found else found, 1)
-        ]
-    return "\n".join(said)
+    """An answer as text, for a model: notes first, nothing that is empty or false."""
+    entries = {name: answer[name] for name in _ENTRIES if answer.get(name)}
+    unsaid = {*_UNSAID, *_ENTRIES, *(["count"] if entries else [])}
+    rows = _rows(answer, unsaid)
+    for name, entry in entries.items():
+        listed = [entry] if name == "checkpoint" else entry
+        # What lists several is read to choose; `get` has the path.
+        hidden = {*_HEAD, *_TEXTS, *_UNSAID, *(["path"] if len(listed) > 1 else [])}
+        rows += [_entry(f"{at}. ", record, hidden) for at, record in enumerate(listed, 1)]
+    return "\n".join(rows)
 
 
-def _entry(mark: str, one: Answer) -> str:
-    state = ("holds" if one["holds"] else "does not hold") if "holds" in one else ""
-    day = str(one.get("created", one.get("date", "")))[:10]
-    about = (one["title"], state, one.get("type"), one.get("topic"), day, one.get("outcome"))
-    rows = [
-        f"{name}: {_said(value)}" for name, value in one.items() if name not in (*_HEAD, *_TEXTS)
+def _rows(values: Answer, unsaid: Collection[str]) -> list[str]:
+    """A row for each value that says something."""
+    return [
+        f"{name}: {_said(value, name)}"
+        for name, value in values.items()
+        if name not in unsaid and value not in _NOTHING
     ]
-    texts = [one[name] for name in _TEXTS if one.get(name)]
-    texts = [
-        f"> {_line(row)}" for text in texts for row in text.splitlines()
-    ]  # no line of a record begins as ours do
-    return "\n   ".join((mark + " · ".join(_line(part) for part in about if part), *rows, *texts))
+
+
+def _entry(mark: str, record: Answer, hidden: Collection[str]) -> str:
+    state = ("holds" if record["holds"] else "does not hold") if "holds" in record else ""
+    day = str(record.get("created", record.get("date", "")))[:10]
+    names = (state, record.get("type"), record.get("topic"), day, record.get("outcome"))
+    about = [_line(part) for part in (record["title"], *names) if part]
+    texts = [record[name] for name in _TEXTS if record.get(name)]
+    # No line of a record begins as ours do.
+    quotes = [f"> {_line(row)}" for text in texts for row in text.splitlines()]
+    return "\n   ".join((mark + " · ".join(about), *_rows(record, hidden), *quotes))
 
 
 def _line(text: str) -> str:
@@ -312,13 +318,15 @@ def _line(text: str) -> str:
     return " ".join(shown.split())
 
 
-def _said(value: Any) -> str:
+def _said(value: Any, name: str = "") -> str:
     if isinstance(value, Mapping):
         if value.keys() == {"id", "title"}:
             return f"{_line(value['title'])} ({value['id']})"
         return ", ".join(
-            f"{name} {_said(one)}" for name, one in value.items() if one not in ("", [])
+            f"{key} {_said(part, key)}" for key, part in value.items() if part not in _NOTHING
         )
     if isinstance(value, list):
         return "; ".join(map(_said, value))
-    return ("yes" if value else "no") if isinstance(value, bool) else _line(str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _line(str(value))[: _DIGITS if name == "commit" else None]

@@ -108,8 +108,7 @@ def test_the_text_says_what_the_object_says_and_notes_come_first(memory: Memory)
     )
     reply = ask(memory, "native", "search", query="zzz redis qqq", mode="keyword")
     lines = reply.text.splitlines()
-    assert lines[0] == "count: 2"
-    assert lines[1].startswith("1. Use an LRU · holds · decision · cache · ")
+    assert lines[0].startswith("1. Use an LRU · holds · decision · cache · ")
     assert f"   superseded_by: Use an LRU ({new['id']})" in lines
     assert f"   id: {old['id']}" in lines
     assert "   > 2. between workers" in lines, "no line of a record begins as ours do"
@@ -128,7 +127,7 @@ def test_ten_small_results_are_shown_whole(memory: Memory) -> None:
             decision=decision,
             reasoning="Prices change rarely.",
         )
-    answer = good(memory, "native", "search", query="how do we cache orders?")
+    answer = good(memory, "native", "search", query="how do we cache orders?", limit=10)
     assert size(answer) <= 4_000
     assert len(answer["results"]) == 10
     assert all(
@@ -242,3 +241,20 @@ def test_the_newest_three_of_a_chain_are_shown_and_the_others_counted(memory: Me
     asked = good(memory, "mama-v1", "suggest_decision", userQuestion="zebra plan")
     rows = {row["decision_id"]: row.get("earlier") for row in asked["suggestions"]}
     assert rows == {newest[0]: 2, newest[1]: None, newest[2]: None}
+
+
+def test_five_results_are_shown_and_far_ones_only_counted(memory: Memory) -> None:
+    for at in range(8):
+        good(
+            memory,
+            "native",
+            "save",
+            topic=f"cache level {at}",
+            decision=f"Cache orders in level {at} for {at} minutes",
+            reasoning="Prices change rarely.",
+        )
+    assert good(memory, "native", "search", query="cache orders")["count"] == 5
+    far = ask(memory, "native", "search", query="zzz qqq xyzzy")
+    assert far.text.startswith("note: nothing is close")
+    assert len(far.text) < 240, "sixty tokens"
+    assert not far.payload["results"]

@@ -142,12 +142,12 @@ def test_long_answers_are_cut_and_no_hit_is_lost(talk: Talk) -> None:
             reasons,
             affects=[f"src/{n}/{i}" for i in range(50)],
         )
-    answer = talk.call("search", query="walrus reason")
+    answer = talk.call("search", query="walrus reason", limit=10)
     assert answer["count"] == len(answer["results"]) == 10
     assert len(json.dumps(answer, ensure_ascii=False, separators=(",", ":"))) <= 8_000
     assert all(hit["truncated"] for hit in answer["results"])
     assert talk.call("get", id=answer["results"][0]["id"])["results"][0]["text"] == reasons
-    newest = talk.call("search", topic=[f"walrus_{n}" for n in range(10)])
+    newest = talk.call("search", topic=[f"walrus_{n}" for n in range(10)], limit=10)
     assert newest["count"] == 10
     assert len(json.dumps(newest, ensure_ascii=False, separators=(",", ":"))) <= 8_000
 
