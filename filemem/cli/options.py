@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import config
+from filemem.cli import console
 from filemem.cli.project import Answer, Project, one_line, perform
 from filemem.errors import BadInput
 
@@ -260,7 +261,7 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     except click.Abort:  # what click makes of Ctrl-C
         raise KeyboardInterrupt from None
     except click.exceptions.NoArgsIsHelpError as error:
-        sys.stderr.write(f"{error.format_message()}\n")
+        console.err().write(f"{error.format_message()}\n")
         return error.exit_code
     except click.ClickException as error:
         named = " ".join(
