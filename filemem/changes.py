@@ -4,7 +4,8 @@ Content identity is the Git blob id. Size and time are only a shortcut that says
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+from filemem.tuples import NamedTuple
 
 ADDED, MODIFIED, REMOVED = "added", "modified", "removed"
 

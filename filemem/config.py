@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.errors import BadInput
+from filemem.tuples import NamedTuple
 
 REPOSITORY_FILE = ".filemem.toml"
 POLICIES = ("commit", "leave")

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem import memory as verbs
 from filemem.ask import LARGEST, standard_input
@@ -34,6 +34,7 @@ from filemem.query import Filter
 from filemem.record import DECISION
 from filemem.repo import served
 from filemem.repo.run import find
+from filemem.tuples import NamedTuple
 
 LONGEST = 1.5  # seconds for all of it
 QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2

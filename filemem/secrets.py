@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import accumulate
-from typing import NamedTuple
+
+from filemem.tuples import NamedTuple
 
 
 class Secret(NamedTuple):

@@ -7,9 +7,9 @@ what follows from it for decisions, the untouched ones among them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from filemem.chain.graph import Graph
+from filemem.tuples import NamedTuple
 
 GONE = (
     "supersedes-missing",

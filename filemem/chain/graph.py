@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.record import DECISION, Record, topic_key
 from filemem.record.visibility import audience
+from filemem.tuples import NamedTuple
 
 DEMOTING = frozenset({"accepted", "deprecated"})
 

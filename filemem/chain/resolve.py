@@ -20,9 +20,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from filemem.chain.graph import Chain, Flaw, Graph, Node
+from filemem.tuples import NamedTuple
 
 Edges = Mapping[str, AbstractSet[str]]  # successor -> what it replaces
 

@@ -11,11 +11,12 @@ import shlex
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.cli import splice
 from filemem.config import HOOKS
 from filemem.errors import BadInput
+from filemem.tuples import NamedTuple
 
 Parts = dict[
     splice.Path, Any

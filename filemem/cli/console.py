@@ -7,7 +7,9 @@ import os
 import sys
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

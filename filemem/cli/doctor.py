@@ -14,7 +14,7 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -23,6 +23,7 @@ from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Project, emit
 from filemem.config import Config
 from filemem.errors import FilememError
+from filemem.tuples import NamedTuple
 
 _TRUST = {  # a file in the home or, without ~, in the project; where it lists folders, or servers
     "claude": (".claude/settings.local.json", "enabledMcpjsonServers"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
@@ -139,6 +138,8 @@ def drafted(text: bytes, field: str = "text") -> bytes:
             or repo.settings.text("core.editor", user_only=True)
             or None
         )
+    import tempfile  # no other command needs it
+
     repo.private.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(".md", "draft-", repo.private)
     os.close(handle)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem import config
 from filemem.cli import clients, splice
@@ -28,6 +28,7 @@ from filemem.memory.store import numbered_files, others
 from filemem.record.identity import PRIVATE, is_markup
 from filemem.repo import Repo
 from filemem.repo.run import Places, create
+from filemem.tuples import NamedTuple
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 IMPORT = "@AGENTS.md <!-- filemem -->"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any
+
+from filemem.tuples import NamedTuple
 
 Path = tuple[str | None, ...]
 """The names that lead to a member; None, the last, stands for an element of a list."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import shapes
 from filemem.dialects.present import around
@@ -18,6 +18,7 @@ from filemem.dialects.tool import Answer, Dialect, Payload, Tool, tool_of
 from filemem.errors import BadInput, FilememError, suggest
 from filemem.record import cut, schema
 from filemem.record.visibility import EVERYBODY
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

@@ -15,12 +15,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, NotFound
 from filemem.record import MAX_FILE, Problem, adr_number
 from filemem.record.identity import stem_of
+from filemem.tuples import NamedTuple
 
 MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
 _TICK = (

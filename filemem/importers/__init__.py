@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.memory.ingest import Item
+from filemem.tuples import NamedTuple
 
 
 class Format(NamedTuple):

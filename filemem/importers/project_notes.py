@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.importers.notes import item_of
@@ -16,6 +15,7 @@ from filemem.memory.ingest import Item
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, parse
 from filemem.record.lines import fenced
 from filemem.record.times import first_date
+from filemem.tuples import NamedTuple
 
 _HEADING = re.compile(r"(#{2,4})[ \t]+(.*\S)")
 _BULLET = re.compile(r"[ \t]*[*+-][ \t]+(.*\S)")

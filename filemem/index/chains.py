@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from filemem import chain
 from filemem.chain import Node
@@ -24,6 +23,7 @@ from filemem.record import (
     resolve_reference,
     topic_key,
 )
+from filemem.tuples import NamedTuple
 
 UNSTATED = "topic:"  # before the topic of a record that states none, among its names
 LINKED = ("name", "refers", "affects", "branch", "audience")  # kinds of links that a file states

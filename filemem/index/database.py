@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.chain import Node
 from filemem.changes import Entry
@@ -27,6 +27,7 @@ from filemem.index.document import Doc, node_from
 from filemem.index.folder import IndexDamaged, refused
 from filemem.query import FIELDS, Filter, touches
 from filemem.record.visibility import Reader
+from filemem.tuples import NamedTuple
 
 NAME = "index.db"
 _PATIENCE = 20.0  # seconds that a writer waits for another's commit

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem import query
 from filemem.chain import Node
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
+from filemem.tuples import NamedTuple
 
 TERM_FIELDS = (
     "short",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from filemem.query import Terms
 from filemem.query.terms import Alike
 from filemem.record.lines import valid
+from filemem.tuples import NamedTuple
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

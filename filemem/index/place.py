@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from filemem.chain import Node
 from filemem.index import plan, words
@@ -20,6 +20,7 @@ from filemem.index.lookup import Lookups
 from filemem.index.plan import Counts, Plan
 from filemem.index.words import MUST, SHOULD, Words, both, everything
 from filemem.query import FEW, Candidate, Filter, Terms, promising
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.index.model import Floats

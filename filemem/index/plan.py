@@ -13,7 +13,6 @@ from functools import cache, lru_cache, partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.index.words import (
     EXACT,
@@ -35,6 +34,7 @@ from filemem.index.words import (
 )
 from filemem.query import Terms, split_identifiers
 from filemem.query.terms import Alike, Synonyms, alike, synonyms
+from filemem.tuples import NamedTuple
 
 MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it

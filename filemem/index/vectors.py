@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from filemem.index.document import Doc
 from filemem.index.folder import IndexDamaged
 from filemem.index.model import TINY, Asked, Floats, Integers, Numbers, Table
 from filemem.query.terms import Alike
+from filemem.tuples import NamedTuple
 
 # Multiplications at a time: what OpenBLAS does in one thread. More threads are slower where cores
 # are busy, and nobody can bound them once a program has imported numpy.

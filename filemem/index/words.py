@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tantivy
 from tantivy import Occur, Query
@@ -20,6 +20,7 @@ from tantivy import Occur, Query
 from filemem.index.document import Doc
 from filemem.index.folder import IndexDamaged, refused
 from filemem.record.lines import valid
+from filemem.tuples import NamedTuple
 
 EXACT, STEM = (
     "exact",

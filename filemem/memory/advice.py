@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
 
 from filemem import query
 from filemem.chain import DEMOTING
@@ -13,6 +12,7 @@ from filemem.memory.fields import alike, meant
 from filemem.memory.store import Store
 from filemem.query import FIELDS, Filter
 from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, short_id, topic_key
+from filemem.tuples import NamedTuple
 
 NEAREST = 20  # records that a new one is compared with
 GIST = 900  # characters of a text by which it is compared

@@ -15,7 +15,6 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Locked
 from filemem.files import MAX_SIZE, is_listed
@@ -27,6 +26,7 @@ from filemem.record import CHECKPOINT, DECISION, Record, cut, format_time, short
 from filemem.record.visibility import audience
 from filemem.repo import Branch, GitError, Repo
 from filemem.repo.state import BRANCHES, moves, tip_of
+from filemem.tuples import NamedTuple
 
 LEAST, MOST = 100, 2_000  # tokens
 TOKEN = 4  # characters

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 from filemem import query
 from filemem.chain import DEMOTING
@@ -21,6 +20,7 @@ from filemem.memory.store import Store, mark_of
 from filemem.record import DECISION, Parsed, Record, cut
 from filemem.record.compare import changes, damage
 from filemem.repo import Branch
+from filemem.tuples import NamedTuple
 
 HEAD = "HEAD"
 # As shown, in this order.

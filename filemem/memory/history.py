@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.index import Around, Node
@@ -29,6 +28,7 @@ from filemem.record import (
 )
 from filemem.record.compare import FORM, changes, damage
 from filemem.repo.history import Touch
+from filemem.tuples import NamedTuple
 
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
 

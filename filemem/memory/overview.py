@@ -7,7 +7,6 @@ saved a record from the commit table.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 from filemem import chain
 from filemem.errors import NotFound
@@ -18,6 +17,7 @@ from filemem.query import Drift, Hit, affects_match
 from filemem.query.hit import CHANGED, FRESH, MISSING
 from filemem.record import DECISION
 from filemem.repo.history import Commit, Touch
+from filemem.tuples import NamedTuple
 
 COUNTED, NAMED = 10, 200  # governed paths whose commits are counted, and files of each at most
 _STATED = {"built_on_by": "builds_on", "debated_by": "debates", "synthesized_by": "synthesizes"}

@@ -12,13 +12,13 @@ import shlex
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from filemem import config as settings
 from filemem.config import REPOSITORY_FILE, Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.repo import Repo
 from filemem.repo.run import LONG
+from filemem.tuples import NamedTuple
 
 TOP = "."  # the store that is all of its work tree
 SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out

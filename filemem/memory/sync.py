@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import shlex
 import time
-from typing import NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.memory.store import FORGOTTEN, TOP, Store, mark_of
@@ -18,6 +17,7 @@ from filemem.record import merge, parse
 from filemem.repo import commit, remote
 from filemem.repo.remote import Clash, Raced, Remote, commit_files, merged_tree
 from filemem.repo.run import LONG, GitError
+from filemem.tuples import NamedTuple
 
 TRIES = 20  # of pushing; each loss means that somebody else has pushed
 _PAUSE = 0.3  # seconds between two tries, at most

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
@@ -22,6 +21,7 @@ from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
+from filemem.tuples import NamedTuple
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named

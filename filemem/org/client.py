@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
+from filemem.tuples import NamedTuple
 
 SECONDS = 10.0  # without a byte from the service, and for all of its answer
 MOST = 8 * 1024 * 1024  # bytes of an answer

@@ -10,10 +10,11 @@ A `Reader` sees what one principal may see, and nothing else; a `Shelf` is one r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from filemem.index import Counts, Doc, Row
 from filemem.query import Filter, Provenance
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.index.vectors import Rows

@@ -7,10 +7,10 @@ Several values of one field are alternatives; different fields must all hold. Va
 import unicodedata
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from filemem.record import OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
 from filemem.record.visibility import Reader as Reader
+from filemem.tuples import NamedTuple
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
 

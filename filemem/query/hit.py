@@ -1,11 +1,12 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.query.score import Scores
 from filemem.query.snippet import Ranges
 from filemem.record import Edge, Record
+from filemem.tuples import NamedTuple
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)

@@ -9,11 +9,11 @@ understood stands behind all else. Everything else keeps its place.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
 from filemem.chain import Graph, Node
 from filemem.query.score import Scored
 from filemem.record import UNKNOWN
+from filemem.tuples import NamedTuple
 
 MOST_OF_A_CHAIN = 3
 

@@ -9,11 +9,11 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from operator import attrgetter, mul
-from typing import NamedTuple
 
 from filemem.chain import Node
 from filemem.query.snippet import COMMON
 from filemem.record import DECISION
+from filemem.tuples import NamedTuple
 
 
 class Weights(NamedTuple):

@@ -10,11 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from filemem.query.terms import UNSPACED, Terms
 from filemem.record.adr import SECTIONS
 from filemem.record.foreign import field_named, states_field
+from filemem.tuples import NamedTuple
 
 Ranges = tuple[tuple[int, int], ...]
 

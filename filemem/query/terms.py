@@ -9,10 +9,10 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from filemem.query.filter import NAMED, READ, Filter, fold
 from filemem.record import parse_span
+from filemem.tuples import NamedTuple
 
 MAX_BYTES = 2048
 MAX_TERMS = 64

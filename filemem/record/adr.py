@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 from urllib.parse import quote
 
 from filemem.record import body as md
@@ -23,6 +22,7 @@ from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
 from filemem.record.status import by_word, is_status, read_status
 from filemem.record.times import first_date
+from filemem.tuples import NamedTuple
 
 DATED_NAME = rf"(?:\d{{4}}-\d\d-\d\d|\d{{8}})([-_ ]).+{SUFFIX}"
 _FIELD = re.compile(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from filemem.errors import BadInput, Conflict
 from filemem.record import body as md
@@ -21,6 +20,7 @@ from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.parse import parse, read_header, split_header
 from filemem.record.render import refuse_unreadable
 from filemem.record.yaml import Entry, Value, flow, read_entries, scalar, typed
+from filemem.tuples import NamedTuple
 
 # What a change may alter besides the field of its name.
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from filemem.record.lines import (
     HEADING,
@@ -24,6 +23,7 @@ from filemem.record.lines import (
 from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Edge, Outcome
 from filemem.record.model import OUTCOMES as OUTCOME_WORDS
 from filemem.record.times import format_time, parse_time
+from filemem.tuples import NamedTuple
 
 DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = (
     "Decision",

@@ -7,13 +7,13 @@ which record they mean.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from filemem.record.lines import HEADING
 from filemem.record.links import begins_link, links_in, links_of_field
 from filemem.record.model import Edge
 from filemem.record.status import by_word, is_status, without_comments
 from filemem.record.times import first_date
+from filemem.tuples import NamedTuple
 
 # The field, and the names that it has in the languages of `status.py`.
 _FIELDS = by_word(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from filemem.record.body import parse_outcome
 from filemem.record.foreign import field_named
@@ -31,6 +30,7 @@ from filemem.record.model import (
 from filemem.record.status import Stated, read_status
 from filemem.record.times import parse_time
 from filemem.record.yaml import Header, Plain, Value, flow, typed
+from filemem.tuples import NamedTuple
 
 TEXT, CHOICE, LIST, WORDS, EDGES = "text", "choice", "list", "words", "edges"
 TIME, SHARE, MAPPING, FLAG, ORIGIN = "time", "share", "mapping", "flag", "origin"

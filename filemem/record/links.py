@@ -7,11 +7,11 @@ is the reference; never the middle of a sentence. What replaces only a part amen
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from filemem.record.identity import SUFFIX, SUFFIXES
 from filemem.record.model import Edge
 from filemem.record.status import ASIDE, NEGATED, PARTLY, is_status
+from filemem.tuples import NamedTuple
 
 _WHOLE = {"old": "superseded_by", "new": "supersedes"}
 _PART = {"old": "built_on_by", "new": "builds_on"}

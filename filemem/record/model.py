@@ -1,7 +1,8 @@
 """The values a record is made of. Only words of docs/format.md appear here; nothing is read or written."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from filemem.tuples import NamedTuple
 
 DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.record import body as md
 from filemem.record.body import edges_in, read_outcomes
@@ -41,6 +41,7 @@ from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Prob
 from filemem.record.status import Words, own_words, read_status
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
+from filemem.tuples import NamedTuple
 
 MAX_HEADER = 64 * 1024  # characters
 _MAX_OTHER = 16 * 1024  # of TOML or JSON

@@ -6,10 +6,10 @@ A status that is there and is not understood is `unknown`, and never holds.
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from filemem.record.lines import cut
 from filemem.record.model import STATUSES, UNKNOWN
+from filemem.tuples import NamedTuple
 
 Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
 

@@ -10,9 +10,8 @@ It is a courtesy between callers, not access control: whoever has the repository
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from filemem.record.model import Record
+from filemem.tuples import NamedTuple
 
 NO_DEPARTMENT = "default"  # the department of a record that names none
 

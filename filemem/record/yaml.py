@@ -12,10 +12,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from filemem.record.lines import valid
 from filemem.record.model import Problem
+from filemem.tuples import NamedTuple
 
 MAX_DEPTH = 32
 

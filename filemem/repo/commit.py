@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import journal, state
@@ -19,6 +19,7 @@ from filemem.repo.objects import Loose, commit_object, publish, sync_folder, tog
 from filemem.repo.run import GitError, check_version, stamp
 from filemem.repo.settings import ignored, obstacle
 from filemem.repo.state import LOCKED, MOVED, Branch, Locks
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo

@@ -15,11 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from filemem.errors import BrokenStore
 from filemem.repo import log
 from filemem.repo.run import read
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo

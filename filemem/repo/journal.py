@@ -13,13 +13,14 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from filemem.changes import blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.repo import state
 from filemem.repo.objects import sync_folder, together, write_synced
 from filemem.repo.run import GitError, stamp
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo

@@ -17,12 +17,13 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem.changes import object_id
 from filemem.errors import BrokenStore, Conflict, FilememError
 from filemem.repo.modes import share
 from filemem.repo.run import GitError, Helper
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo

@@ -15,9 +15,10 @@ import select
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore, NotFound
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem.errors import BadInput, Conflict
 from filemem.repo.run import Git, GitError, read
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo

@@ -15,10 +15,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from filemem.errors import BrokenStore, Locked
 from filemem.repo.run import OURS, Git, GitError, Helper, Places, end, read, stamp
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from filemem import ask
+from filemem.tuples import NamedTuple
 
 READS = 0.05  # seconds in which a request must have come
 TAKES = 1.0  # seconds without a byte that the client takes of its answer

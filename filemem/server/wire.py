@@ -11,7 +11,9 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, NoReturn
+from typing import BinaryIO, NoReturn
+
+from filemem.tuples import NamedTuple
 
 MAX_LINE = 4 * 1024 * 1024  # bytes; the limit that the SDK sets for HTTP bodies
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603

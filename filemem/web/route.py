@@ -10,9 +10,10 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from filemem.errors import BadInput, FilememError
+from filemem.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from filemem.config import Web
