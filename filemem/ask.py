@@ -22,7 +22,7 @@ _ELSEWHERE = (
 )  # they ask more than this memory, or click
 # What answers depend on besides the files; what begins so, or is called so.
 _SETTINGS = (
-    *("EMAIL", "FILEMEM_", "GIT_AUTHOR_", "GIT_COMMITTER_", "HOME", "POWERMEM_", "TZ"),
+    *("EMAIL", "FILEMEM_", "GIT_AUTHOR_", "GIT_COMMITTER_", "HOME", "POWERMEM_"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
 BEGUN = b"+"  # the first byte of an answer: the server has begun
@@ -30,7 +30,7 @@ BEGINS = 0.15  # seconds until then, at most
 ENDS = 10.0  # seconds without a byte after it
 HOOK_ENDS = 0.5
 LARGEST = 1_000_000  # bytes of an input that is read
-_LONGEST = 100  # bytes of the address of a socket; systems take 104 to 108
+_LONGEST = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
 _standard_input: list[bytes] = []
 
 

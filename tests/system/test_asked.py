@@ -19,6 +19,7 @@ import pytest
 from filemem import VERSION, ask
 from filemem.cli import asked
 from filemem.cli.project import Project
+from filemem.errors import FilememError
 from filemem.memory import Memory
 from filemem.server import local
 from tests.support import git, make_repo, write
@@ -225,6 +226,34 @@ def test_a_busy_server_leaves_the_command_to_its_process(repo: Path) -> None:
         free.set()
         thread.join()
         assert answer("topics")
+
+
+def test_commands_are_answered_while_tools_are_called(repo: Path) -> None:
+    with server(repo) as memory:
+        ended = threading.Event()
+        failed: list[Exception] = []
+
+        def call() -> None:
+            try:
+                for number in range(8):
+                    memory.save(topic=f"t{number}", decision=f"Plan {number}", reasoning="So")
+                    memory.search("cache")
+            except (FilememError, OSError, RuntimeError) as error:
+                failed.append(error)
+            finally:
+                ended.set()
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        while not ended.is_set():
+            for words in (["search", "plan"], ["topics"], ["status"], ["get", "colours"]):
+                code, out, err = answer(*words) or (0, "x", "")
+                assert (code, err) == (0, ""), words
+                assert out
+        thread.join()
+        assert not failed
+        plain = cli(repo, "topics")
+        assert until(lambda: answer("topics")) == (0, plain.out, "")
 
 
 # hooks
