@@ -23,8 +23,9 @@ from filemem.errors import FilememError
 from filemem.memory import Memory
 from filemem.server import local
 from tests.support import git, make_repo, write
-from tests.system.tools import FILEMEM, cli, until
+from tests.system.tools import cli, until
 
+COMMAND = (sys.executable, "-m", "filemem")
 PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "1", "transcript_path": "/t"}
 COMMANDS = """
 topics|topics --json|topics --oneline|topics cach|topics nothing|list -n 1|topics -n 0|topics --at HEAD
@@ -114,7 +115,7 @@ def test_colours_and_width_are_those_of_the_client(repo: Path) -> None:
         import termios
 
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-        line = [sys.executable, "-m", "filemem", *words]
+        line = [*COMMAND, *words]
         subprocess.run(line, stdin=slave, stdout=slave, stderr=slave, check=False, timeout=60)
         os.close(slave)
         data = b""
@@ -261,7 +262,7 @@ def test_commands_are_answered_while_tools_are_called(repo: Path) -> None:
 
 def hook(repo: Path, event: Mapping[str, object], *words: str) -> str:
     """What the command prints on an event."""
-    line = [sys.executable, "-m", "filemem", "hook", *words]
+    line = [*COMMAND, "hook", *words]
     done = subprocess.run(
         line, cwd=repo, input=json.dumps(event), capture_output=True, text=True, check=True
     )
@@ -502,7 +503,7 @@ def test_a_server_that_dies_while_asked_leaves_the_command_which_prints_once(
 
         thread = threading.Thread(target=die)
         thread.start()
-        done = subprocess.run([FILEMEM, "topics"], capture_output=True, text=True, check=False)
+        done = subprocess.run([*COMMAND, "topics"], capture_output=True, text=True, check=False)
         thread.join(30)
     plain = cli(repo, "topics")
     assert (done.returncode, done.stdout, done.stderr) == (plain.code, plain.out, plain.err)
@@ -524,7 +525,7 @@ def test_a_reader_that_went_away_ends_the_command_as_without_a_server(repo: Path
     os.close(reader)
 
     def ended() -> tuple[int, bytes]:
-        done = subprocess.run([FILEMEM, "topics"], stdout=writer, stderr=-1, check=False)
+        done = subprocess.run([*COMMAND, "topics"], stdout=writer, stderr=-1, check=False)
         return done.returncode, done.stderr
 
     with server(repo):
@@ -536,7 +537,7 @@ def test_a_reader_that_went_away_ends_the_command_as_without_a_server(repo: Path
 def test_serve_listens_from_its_first_list_of_tools_until_it_is_killed(repo: Path) -> None:
     client = {"name": "c", "version": "1"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-    process = subprocess.Popen([FILEMEM, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([*COMMAND, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin
     with process:
         for number, (method, params) in enumerate((("initialize", hello), ("tools/list", {}))):
