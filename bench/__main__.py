@@ -47,6 +47,10 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"http"}), partial(searching.measure_http, stores, largest)),
         Group(frozenset({"keyword"}), partial(starting.measure_one_shot, stores, sizes, "keyword")),
         Group(frozenset({"hybrid"}), partial(starting.measure_one_shot, stores, sizes, "hybrid")),
+        Group(
+            frozenset({"asked-search", "asked-hook"}),
+            partial(starting.measure_asked, stores, sizes),
+        ),
         Group(frozenset({"completion"}), partial(starting.measure_completion, stores, sizes)),
         Group(frozenset({"brief", "hook"}), partial(starting.measure_brief, stores, sizes)),
         *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +85,32 @@ def _told(repository: Repository, number: Iterator[int]) -> float:
     given = f'{{"hook_event_name": "SessionStart", "session_id": "{time.time()} {next(number)}"}}'
     command = ("filemem", "-C", str(repository.folder), "hook", "start")
     return repository.surroundings.cpu(*command, given=given.encode())
+
+
+def measure_asked(stores: Stores, sizes: list[int]) -> Iterator[Line]:
+    """Measure a hybrid search, and a hook beside a prompt, that a running server answers."""
+    for size in sizes:
+        repository = stores.get(size)
+        questions = repository.queries(2 * ROUNDS + 2)
+        with Server(repository.surroundings, "filemem", "serve") as server:
+            server.greet()
+            server.call("search", query=" ".join(questions[0]))
+            search = partial(_search, repository, "hybrid", iter(questions))
+            prompt = partial(_prompted, repository, iter(questions))
+            yield commands(repository.surroundings, "asked-search", size, search)
+            yield commands(repository.surroundings, "asked-hook", size, prompt)
+
+
+def _prompted(repository: Repository, questions: Iterator[list[str]]) -> float:
+    """Give a prompt in a session of its own."""
+    event = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": str(time.time()),
+        "prompt": " ".join(next(questions)),
+    }
+    return repository.surroundings.cpu(
+        "filemem", "hook", "prompt", given=json.dumps(event).encode()
+    )
 
 
 def measure_command(stores: Stores, size: int, row: str) -> Iterator[Line]:

@@ -90,6 +90,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "completion": Target("completion of a topic, processor time", "bare interpreter", "x", 8),
         "keyword": Target("one-shot keyword search, processor time", "bare interpreter", "x", 8, 6),
         "hybrid": Target("one-shot hybrid search, processor time", "bare interpreter", "x", 14, 10),
+        "asked-search": Target(
+            "the same, answered by a server that runs", "bare interpreter", "x", 1.5, 1
+        ),
+        "asked-hook": Target(
+            "hook beside a prompt, answered by a server", "bare interpreter", "x", 1.5, 1
+        ),
         "brief": Target("brief of a branch, processor time", "bare interpreter", "x", 20, 12),
         "hook": Target("start of a session on it, processor time", "bare interpreter", "x", 20, 12),
         **{

@@ -7,10 +7,10 @@ any other exception is a defect of filemem: a crash report is written, one file 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as of `typing`, which a command that a server answers does not load
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import memory as verbs
+from filemem.ask import LARGEST, standard_input
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory import Memory, brief
 from filemem.memory.brief import Line
@@ -32,8 +33,8 @@ from filemem.memory.store import Store
 from filemem.query import Filter
 from filemem.record import DECISION
 from filemem.repo import served
+from filemem.repo.run import find
 
-LARGEST = 1_000_000  # bytes of an input that is read
 LONGEST = 1.5  # seconds for all of it
 QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2
 USUAL = ("start", "prompt-first")  # where the command names no hook
@@ -156,12 +157,10 @@ def _list(given: Mapping[str, Any], name: str) -> list[Any]:
 def run(words: Sequence[str], here: Path) -> None:
     """Answer the event on standard input; `words`: the arguments of the command, [EVENT] [--client NAME]."""
     limit = Limit()
-    rest = [*words]
-    client = rest.pop(rest.index("--client") + 1) if "--client" in rest[:-1] else ""
-    hook = next((word for word in rest if word and word[0] != "-"), "")
+    hook, client = _named(words)
     event = None
     try:
-        event = _event(hook, client, here)
+        event = _event(standard_input(), hook, client, here)
         text = said(event, hook, limit) if event else ""
         if event and text:
             os.write(1, spelt(event, text).encode())
@@ -169,6 +168,28 @@ def run(words: Sequence[str], here: Path) -> None:
         return
     except (FilememError, OSError) as error:
         _fail(event, error)
+
+
+def answer(memory: Memory, data: bytes, words: Sequence[str], here: Path) -> str | None:
+    """What `run` would print, by an open memory; None where that is for a process of its own.
+
+    That is: where it saves, or the event is of another work tree. Raises FilememError.
+    """
+    hook, client = _named(words)
+    event = _event(data, hook, client, here)
+    if event is None:
+        return ""
+    if event.moment == END or find(event.folder).work_tree != memory.work_tree:
+        return None
+    text = memory.keeper.ask(lambda store: _text_of(store, event, hook))
+    return spelt(event, text) if text else ""
+
+
+def _named(words: Sequence[str]) -> tuple[str, str]:
+    """The hook and the client that a command line names, or ""."""
+    rest = [*words]
+    client = rest.pop(rest.index("--client") + 1) if "--client" in rest[:-1] else ""
+    return next((word for word in rest if word and word[0] != "-"), ""), client
 
 
 def _fail(event: Event | None, error: FilememError | OSError) -> None:
@@ -180,10 +201,8 @@ def _fail(event: Event | None, error: FilememError | OSError) -> None:
             os.write(1, spelt(event, _UNREADABLE).encode())
 
 
-def _event(hook: str, client: str, here: Path) -> Event | None:
-    """The event on standard input, if it is one."""
-    with open(0, "rb", closefd=False) as file:
-        data = file.read(LARGEST + 1)
+def _event(data: bytes, hook: str, client: str, here: Path) -> Event | None:
+    """The event in an input, if it is one."""
     if len(data) > LARGEST or hook not in ("", *HOOKS):
         return None
     return read(data, hook, client, here)
@@ -239,26 +258,29 @@ def said(event: Event, hook: str, limit: Limit | None = None) -> str:
     if limit and event.moment == PROMPT:
         limit.begin_recall(store.code.private)
     try:
-        own, allowed = (
-            store.config.hooks.get("events", ()),
-            store.config.allowed.get("events", HOOKS),
-        )
-        wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
-        names = [one for one in HOOKS if one in wanted and HOOKS[one] == event.moment]
-        if not names or (event.moment == START and event.source not in _FRESH):
-            return ""
-        if not store.folder.is_dir():
-            return _UNSET if event.moment == START and store.config.unread else ""
-        with _session(store.code.private / "sessions", event.session) as known:
-            about, now = _mark(event.moment, event.source, event.prompt, *event.files), time.time()
-            seen = {
-                one: at for one, at in known.get("seen", {}).items() if abs(now - at) < ONE_EVENT
-            }
-            known["seen"] = seen | {about: now}
-            tells = {START: _start, PROMPT: _prompt, EDIT: _edit, END: _end, STOP: _stop}
-            return "" if about in seen else tells[event.moment](store, event, known, names[0])
+        return _text_of(store, event, hook)
     finally:
         store.close()
+
+
+def _text_of(store: Store, event: Event, hook: str) -> str:
+    """The text of the answer from the parts of an open memory, or ""."""
+    own = store.config.hooks.get("events", ())
+    allowed = store.config.allowed.get("events", HOOKS)
+    wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
+    names = [name for name in HOOKS if name in wanted and HOOKS[name] == event.moment]
+    if not names or (event.moment == START and event.source not in _FRESH):
+        return ""
+    if not store.folder.is_dir():
+        return _UNSET if event.moment == START and store.config.unread else ""
+    with _session(store.code.private / "sessions", event.session) as session:
+        about = _mark(event.moment, event.source, event.prompt, *event.files)
+        now = time.time()
+        before = session.get("seen", {})
+        seen = {mark: at for mark, at in before.items() if abs(now - at) < ONE_EVENT}
+        session["seen"] = seen | {about: now}
+        tells = {START: _start, PROMPT: _prompt, EDIT: _edit, END: _end, STOP: _stop}
+        return "" if about in seen else tells[event.moment](store, event, session, names[0])
 
 
 @contextmanager

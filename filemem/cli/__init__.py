@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem import VERSION
+from filemem.cli import console
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, refused
 
 EXIT_CODES: Mapping[type[FilememError], int] = {
@@ -121,20 +122,15 @@ def main() -> None:
         gc.freeze
     )  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
     try:
-        code = _run(sys.argv[1:])
+        code = finished(sys.argv[1:])
         sys.stdout.flush()
-    except FilememError as error:
-        _fail(error)
-        code = next(
-            EXIT_CODES[kind] for kind in (*type(error).__mro__, BrokenStore) if kind in EXIT_CODES
-        )
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
         _silence()
         code = 141
     except OSError as error:
-        _fail(_unanswered(error) or refused(error))
+        _fail(_unanswered(error) or refused(error), sys.argv)
         code = 0 if sys.argv[1:2] == ["hook"] else EXIT_CODES[BrokenStore]
     except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
         import traceback
@@ -149,9 +145,20 @@ def main() -> None:
             FilememError(
                 "a defect in filemem, not in what you did; nothing more was written",
                 f"report: {path}",
-            )
+            ),
+            sys.argv,
         )
     sys.exit(code)
+
+
+def finished(words: Sequence[str]) -> int:
+    """Do what the command line asks for, and report failures; return the exit status."""
+    try:
+        return _run(words)
+    except FilememError as error:
+        _fail(error, words)
+        kinds = (*type(error).__mro__, BrokenStore)
+        return next(EXIT_CODES[kind] for kind in kinds if kind in EXIT_CODES)
 
 
 def _silence() -> None:
@@ -228,17 +235,16 @@ def _plain(words: Sequence[str]) -> dict[str, Any] | None:
     return {**given, "query": " ".join(query)}
 
 
-def _fail(error: FilememError) -> None:
+def _fail(error: FilememError, words: Sequence[str]) -> None:
     """Report an error on stderr; with --json also as MCP's object on stdout."""
     from filemem.cli.show import plain, styled
 
-    if "--json" in sys.argv[1:]:
+    if "--json" in words:
         from filemem.cli.project import emit
         from filemem.dialects.tool import envelope
 
         emit(envelope(error), as_json=True)
-    rows = [(styled("error: ", "bold red", sys.stderr), plain(error.message, "message"))]
-    rows += (
-        [(styled("hint: ", "yellow", sys.stderr), plain(error.hint, "hint"))] if error.hint else []
-    )
-    sys.stderr.write("".join(f"{label}{text}\n" for label, text in rows))
+    err = console.err()
+    rows = [(styled("error: ", "bold red", err), plain(error.message, "message"))]
+    rows += [(styled("hint: ", "yellow", err), plain(error.hint, "hint"))] if error.hint else []
+    err.write("".join(f"{label}{text}\n" for label, text in rows))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import config
+from filemem.cli import console
 from filemem.cli.project import Answer, Project, one_line, perform
 from filemem.errors import BadInput
 
@@ -138,6 +138,8 @@ def drafted(text: bytes, field: str = "text") -> bytes:
             or repo.settings.text("core.editor", user_only=True)
             or None
         )
+    import tempfile  # no other command needs it
+
     repo.private.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(".md", "draft-", repo.private)
     os.close(handle)
@@ -260,7 +262,7 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     except click.Abort:  # what click makes of Ctrl-C
         raise KeyboardInterrupt from None
     except click.exceptions.NoArgsIsHelpError as error:
-        sys.stderr.write(f"{error.format_message()}\n")
+        console.err().write(f"{error.format_message()}\n")
         return error.exit_code
     except click.ClickException as error:
         named = " ".join(

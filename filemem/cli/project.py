@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filemem import config
-from filemem.cli import show
+from filemem.cli import console, show
 from filemem.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class Project:
     def __init__(self, folder: str, store: str | None = None, *, personal: bool = False) -> None:
         """Raises BadInput if there is no such folder; "" is the current one."""
         try:
-            self.here = Path(
-                folder
-            ).absolute()  # now: a server must not look elsewhere once this folder is gone
+            self.here = (
+                console.here() / folder
+            )  # now: a server must not look elsewhere once it is gone
         except FileNotFoundError:
             raise BadInput("the current folder was deleted", "go to a folder that exists") from None
         if not self.here.is_dir():
@@ -64,7 +64,13 @@ class Project:
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
-        """Open the memory of this project, and close it at the end; `look`: as for `Memory.open`."""
+        """Open the memory of this project, and close it at the end; `look`: as for `Memory.open`.
+
+        For a client of a server it is the open one.
+        """
+        if client := console.CLIENT.get():
+            yield client.memory
+            return
         from filemem.memory import Memory
 
         with Memory.open(
@@ -94,8 +100,8 @@ def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) ->
     text = (
         json.dumps(answer, ensure_ascii=False, indent=2) if as_json else shape(show.plain(answer))
     )
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    console.out().write(f"{text}\n")
+    console.out().flush()
 
 
 def one_line(answer: Answer) -> str:

@@ -16,7 +16,7 @@ import click
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
 from filemem.config import personal_folder
-from filemem.errors import BadInput, BrokenStore, FilememError, NotFound
+from filemem.errors import BadInput, BrokenStore, FilememError, NotFound, crash_report
 from filemem.repo.run import find
 
 if TYPE_CHECKING:
@@ -318,6 +318,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
     """Return the function that opens the memory and its watcher at the first call."""
 
     def opened() -> Memory:
+        from filemem.cli import asked
         from filemem.cli.find import join, takes_part
         from filemem.memory import Memory
         from filemem.watch import Watcher
@@ -327,6 +328,7 @@ def _opener(project: Project) -> Callable[[], Memory]:
         watcher.start()
         watcher.looked.wait(PATIENCE)  # a first index that takes longer is asked as it grows
         memory.closing.append(watcher.stop)
+        asked.listen(project, memory)
         if takes_part(project):
             join(memory)
         return memory
@@ -409,8 +411,6 @@ class Personal:
 def report(tool: str, error: BaseException) -> None:
     """Write a report of a defect; the server goes on."""
     import traceback
-
-    from filemem.errors import crash_report
 
     trace = "".join(traceback.format_exception(error))
     click.echo(

@@ -6,13 +6,13 @@ A table says which fields get their own row, their wording and colour; a list gi
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
+
+from filemem.cli import console
 
 Answer = Mapping[str, Any]
 _COLOURS = {
@@ -75,7 +75,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 def styled(text: str, looks: str, stream: TextIO | None = None) -> str:
     """A text with colours, if it goes to a terminal: the given stream or standard output."""
-    if not (text and looks and (stream or sys.stdout).isatty()):
+    if not (text and looks and (stream or console.out()).isatty()):
         return text
     return f"\x1b[{';'.join(str(_LOOKS[look]) for look in looks.split())}m{text}\x1b[0m"
 
@@ -257,7 +257,7 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
         "  ".join(filter(None, (f"    {short}", day, _who(by), hit.get("commit", "")[:10]))) + "  "
     )
     path = f"{hit['repository']}/{hit['path']}" if "repository" in hit else hit["path"]
-    if sys.stdout.isatty() and len(path) > (room := max(_LEAST, _width() - len(foot))):
+    if console.out().isatty() and len(path) > (room := max(_LEAST, _width() - len(foot))):
         path = f"…{path[1 - room :]}"
     more = [
         f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence also_in")
@@ -299,7 +299,7 @@ def _wrapped(text: str, most: int) -> list[str]:
 
 
 def _width() -> int:
-    return (sys.stdout.isatty() and os.get_terminal_size().columns) or _LINE
+    return (console.out().isatty() and console.columns()) or _LINE
 
 
 def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -140,6 +139,8 @@ def _write(
 ) -> None:
     """Add documents to the files that a seal states; to none where it states none."""
     if not seal:
+        import shutil  # with its archives, which no search needs
+
         for part in (WORDS, VECTORS):
             shutil.rmtree(root / part, ignore_errors=True)
     if numbers:

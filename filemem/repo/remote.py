@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
@@ -62,6 +60,9 @@ def scratch(
     repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF
 ) -> Iterator[Verbs]:
     """A bare repository with our objects and nothing else of ours, for a while."""
+    import shutil  # with its archives: `status` reads the settings here and makes nothing
+    from tempfile import TemporaryDirectory
+
     git = _library(repo)
     repo.shared.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="git-", dir=repo.shared) as name:

@@ -255,6 +255,7 @@ def test_five_results_are_shown_and_far_ones_only_counted(memory: Memory) -> Non
         )
     assert good(memory, "native", "search", query="cache orders")["count"] == 5
     far = ask(memory, "native", "search", query="zzz qqq xyzzy")
+    structure: Any = far.payload
     assert far.text.startswith("note: nothing is close")
     assert len(far.text) < 240, "sixty tokens"
-    assert not far.payload["results"]
+    assert not structure["results"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from filemem import hooks
+from filemem import ask, hooks
 from filemem.memory import Memory
 from tests.support import git, index_folder, make_repo, write
 
@@ -118,7 +118,7 @@ def test_what_is_no_event_is_passed_over(repo: Path) -> None:
     ids=["empty", "deep", "5 MB"],
 )
 def test_the_command_passes_over_what_is_no_event(repo: Path, data: bytes) -> None:
-    assert len(data) < 2_000_000 or len(data) > hooks.LARGEST
+    assert len(data) < 2_000_000 or len(data) > ask.LARGEST
     line = [sys.executable, "-m", "filemem", "hook"]
     done = subprocess.run(line, cwd=repo, input=data, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

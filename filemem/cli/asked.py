@@ -1,0 +1,83 @@
+"""Commands that a running server does for its own user, by the same code, on the open memory.
+
+Rule: an answer is that of a process of its own, to the byte. Where it might not be, the client is
+left to do the command.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filemem import VERSION, ask, config, hooks
+from filemem.cli import finished
+from filemem.cli.console import CLIENT, Client, Screen
+from filemem.errors import FilememError
+from filemem.repo.run import find
+from filemem.server.local import Begin, Listener, Reply, Request
+
+if TYPE_CHECKING:
+    from filemem.cli.project import Project
+    from filemem.memory import Memory
+    from filemem.memory.store import Store
+
+BUSY = 0.05  # seconds that a client waits for a call under way, or for a look at the files
+
+
+def listen(project: Project, memory: Memory) -> None:
+    """Do this user's commands in this work tree until the memory is closed.
+
+    Not for a store by `--store`, or one on a branch of its own.
+    """
+    store = memory.keeper.store
+    if project.store is None and store.repo is store.code:
+        alone = copy(memory)  # a command sees neither the personal memory nor other repositories
+        alone.personal = alone.workspace = None
+        listener = Listener(store.code.private, partial(_answer, alone))
+        memory.closing.append(listener.close)
+
+
+def _answer(memory: Memory, request: Request, begin: Begin) -> Reply | None:
+    """Do a command; None: the client must do it."""
+    keeper = memory.keeper
+    with suppress(FilememError, OSError, UnicodeError):  # the client meets the same, and tells it
+        if not (_same(keeper.store, request) and keeper.lock.acquire(timeout=BUSY)):
+            return None
+        keeper.lock.release()
+        begin()
+        keeper.finish()
+        if keeper.in_step(BUSY, looks=True) and not keeper.trouble:
+            return _done(memory, request)
+    return None
+
+
+def _same(store: Store, request: Request) -> bool:
+    """Whether the client itself would see the same version, settings, work tree and commit."""
+    git_dir = str(store.code.git_dir)
+    return (
+        request.version == VERSION
+        and request.words[0] in ask.VERBS
+        and request.settings == ask.settings()
+        and request.head == ask.head(git_dir)
+        and find(Path(request.here)) == store.code.places
+        and store.folder.is_dir()
+        and config.load(store.code.work_tree) == store.config
+    )
+
+
+def _done(memory: Memory, request: Request) -> Reply | None:
+    words = request.words
+    here = Path(request.here)
+    if words[0] == "hook":
+        text = hooks.answer(memory, request.data, words[1:], here)
+        return None if text is None else (0, text.encode(), b"")
+    out, err = (Screen(terminal=tty) for tty in request.ttys)
+    token = CLIENT.set(Client(out, err, request.columns, here, memory))
+    try:
+        code = finished(words)
+    finally:
+        CLIENT.reset(token)
+    return code, out.getvalue().encode(), err.getvalue().encode()
