@@ -7,7 +7,7 @@ A verb is imported when it is first called, so that a one-shot search imports on
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -232,10 +232,13 @@ class Memory:
         return self.keeper.ask(lambda store: verbs.search.alike(store, wanted, type_, most))
 
     def all_alike(
-        self, texts: Sequence[str], kind: str, count: int
+        self, texts: Collection[str], kind: str, count: int
     ) -> list[list[tuple[Node, float]]]:
         """`alike` for many texts at once; arguments as for `search.all_alike`."""
-        return self.keeper.ask(lambda s: verbs.search.all_alike(s, texts, kind, count))
+        wanted = fields.each("texts", texts, fields.text)
+        type_ = str(fields.one_of(TYPES)("kind", kind))
+        most = fields.whole("count", count, 1, MOST_HITS)
+        return self.keeper.ask(lambda store: verbs.search.all_alike(store, wanted, type_, most))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""

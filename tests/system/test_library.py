@@ -86,6 +86,7 @@ RIGHT: dict[str, object] = {
     "count": 1,
     "path": "README.md",
     "files": ["README.md"],
+    "texts": ["x"],
     "topic": "caching",
     "id": "Use Redis",
     "items": [],
