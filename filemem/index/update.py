@@ -148,7 +148,8 @@ class Writer(Chains):
         with self._database.writing():
             self._stamp = self._database.next_stamp()
             old = self._database.undated()
-            new = [row for row in self._dated(old) if row.written.created]
+            anew = self._database.by_number(row.number for row in old)
+            new = [row for row in self._dated(anew) if row.written.created]
             self._database.turn((), new, self._stamp)
             numbers = {row.number for row in new}
             self.settle([row for row in old if row.number in numbers], new)

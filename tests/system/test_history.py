@@ -317,3 +317,21 @@ def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memo
     ]
     pattern = "memory/decisions/*/auth-strategy--*"
     assert set(git(repo, "log", "--format=", "--name-only", "--", pattern).split()) == {saved.path}
+
+
+def test_a_link_by_path_still_replaces_once_its_file_is_committed(
+    repo: Path, memory: Memory
+) -> None:
+    """Indexed before it has a date, and dated by its commit."""
+    old = write(repo / "memory/decisions/lru.md", "---\ntopic: caching\n---\n# Use an LRU cache\n")
+    new = write(
+        repo / "memory/decisions/redis.md",
+        f"---\ntopic: shared cache\nsupersedes: [decisions/{old.name}]\n---\n# Use Redis\n",
+    )
+    memory.refresh()
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", f"Record {new.name}")
+    write(repo / "memory/note.md", "---\ntype: observation\n---\n# Any change\n")
+    memory.refresh()
+    saved = memory.save(topic="shared cache", decision="Use Valkey", reasoning="Its licence")
+    assert memory.get(f"decisions/{old.name}")[0].heads == (saved.id,)
