@@ -121,6 +121,8 @@ def fold(database: Database, root: Path, *, every: bool = False, link: bool = Fa
             dead = len(database.masked()) > database.size()
             anew = not seal or dead or bool(damaged(root, seal, every=every))
             numbers = sorted(database.visible() if anew else database.young())
+            if anew and not numbers and not seal:
+                return True  # what others know of the caches stays true
             seal = {} if anew else seal
             _write(database, root, numbers, seal, link=link)
         after = {name: _sealed(root, name, seal.get(name)) for name in _files(root)}
