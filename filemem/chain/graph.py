@@ -35,6 +35,7 @@ class Node(NamedTuple):
     edges: tuple[tuple[str, str, str], ...] = ()  # kind, target and reason of all but `supersedes`
     slug: str = ""  # what else the header says that it goes by
     affects: tuple[str, ...] = ()  # the paths and globs that it governs
+    guards: tuple[str, ...] = ()  # the globs that its guards look into
     branch: str = ""  # of a checkpoint
     tags: tuple[str, ...] = ()
     kind: str = ""  # of an observation
@@ -104,6 +105,7 @@ class Node(NamedTuple):
         same |= {
             "created": record.created or 0,
             "outcome": record.outcome if record.type == DECISION else "",
+            "guards": tuple(dict.fromkeys(glob for guard in record.guards for glob in guard.globs)),
         }
         return cls(
             **same,

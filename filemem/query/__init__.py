@@ -9,6 +9,7 @@ from filemem.query.filter import (
     fold,
     matches,
     merge,
+    segments,
     touches,
     within,
 )
