@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from filemem.record import DECISION, Record, topic_key
@@ -105,7 +106,7 @@ class Node(NamedTuple):
         same |= {
             "created": record.created or 0,
             "outcome": record.outcome if record.type == DECISION else "",
-            "guards": tuple(dict.fromkeys(glob for guard in record.guards for glob in guard.globs)),
+            "guards": tuple(dict.fromkeys(chain(*(guard.globs for guard in record.guards)))),
         }
         return cls(
             **same,

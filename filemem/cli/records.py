@@ -109,8 +109,7 @@ def decision(**fields: Any) -> Fields:
     \b
     Example:
       filemem save decision --topic auth --decision "Use JWT" --reasoning "Stateless" --affects "src/auth/**"
-      filemem save --topic caching --decision "Use an LRU cache" --reasoning "One process" \\
-        --forbid "import redis" --in "src/**" --forbid-dependency redis
+      filemem save --topic api --decision "No ORM" --reasoning "Slow" --forbid "import orm" --in src
     """
     return {"type": "decision", **filled(_guarded(fields), "reasoning", "decision")}
 

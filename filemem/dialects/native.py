@@ -310,7 +310,7 @@ decision + reasoning; it replaces what held on its topic. Checkpoint: summary. O
     reasoning: text # why, in terms that hold in a year
     rejected: texts # each alternative: why not
     affects: words # paths or globs that it governs (default: as before)
-    guards: guards # rules for code: {{forbid|require: text, in: globs}}, {{dependency: name}}
+    guards: guards # {{forbid|require: text, in: globs}} or {{dependency}}
     supersedes: words # ids of what it replaces (default: what holds on the topic; []: nothing)
     builds_on: words # ids that it rests on
     debates: words # ids that it speaks against
@@ -371,9 +371,10 @@ update writes: Record what came of a decision (outcome + reason), or correct a r
     title text: text
     tags: words
     affects: words # all that it governs
-    guards: guards
     agent: text
     allow_secret: flag
+    unlisted
+    guards: guards
 load_checkpoint reads: Where the last session stopped: the latest checkpoint, this branch's first.
     branch at: text
 delete deletes: Remove a record by a commit; Git history keeps it.

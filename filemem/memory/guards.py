@@ -1,4 +1,4 @@
-"""Guards of live decisions, matched against the code: for `check --code`, `why`, saves and hooks.
+"""Guards of live decisions, matched against the code: for `check --code`, saves and hooks.
 
 Rule: only files that Git tracks are read, up to 1 MiB, never through a link; nothing is run. A
 decision that is superseded, withdrawn or not accepted guards nothing.
@@ -6,20 +6,17 @@ decision that is superseded, withdrawn or not accepted guards nothing.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
-from itertools import groupby, product
+from itertools import groupby
 from typing import NamedTuple
 
-from filemem.chain import Node
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import MAX_SIZE, Files, is_listed
 from filemem.memory.snapshot import Snapshot, moment, of_work_tree
 from filemem.memory.store import NAMED, Store
-from filemem.query import affects_match, fixed, segments
+from filemem.query import among
 from filemem.record import Record, cut, format_time, short_id
 from filemem.record.breaks import Break, breaks
 from filemem.record.guards import Guard
@@ -108,24 +105,6 @@ def _renamed(store: Store, base: str) -> dict[str, str]:
     return dict(zip(names[1::3], names[::3], strict=False))
 
 
-def over(store: Store, paths: Collection[str]) -> list[Node]:
-    """Return the decisions that hold, may be seen, and guard one of these files of the code."""
-    with store.index.facts() as facts:
-        pairs = product(facts.stated(GUARDS), paths)
-        globs = {glob for glob, path in pairs if _matches(glob, path)}
-        if not globs:
-            return []
-        barred = {row.number for row in facts.barred(store.reader)}
-        rows = facts.rows(GUARDS, globs)
-    return [row.node for row in rows if row.live and row.visible and row.number not in barred]
-
-
-def described(record: Record, paths: Collection[str]) -> list[str]:
-    """Return what a decision's guards say of some files."""
-    pairs = product(_rules([record]), paths)
-    return list(dict.fromkeys(str(rule.guard) for rule, path in pairs if rule.covers(path)))
-
-
 def already(store: Store, path: str) -> str:
     """Return a note where the code breaks the guards of a decision as it is now, or ""."""
     record = store.read(store.asked(path)).record
@@ -140,7 +119,7 @@ def already(store: Store, path: str) -> str:
 
 def warned(store: Store, path: str, change: Callable[[str], str]) -> list[Broken]:
     """Return the breaks that a change of a file would bring; `change` returns the new text."""
-    nodes = over(store, [path]) if store.index.sound else []
+    nodes = store.guarding([path]) if store.index.sound else []
     if not nodes:
         return []
     guarding = _Guarding(store, store.records([node.path for node in nodes]).values(), {})
@@ -158,37 +137,6 @@ class _Rule(NamedTuple):
     record: Record
     guard: Guard
     globs: tuple[str, ...]
-    exceptions: tuple[str, ...]
-
-    def covers(self, path: str) -> bool:
-        return _any(self.globs, path) and not _any(self.exceptions, path)
-
-
-def _rules(records: Iterable[Record]) -> list[_Rule]:
-    return [
-        _Rule(record, guard, guard.globs, guard.exceptions)
-        for record in records
-        for guard in record.guards
-    ]
-
-
-@lru_cache(maxsize=65_536)
-def _any(globs: tuple[str, ...], path: str) -> bool:
-    """Return whether one of some globs matches a path."""
-    return any(_matches(glob, path) for glob in globs)
-
-
-def _matches(glob: str, path: str) -> bool:
-    """Return what `affects_match` does, sooner: a path holds all that a glob spells out."""
-    start, pieces = _literals(glob)
-    likely = path.startswith(start) and all(piece in path for piece in pieces)
-    return likely and affects_match(glob, path)
-
-
-@lru_cache(maxsize=1024)
-def _literals(glob: str) -> tuple[str, tuple[str, ...]]:
-    """Return what a path must begin with, and what it must hold."""
-    return fixed(glob), tuple(re.split(r"[*?/]+", "/".join(segments(glob))))
 
 
 class _Guarding:
@@ -196,7 +144,9 @@ class _Guarding:
 
     def __init__(self, store: Store, records: Iterable[Record], dates: Mapping[str, int]) -> None:
         self.store = store
-        self.rules = _rules(records)
+        self.rules = [
+            _Rule(record, guard, guard.globs) for record in records for guard in record.guards
+        ]
         self.dates = dates
         self.files = Files(store.code.work_tree, ".")
         self.count = 0  # of files that were matched
@@ -238,7 +188,7 @@ class _Guarding:
         own = self.store.repo is self.store.code and files.holds(path)
         if own and is_listed(files.inside(path)):
             return []
-        return [rule for rule in self.rules if rule.covers(path)]
+        return [rule for rule in self.rules if among(rule.globs, path)]
 
     def _broken(self, record: Record, guard: Guard, path: str, place: Break) -> Broken:
         reason = cut(" ".join((record.text or record.decision).split()), _REASON)

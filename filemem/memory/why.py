@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
 from filemem.index import Node
-from filemem.memory import guards, search
+from filemem.memory import search
 from filemem.memory.evidence import Testimony, with_code
 from filemem.memory.fields import meant
 from filemem.memory.hits import present
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, fixed, split_identifiers, touches
+from filemem.query import Filter, Hit, among, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
@@ -169,7 +170,7 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
         nodes.update(
             (n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0)
         )
-    nodes.update((node.id, node) for node in guards.over(store, paths))
+    nodes.update((node.id, node) for node in store.guarding(paths))
     graph = store.index.around(nodes.values()).graph
     found: list[tuple[tuple[bool, int], Reason]] = []
     for hit in present(store, [node for node in nodes.values() if graph.is_head(node.id)]):
@@ -194,7 +195,9 @@ def _closest(stated: Collection[str]) -> tuple[bool, int]:
 def _because(hit: Hit, stated: Collection[str], paths: Collection[str]) -> str:
     """Why a decision governs some paths: it states them, or its guards look into them."""
     affects = [f"affects {', '.join(stated)}"] if stated else []
-    return "; ".join((*affects, *guards.described(hit.record, paths)))
+    pairs = product(hit.record.guards, paths)
+    guards = dict.fromkeys(str(guard) for guard, path in pairs if among(guard.globs, path))
+    return "; ".join((*affects, *guards))
 
 
 def _touched(

@@ -5,11 +5,11 @@ from filemem.query.filter import (
     Filter,
     Reader,
     affects_match,
+    among,
     fixed,
     fold,
     matches,
     merge,
-    segments,
     touches,
     within,
 )

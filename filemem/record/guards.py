@@ -39,14 +39,9 @@ class Guard(NamedTuple):
 
     @property
     def globs(self) -> tuple[str, ...]:
-        """What it looks into, without what it leaves out."""
-        stated = tuple(glob for glob in self.within if not glob.startswith("!"))
-        return stated or _EVERY_MANIFEST
-
-    @property
-    def exceptions(self) -> tuple[str, ...]:
-        """What it leaves out."""
-        return tuple(glob[1:] for glob in self.within if glob.startswith("!"))
+        """The globs of all files that it looks into, and those that it leaves out."""
+        named = any(not glob.startswith("!") for glob in self.within)
+        return self.within if named else (*_EVERY_MANIFEST, *self.within)
 
     @property
     def plain(self) -> dict[str, object]:
