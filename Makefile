@@ -26,12 +26,13 @@ test: lint $(READY)  ## everything: style, types, layers, tests; three workers, 
 test-long: $(READY)  ## the hundreds of kills and trials
 	$(BIN)/python -m pytest -n 2 -m long
 
-lint: $(READY)  ## ruff, mypy, import-linter, and what makes code hard to read
+lint: $(READY)  ## ruff, mypy, import-linter, what makes code hard to read, and guards of decisions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.currency
+	$(BIN)/filemem check --code
 
 check: lint $(READY)  ## the quick part: lint and the pure tests
 	$(BIN)/python -m pytest -q -n 2 -m "not long" tests/pure

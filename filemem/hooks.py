@@ -21,19 +21,23 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem import memory as verbs
 from filemem.ask import LARGEST, standard_input
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory import Memory, brief
-from filemem.memory.brief import Line
+from filemem.memory.brief import Line, quoted
 from filemem.memory.store import Store
 from filemem.query import Filter
 from filemem.record import DECISION
 from filemem.repo import served
 from filemem.repo.run import find
+
+if TYPE_CHECKING:
+    from filemem.memory.guards import Broken
 
 LONGEST = 1.5  # seconds for all of it
 QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2
@@ -76,6 +80,19 @@ _EDITS = re.compile(
     r"edit|write|replace|patch|create", re.IGNORECASE
 )  # in the name of a tool that changes files
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_HUNK = re.compile(r"^@@.*\n?", re.MULTILINE)
+
+
+class Replacement(NamedTuple):
+    """A part of a file, and what a tool is going to put there; `old` is None for the whole file."""
+
+    file: str
+    old: str | None
+    new: str
+
+    def applied(self, text: str) -> str:
+        """Return the text of the file with it; the same text where the old part is missing."""
+        return self.new if self.old is None else text.replace(self.old, self.new, 1)
 
 
 class Event(NamedTuple):
@@ -89,6 +106,7 @@ class Event(NamedTuple):
     folder: Path
     prompt: str = ""
     files: tuple[str, ...] = ()  # that a tool changes
+    edits: tuple[Replacement, ...] = ()  # what it does to them, as far as its input shows it
     repeated: bool = False  # whether a hook has kept the agent from stopping already
 
 
@@ -117,6 +135,7 @@ def read(data: bytes, hook: str, client: str, here: Path) -> Event | None:
         folder if folder.is_absolute() and folder.is_dir() else here,
         _text(given, "prompt"),
         _files(given, folder) if moment == EDIT else (),
+        _replacements(given, folder) if moment == EDIT else (),
         given.get("stop_hook_active") is True or bool(given.get("loop_count")),
     )
 
@@ -143,6 +162,36 @@ def _files(given: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     ]
     named += _PATCHED.findall(_text(asked, "command", "input", "patch"))
     return tuple(dict.fromkeys(os.path.join(folder, one) for one in named if one))  # noqa: PTH118
+
+
+def _replacements(event: Mapping[str, Any], folder: Path) -> tuple[Replacement, ...]:
+    """What a tool is going to write: a whole file, parts of one, or a patch of several."""
+    tool = event.get("tool_input")
+    if not isinstance(tool, dict) or not _EDITS.search(_text(event, "tool_name")):
+        return ()
+    file = os.path.join(folder, _text(tool, "file_path", "filePath", "path"))  # noqa: PTH118
+    whole = tool.get("content")
+    if isinstance(whole, str):
+        return (Replacement(file, None, whole),)
+    edits = [edit for edit in [tool, *_list(tool, "edits")] if isinstance(edit, dict)]
+    pairs = [
+        (_text(edit, "old_string", "oldString"), _text(edit, "new_string", "newString"))
+        for edit in edits
+    ]
+    parts = [Replacement(file, old or None, new) for old, new in pairs if new]
+    return (*parts, *_patches(_text(tool, "command", "input", "patch"), folder))
+
+
+def _patches(patch: str, folder: Path) -> Iterator[Replacement]:
+    """The parts of a patch in the form `*** Update File: PATH`."""
+    _, *parts = _PATCHED.split(patch)
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        for hunk in _HUNK.split(body):
+            rows = [row for row in hunk.split("\n") if row[:1] in (" ", "+", "-")]
+            old = "\n".join(row[1:] for row in rows if row[0] != "+")
+            new = "\n".join(row[1:] for row in rows if row[0] != "-")
+            if rows:
+                yield Replacement(os.path.join(folder, name), old or None, new)  # noqa: PTH118
 
 
 def _text(given: Mapping[str, Any], *names: str) -> str:
@@ -349,7 +398,47 @@ def _edit(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
             paths.add(store.of_code(file))
     new = sorted(paths.difference(known.get("files", [])))
     known["files"] = [*known.get("files", []), *new]
-    return _told(known, brief.some(store, paths=new) if new else [])
+    governing = _told(known, brief.some(store, paths=new) if new else [])
+    warning = _warned(store, event, known) if paths else ""
+    return "\n".join(filter(None, (warning, governing)))
+
+
+def _applied(edits: Iterable[Replacement], text: str) -> str:
+    for edit in edits:
+        text = edit.applied(text)
+    return text
+
+
+def _warned(store: Store, event: Event, session: dict[str, Any]) -> str:
+    """What an edit breaks of the guards of decisions, once a guard, file and session."""
+    warned = session.setdefault("warned", [])
+    new = {}
+    for place in _broken(store, event.edits):
+        mark = f"{place.path} {place.message}"
+        if mark not in warned:
+            new[mark] = place
+    warned += new
+    lines = brief.some(store, ids={place.id for place in new.values()}) if new else []
+    trusted = {line.id for line in lines}  # not what a stranger wrote
+    rows = [
+        f"{quoted(place.path, 80)}:{place.line} {quoted(place.guard, 100)}"
+        for place in new.values()
+        if place.id in trusted
+    ]
+    title = f"{_TITLE} this edit breaks what was decided: {'; '.join(rows[:FEW])}\n"
+    return title + "\n".join(line.text for line in lines[:FEW]) if rows else ""
+
+
+def _broken(store: Store, edits: Iterable[Replacement]) -> list[Broken]:
+    """The places where edits of some files would break guards."""
+    by_path: dict[str, list[Replacement]] = {}
+    for edit in edits:
+        with suppress(BadInput):  # outside the work tree
+            by_path.setdefault(store.of_code(edit.file), []).append(edit)
+    places: list[Broken] = []
+    for path, parts in by_path.items():
+        places += verbs.guards.warned(store, path, partial(_applied, parts))
+    return places
 
 
 def _told(known: dict[str, Any], lines: Iterable[Line]) -> str:

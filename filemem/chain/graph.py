@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from filemem.record import DECISION, Record, topic_key
@@ -35,6 +36,7 @@ class Node(NamedTuple):
     edges: tuple[tuple[str, str, str], ...] = ()  # kind, target and reason of all but `supersedes`
     slug: str = ""  # what else the header says that it goes by
     affects: tuple[str, ...] = ()  # the paths and globs that it governs
+    guards: tuple[str, ...] = ()  # the globs that its guards look into
     branch: str = ""  # of a checkpoint
     tags: tuple[str, ...] = ()
     kind: str = ""  # of an observation
@@ -104,6 +106,7 @@ class Node(NamedTuple):
         same |= {
             "created": record.created or 0,
             "outcome": record.outcome if record.type == DECISION else "",
+            "guards": tuple(dict.fromkeys(chain(*(guard.globs for guard in record.guards)))),
         }
         return cls(
             **same,

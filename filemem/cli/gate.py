@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import click
 
@@ -108,6 +109,9 @@ def _comment(answer: Answer) -> str:
     help="Check each of PATHS by itself, for a commit hook: no Git, no other record.",
 )
 @click.option(
+    "--code", is_flag=True, help="Match the guards of live decisions against all tracked files."
+)
+@click.option(
     "--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say."
 )
 @click.option(
@@ -127,9 +131,8 @@ def check(
     form: str,
     strict: bool,
     lint: bool,
-    base: str,
-    paths: tuple[str, ...],
     verbose: bool,
+    **request: Any,
 ) -> None:
     """Report problems with the records, one line each: path:line: code message, the worst first.
 
@@ -137,6 +140,9 @@ def check(
 
     With PATHS, only problems of these files or, without --lint, folders. They are relative to the current folder or,
     without --lint, to the store.
+
+    With --code, the tracked files are matched against the guards of live decisions instead; each
+    line that breaks one is reported. With --base, only breaks that this branch brings.
 
     Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found; higher for invalid
     requests, as with every command.
@@ -146,15 +152,18 @@ def check(
       filemem check
       filemem check --base main --format github
       filemem check --base 1w
+      filemem check --code --base main
       filemem check --lint memory/decisions/2025/11/*.md
     """
-    if lint and base:
+    if request["code"] and (lint or request["paths"]):
+        raise BadInput("--code checks all tracked files", "leave out --lint and paths")
+    if lint and request["base"]:
         raise BadInput("--lint checks files by themselves", "leave out --base, which asks Git")
     if lint:
-        answer = _linted(ctx.obj, paths)
+        answer = _linted(ctx.obj, request["paths"])
     else:
         with ctx.obj.memory(look=False) as memory:
-            answer = ask("check", ctx.obj, memory, {"paths": paths, "base": base})
+            answer = ask("check", ctx.obj, memory, request)
     problems = answer["problems"]
     if as_json or problems:
         emit(
@@ -164,7 +173,8 @@ def check(
         )
     levels = [problem["level"] for problem in problems]
     found = [counted(levels.count(level), level) for level in _LEVELS if level in levels]
-    verdict = f"{counted(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"
+    checked = counted(answer["checked"], "file" if request["code"] else "record")
+    verdict = f"{checked} checked: {', '.join(found) or 'clean'}"
     click.echo(verdict, err=bool(problems) or as_json or form != "text")
     stops = any(
         one["level"] != "hint" and (strict or one["code"] not in _ADVISORY) for one in problems

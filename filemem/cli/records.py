@@ -19,6 +19,7 @@ from filemem.cli.options import (
     tool,
     words,
 )
+from filemem.errors import BadInput
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -34,6 +35,27 @@ _about = (
         "--affects", help="A path or glob it governs (default: as what it replaces; none: nothing)."
     ),
 )
+
+_guards = (
+    many("--forbid", help="A text that no line of the files named by --in may hold."),
+    many("--require", help="A text that each file named by --in must hold."),
+    many("--in", "within", help="A path or glob for these texts; !GLOB leaves files out."),
+    many("--forbid-dependency", help="The name of a package that no manifest may list."),
+)
+
+
+def _guarded(fields: dict[str, Any]) -> dict[str, Any]:
+    """Replace the options of guards with the field `guards`."""
+    within = list(fields.pop("within") or ())
+    guards: list[dict[str, object]] = [
+        {rule: text, "in": within}
+        for rule in ("forbid", "require")
+        for text in fields.pop(rule) or ()
+    ]
+    if within and not guards:
+        raise BadInput("--in names files for --forbid or --require", "give one of them", "guards")
+    guards += [{"dependency": name} for name in fields.pop("forbid_dependency") or ()]
+    return {**fields, "guards": guards or None}
 
 
 class Kinds(click.Group):
@@ -69,6 +91,7 @@ def save() -> None:
         "--topic", help="The one question that this answers; a second decision replaces the first."
     ),
     *_about,
+    *_guards,
     _text("--status", help="proposed, accepted (default), rejected or deprecated."),
     _text("--outcome", help="pending (default), success, partial or failed."),
     _text("--limitation", help="Where it does not hold."),
@@ -86,8 +109,9 @@ def decision(**fields: Any) -> Fields:
     \b
     Example:
       filemem save decision --topic auth --decision "Use JWT" --reasoning "Stateless" --affects "src/auth/**"
+      filemem save --topic api --decision "No ORM" --reasoning "Slow" --forbid "import orm" --in src
     """
-    return {"type": "decision", **filled(fields, "reasoning", "decision")}
+    return {"type": "decision", **filled(_guarded(fields), "reasoning", "decision")}
 
 
 @save.add_command
@@ -167,6 +191,7 @@ def get(**fields: Any) -> Fields:
     text("--text", help="New text below the heading; the old one stays in history."),
     words("--tag", "tags", help="A tag it has from now on; the others go."),
     many("--affects", help="A path or glob it governs from now on; the others go (none: nothing)."),
+    *_guards,
     agent,
     _allow,
 )
@@ -177,7 +202,7 @@ def update(**fields: Any) -> Fields:
     Example:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
-    return fields
+    return _guarded(fields)
 
 
 @tool(click.argument("id"))

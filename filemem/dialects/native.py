@@ -283,7 +283,14 @@ def adopt(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def check(memory: Memory, arguments: Arguments) -> Answer:
-    """Report what is wrong with the records."""
+    """Report what is wrong with the records, or with `code` where the code breaks their guards."""
+    if arguments.get("code"):
+        count, broken = memory.check_code(arguments.get("base", ""))
+        return {
+            "success": True,
+            "checked": count,
+            "problems": [place._asdict() for place in broken],
+        }
     count, problems = memory.check(*arguments.get("paths", ()), base=arguments.get("base", ""))
     return {"success": True, "checked": count, "problems": [one._asdict() for one in problems]}
 
@@ -332,6 +339,7 @@ decision + reasoning; it replaces what held on its topic. Checkpoint: summary. O
     reasoning: text # why, in terms that hold in a year
     rejected: texts # each alternative: why not
     affects: words # paths or globs that it governs (default: as before)
+    guards: guards # {{forbid|require: text, in: globs}} or {{dependency}}
     supersedes: words # ids of what it replaces (default: what holds on the topic; []: nothing)
     builds_on: words # ids that it rests on
     debates: words # ids that it speaks against
@@ -394,6 +402,7 @@ update writes: Record what came of a decision (outcome + reason), or correct a r
     affects: words # all that it governs
     agent: text # your name
     unlisted
+    guards: guards
     allow_secret: flag # it is none
 load_checkpoint reads: Where the last session stopped: the latest checkpoint, this branch's first.
     branch: text # default: this one
@@ -407,6 +416,7 @@ delete deletes: Remove a record by a commit; Git history keeps it.
 """,
     *(save, search, get, timeline, update, load_checkpoint, delete),
     ids={"type": "array", "items": {"type": "string"}, "maxItems": 100},
+    guards={"type": "array", "items": {"type": "object"}},
 )
 
 

@@ -39,7 +39,8 @@ _SCORES = "keyword vector wording title recency final"
 _HEAD = "id type topic title path created?"
 _BODY = (
     "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
-    "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
+    "affects? guards? "
+    "rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
     "already_rejected? heads? drift? evidence? earlier? hidden?"
 )
@@ -166,6 +167,7 @@ FIELDS: Mapping[
     "drifted": lambda hit: [*hit.drift.changed, *hit.drift.missing] if hit.drift else [],
     "gone": lambda hit: list(hit.drift.missing) if hit.drift else [],
     "evidence": lambda hit: [str(one) for one in hit.evidence],
+    "guards": lambda hit: [guard.sentence for guard in hit.record.guards],
     "earlier": lambda hit: hit.earlier or None,
     "hidden": lambda hit: _hidden(hit.record),
     "snippet": lambda hit: hit.snippet.text,

@@ -114,26 +114,35 @@ def fold(database: Database, root: Path, *, every: bool = False, link: bool = Fa
     Raises BrokenStore, IndexDamaged.
     """
     with writing(root), alone(root / _LOCK) as lock:
-        if not lock:
-            return False
-        with database.reading():
-            seal: Seal = json.loads(database.state("caches") or "{}")
-            dead = len(database.masked()) > database.size()
-            anew = not seal or dead or bool(damaged(root, seal, every=every))
-            numbers = sorted(database.visible() if anew else database.young())
-            if anew and not numbers and not seal:
-                return True  # what others know of the caches stays true
-            seal = {} if anew else seal
-            _write(database, root, numbers, seal, link=link)
-        after = {name: _sealed(root, name, seal.get(name)) for name in _files(root)}
-        if anew or after != seal:
-            with database.writing():
-                database.note_cached(numbers, anew=anew)
-                database.note(caches=json.dumps(after))
-                database.drop_unused(UNUSED * database.size())
-                database.next_stamp()
-            database.shrink()
-    return True
+        if lock:
+            _fold(database, root, every=every, link=link)
+        return bool(lock)
+
+
+def _fold(database: Database, root: Path, *, every: bool, link: bool) -> None:
+    """Fold as the only one that does."""
+    with database.reading():
+        before: Seal = json.loads(database.state("caches") or "{}")
+        anew = _must_begin_anew(database, root, before, every=every)
+        numbers = sorted(database.visible() if anew else database.young())
+        if not numbers and not before:
+            return  # what others know of the caches stays true
+        seal = {} if anew else before
+        _write(database, root, numbers, seal, link=link)
+    after = {name: _sealed(root, name, seal.get(name)) for name in _files(root)}
+    if anew or after != seal:
+        with database.writing():
+            database.note_cached(numbers, anew=anew)
+            database.note(caches=json.dumps(after))
+            database.drop_unused(UNUSED * database.size())
+            database.next_stamp()
+        database.shrink()
+
+
+def _must_begin_anew(database: Database, root: Path, seal: Seal, *, every: bool) -> bool:
+    """Whether the caches are missing, damaged, or hold more that is gone than what is there."""
+    dead = len(database.masked()) > database.size()
+    return not seal or dead or bool(damaged(root, seal, every=every))
 
 
 def _write(

@@ -26,7 +26,14 @@ from filemem.record import (
 )
 
 UNSTATED = "topic:"  # before the topic of a record that states none, among its names
-LINKED = ("name", "refers", "affects", "branch", "audience")  # kinds of links that a file states
+LINKED = (
+    "name",
+    "refers",
+    "affects",
+    "guards",
+    "branch",
+    "audience",
+)  # kinds of links that a file states
 
 # First-commit dates of paths, epoch milliseconds.
 Dates = Callable[[Collection[str]], Mapping[str, int]]
@@ -81,7 +88,7 @@ def newest_first(row: Row) -> tuple[int, str]:
 
 @lru_cache(maxsize=4096)
 def links_of(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return the names of a record, those it refers to, what it governs, its branch, its audience."""
+    """Return the names of a record, those it refers to, what it governs, branch and audience."""
     names = dict.fromkeys(name for _, name in names_of(bare(node)))
     if not node.stated:
         names[UNSTATED + topic_key(node.topic)] = None
@@ -91,6 +98,7 @@ def links_of(node: Node) -> tuple[tuple[str, str], ...]:
         *(("name", name) for name in names),
         *(("refers", name) for name in refers),
         *(("affects", path) for path in dict.fromkeys(node.affects)),
+        *(("guards", glob) for glob in node.guards),
         *((kind, value) for kind, value in single if value),
     )
 

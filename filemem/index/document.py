@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from filemem import query
 from filemem.chain import Node
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
+from filemem.record.guards import Guard
 
 TERM_FIELDS = (
     "short",
@@ -146,6 +147,7 @@ def from_plain(said: Mapping[str, Any]) -> Record:
     }
     values["outcomes"] = tuple(Outcome(*one) for one in values.get("outcomes", ()))
     values["mentions"] = tuple(Edge(*one) for one in values.get("mentions", ()))
+    values["guards"] = tuple(Guard(*_tuples(guard)) for guard in values.get("guards", ()))
     return Record(**values)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         check,
         evidence,
         forget,
+        guards,
         hits,
         ingest,
         renumber,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
+    from filemem.memory.guards import Broken
     from filemem.memory.history import History, Revision, Topics
     from filemem.memory.ingest import Ingested, Item
     from filemem.memory.overview import Detail, Overview
@@ -351,6 +353,13 @@ class Memory:
             self._store.refuse_missing()
             return verbs.check.check(self._store, named, since)
 
+    def check_code(self, base: str = "") -> tuple[int, list[Broken]]:
+        """Match the guards of live decisions against tracked files. Errors as `guards.check`."""
+        since = fields.line("base", base)
+        with self.keeper.lock:
+            self._store.refuse_missing()
+            return verbs.guards.check(self._store, since)
+
     def status(self) -> dict[str, Any]:
         """The state of the memory: counts, index, pending saves, problems."""
         found = self.keeper.read(
@@ -366,7 +375,14 @@ class Memory:
 
     def save(self, **given: Any) -> Saved:
         """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
-        return self.keeper.write(lambda store: verbs.save.save(store, given))
+        done = self.keeper.write(lambda store: verbs.save.save(store, given))
+        return self._matched(done) if given.get("guards") else done
+
+    def _matched(self, done: Saved) -> Saved:
+        """Add to an answer where the code breaks the guards of its record as it is now."""
+        with self.keeper.lock:
+            note = verbs.guards.already(self._store, done.path)
+        return done._replace(note="; ".join(filter(None, (done.note, note))))
 
     def resolve(self, topic: str, **given: Any) -> Saved:
         """End a fork: save the decision that merges all that hold on a topic. Raises NotFound, BadInput."""
@@ -374,7 +390,8 @@ class Memory:
 
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
-        return self.keeper.write(lambda store: verbs.update.update(store, id, given))
+        done = self.keeper.write(lambda store: verbs.update.update(store, id, given))
+        return self._matched(done) if given.get("guards") else done
 
     def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
         """Replace a record's file with an edited version. Errors as for `update.edit`."""

@@ -25,6 +25,7 @@ from filemem.record import (
     cut,
     parse_outcome,
 )
+from filemem.record.guards import Guard, read_guards
 from filemem.record.keys import word
 
 LINE, TEXT = 500, 100_000  # characters of a one-line field and of a free text
@@ -119,6 +120,15 @@ def paths(field: str, value: object) -> tuple[str, ...]:
     return () if (given := lines(field, value)) == ("none",) else given
 
 
+def guards(field: str, value: object) -> tuple[Guard, ...]:
+    """Check a list of guards, each a mapping as in a header. Raises BadInput."""
+    try:
+        return read_guards(value)
+    except ValueError as error:
+        hint = 'such as {"forbid": "import redis", "in": ["src/**"]} or {"dependency": "redis"}'
+        raise BadInput(f"{field}: {error}", hint, field=field) from None
+
+
 def one_of(words: tuple[str, ...]) -> Check:
     """Return the check of a word in any case that must be one of these."""
 
@@ -204,6 +214,7 @@ FIELDS = {
         (one_of(DECIDERS), "decided_by"),
         (lines, "supersedes builds_on debates synthesizes rejected"),
         (paths, "affects"),
+        (guards, "guards"),
     ),
     CHECKPOINT: _table((text, "summary next_steps"), (lines, "open_files"), (line, "branch")),
     OBSERVATION: _table(

@@ -140,6 +140,8 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     notes += _hidden(data)
     if replaced and record.affects and "affects" not in checked:
         notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+    if "guards" not in checked and any(node.guards for node in replaced):
+        notes.append("the guards of what it replaces end: give those that still hold")
     if "supersedes" in checked and record.status in DEMOTING:
         notes += _beside(store, record, replaced)
     return _saved(

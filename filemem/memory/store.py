@@ -8,6 +8,7 @@ import posixpath
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from filemem.files import Files, Scan, is_private, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
-from filemem.query import Filter, Reader, fixed, within
+from filemem.query import Filter, Reader, among, fixed, within
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import (
     DECISION,
@@ -336,6 +337,14 @@ class Store:
             message = f"{len(holding)} decisions hold on topic {reference}: {listed(holding)}"
             raise Conflict(message, "name one of them by its short id", tuple(heads))
         return Named(holding[0], f"{called(holding[0])} is what holds on topic {reference}")
+
+    def guarding(self, paths: Collection[str]) -> list[Node]:
+        """The decisions that hold, may be seen, and guard one of these files of the code."""
+        with self.index.facts() as facts:
+            pairs = product(facts.stated("guards"), paths)
+            rows = facts.rows("guards", {glob for glob, path in pairs if among((glob,), path)})
+            barred = {row.number for row in facts.barred(self.reader)} if rows else ()
+        return [row.node for row in rows if row.live and row.visible and row.number not in barred]
 
     def forked(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """The topics of some records on which several decisions hold."""

@@ -31,6 +31,7 @@ _TAKEN = (
     "text",
     "tags",
     "affects",
+    "guards",
     "metadata",
     "agent",
     "allow_secret",
@@ -43,7 +44,7 @@ _LINKS = {
 
 
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
-    """Append an outcome, or change status, heading, text, tags, affects or metadata of one record, or link it.
+    """Append an outcome, or change status, heading or fields of one record, or link it.
 
     Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
     that are not committed, or cannot be amended as it is, or the repository is busy.
@@ -197,7 +198,7 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
     """The arguments of `amend`, and the change in a few words. Raises BadInput: no change, or not for this type."""
     result, reason = given.get("outcome"), given.get("reason", "")
-    only = ("outcome", "reason", "status", "affects", *_LINKS)
+    only = ("outcome", "reason", "status", "affects", "guards", *_LINKS)
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
         raise BadInput(f"{fields.article(kind)} has no {wrong}; only decisions do", field=wrong)
     if reason and result is None:
@@ -212,6 +213,9 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
     if "affects" in given:
         keys["affects"] = given["affects"] or None
         told.append(f"affects {', '.join(given['affects']) or 'nothing'}")
+    if "guards" in given:
+        keys["guards"] = [guard.plain for guard in given["guards"]] or None
+        told.append("guards")
     told += [f"{name} revised" for name in changes]
     if keys:
         changes["keys"] = keys
@@ -221,7 +225,7 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
     if not changes:
         raise BadInput(
             "nothing to update",
-            "give outcome, status, title, text, tags or affects",
+            "give outcome, status, title, text, tags, affects or guards",
             field="outcome",
         )
     return changes, ", ".join(told)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from filemem.memory.evidence import Testimony, with_code
 from filemem.memory.fields import meant
 from filemem.memory.hits import present
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, fixed, split_identifiers, touches
+from filemem.query import Filter, Hit, among, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
@@ -163,23 +164,40 @@ def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str
 
 
 def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
-    """Live decisions that state one of these paths, the closest first, then the newest."""
+    """Live decisions that state or guard one of these paths, the closest first, then the newest."""
     nodes: dict[str, Node] = {}
     for path in paths:
         nodes.update(
             (n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0)
         )
+    nodes.update((node.id, node) for node in store.guarding(paths))
     graph = store.index.around(nodes.values()).graph
     found: list[tuple[tuple[bool, int], Reason]] = []
     for hit in present(store, [node for node in nodes.values() if graph.is_head(node.id)]):
-        stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]
-        if stated:
-            closest = max(
-                (not set("*?") & set(one), len(fixed(one))) for one in stated
-            )  # a path before a glob
-            found.append((closest, Reason(hit, GOVERNS, f"affects {', '.join(stated)}")))
+        stated = [path for path in hit.record.affects if _meets(path, paths)]
+        because = _because(hit, stated, paths)
+        if because:
+            found.append((_closest(stated), Reason(hit, GOVERNS, because)))
     found.sort(key=lambda one: (one[0], one[1].hit.created), reverse=True)
     return [reason for _, reason in found]
+
+
+def _meets(stated: str, paths: Collection[str]) -> bool:
+    return any(touches(stated, path) for path in paths)
+
+
+def _closest(stated: Collection[str]) -> tuple[bool, int]:
+    """How close a decision states a file: a path comes before a glob, a guard behind both."""
+    ranks = ((not set("*?") & set(path), len(fixed(path))) for path in stated)
+    return max(ranks, default=(False, -1))
+
+
+def _because(hit: Hit, stated: Collection[str], paths: Collection[str]) -> str:
+    """Why a decision governs some paths: it states them, or its guards look into them."""
+    affects = [f"affects {', '.join(stated)}"] if stated else []
+    pairs = product(hit.record.guards, paths)
+    guards = dict.fromkeys(str(guard) for guard, path in pairs if among(guard.globs, path))
+    return "; ".join((*affects, *guards))
 
 
 def _touched(

@@ -5,6 +5,7 @@ from filemem.query.filter import (
     Filter,
     Reader,
     affects_match,
+    among,
     fixed,
     fold,
     matches,

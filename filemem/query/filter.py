@@ -4,9 +4,11 @@ Several values of one field are alternatives; different fields must all hold. Va
 `fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster than its input.
 """
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.record import OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
@@ -134,6 +136,26 @@ def affects_match(pattern: str, path: str) -> bool:
         if not reached:
             return False
     return True
+
+
+@lru_cache(maxsize=65_536)
+def among(globs: tuple[str, ...], path: str) -> bool:
+    """Return whether one of some globs covers a path, and none that begins with `!` does."""
+    included = any(_covers(glob, path) for glob in globs if not glob.startswith("!"))
+    return included and not any(_covers(glob[1:], path) for glob in globs if glob.startswith("!"))
+
+
+def _covers(glob: str, path: str) -> bool:
+    """Return what `affects_match` does, sooner: a path holds all that a glob spells out."""
+    start, pieces = _spelt_out(glob)
+    likely = path.startswith(start) and all(piece in path for piece in pieces)
+    return likely and affects_match(glob, path)
+
+
+@lru_cache(maxsize=1024)
+def _spelt_out(glob: str) -> tuple[str, tuple[str, ...]]:
+    """Return what a path must begin with, and what it must hold."""
+    return fixed(glob), tuple(re.split(r"[*?/]+", "/".join(segments(glob))))
 
 
 def fixed(pattern: str) -> str:

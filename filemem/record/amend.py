@@ -326,7 +326,8 @@ def _holds(stated: Value | None, wanted: object) -> bool:
     if isinstance(wanted, str):
         return isinstance(stated, str) and str(stated) == wanted
     if isinstance(wanted, list | tuple):
-        return isinstance(stated, list) and stated == [str(item) for item in wanted]
+        plain = [item if isinstance(item, Mapping) else str(item) for item in wanted]
+        return isinstance(stated, list) and stated == plain
     return typed(stated) == wanted
 
 
@@ -406,10 +407,16 @@ def _insert(text: str, start: int, stop: int, entries: list[Entry], name: str, w
     return f"{text[:at]}{indent[0] if indent else ''}{written}\n{text[at:]}"
 
 
+def _texts(value: object) -> list[str]:
+    """Return the items of a list of text; none for a list of mappings, such as guards."""
+    items = value if isinstance(value, list | tuple) else []
+    return [str(item) for item in items if not isinstance(item, Mapping)]
+
+
 def _changed(text: str, entry: Entry, value: object) -> str:
     """Replace the value of a key; positions are those of the text."""
-    if isinstance(value, list | tuple) and value and isinstance(entry.value, list):
-        wanted = [str(item) for item in value]
+    wanted = _texts(value)
+    if wanted and isinstance(entry.value, list):
         if entry.style == "block":
             return _change_items(text, entry, entry.value, wanted)
         if entry.value and wanted[: len(entry.value)] == entry.value:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from filemem.record.body import parse_outcome
 from filemem.record.foreign import field_named
+from filemem.record.guards import read_guards
 from filemem.record.lines import one_line
 from filemem.record.links import links_in, links_of_field, stated_references
 from filemem.record.model import (
@@ -34,6 +35,7 @@ from filemem.record.yaml import Header, Plain, Value, flow, typed
 
 TEXT, CHOICE, LIST, WORDS, EDGES = "text", "choice", "list", "words", "edges"
 TIME, SHARE, MAPPING, FLAG, ORIGIN = "time", "share", "mapping", "flag", "origin"
+GUARDS = "guards"
 
 
 class Key(NamedTuple):
@@ -41,7 +43,7 @@ class Key(NamedTuple):
 
     Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of words it is split at
     commas; edges are ids, paths or links of other records; a share is between 0 and 1; a flag is the word `allowed`; an
-    origin is text, or a mapping of text.
+    origin is text, or a mapping of text; guards are mappings, `record/guards` reads them.
     """
 
     name: str
@@ -74,6 +76,7 @@ KEYS: tuple[Key, ...] = (
     Key("debates", EDGES, _D),
     Key("synthesizes", EDGES, _D),
     Key("affects", LIST, _D),
+    Key("guards", GUARDS, _D),
     Key("branch", TEXT, _C),
     Key("open_files", LIST, _C),
     Key("kind", CHOICE, _O, KINDS),
@@ -140,6 +143,8 @@ def _read(value: Value, key: Key) -> object:  # noqa: C901
         return {str(name): str(item) for name, item in value.items()}
     if key.shape in (LIST, WORDS, EDGES):
         return _items(value, key.shape)
+    if key.shape == GUARDS:
+        return _guards(value)
     if isinstance(value, dict) and list(value.values()) == [
         ""
     ]:  # `{accepted}`: a template's braces left in
@@ -166,6 +171,13 @@ def _read(value: Value, key: Key) -> object:  # noqa: C901
     if found is None:
         raise WrongValue(wanted)
     return found
+
+
+def _guards(value: Value) -> object:
+    try:
+        return read_guards(value)
+    except ValueError as error:
+        raise WrongValue(f"a list of guards ({error})") from None
 
 
 def _share(text: str) -> float | None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from filemem.record.guards import Guard
+
 DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
 UNKNOWN = "unknown"  # a status that is stated and not understood; such a decision never holds
@@ -93,6 +95,7 @@ class Record(NamedTuple):
     ] = ()  # stated on the old side by records of other makers; we never write it
     mentions: tuple[Edge, ...] = ()  # edges stated in the reasoning: `builds_on: decision_x`
     affects: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()  # what its code must or must not hold
     rejected: tuple[str, ...] = ()  # the items of `## Rejected`
     # checkpoint
     branch: str = ""

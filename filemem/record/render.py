@@ -5,7 +5,7 @@ from __future__ import annotations
 from filemem.errors import BadInput
 from filemem.record import body as md
 from filemem.record.body import tidy_outcomes, write_outcome
-from filemem.record.keys import FLAG, KEYS, SECRETS_ALLOWED, SHARE, TIME, WORDS, word
+from filemem.record.keys import FLAG, GUARDS, KEYS, SECRETS_ALLOWED, SHARE, TIME, WORDS, word
 from filemem.record.lines import escape, heading, one_line, tidy
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, split_header
@@ -73,6 +73,8 @@ def value_of(record: Record, field: str, shape: str) -> str:
         return repr(float(value))
     if shape == FLAG:
         return SECRETS_ALLOWED if value else ""
+    if shape == GUARDS:
+        value = [guard.plain for guard in value]
     if isinstance(value, tuple):
         value = [word(item) if shape == WORDS else item for item in value if item]
     return flow(value) if value or field == _STATED_EMPTY else ""

@@ -96,6 +96,8 @@ def usual(schema: Mapping[str, Any]) -> Any:
     """A value that a property takes."""
     if "anyOf" in schema:
         return usual(schema["anyOf"][-1])
+    if schema.get("items") == {"type": "object"}:
+        return [{"dependency": "x"}]
     return schema["enum"][0] if "enum" in schema else USUAL.get(schema.get("type", ""))
 
 

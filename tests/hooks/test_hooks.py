@@ -348,3 +348,54 @@ def test_a_recall_that_takes_too_much_processor_time_is_given_up_and_counted(rep
     status = [sys.executable, "-m", "filemem", "status", "-v"]
     told = subprocess.run(status, cwd=repo, capture_output=True, text=True, check=True).stdout
     assert "recall: 1 prompt given up" in told
+
+
+GUARDED = "Lookups need no server of their own"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Write", {"file_path": "src/new.py", "content": "import redis\n"}),
+        (
+            "Edit",
+            {"file_path": "src/cache.py", "old_string": "x = 1", "new_string": "import redis"},
+        ),
+        (
+            "MultiEdit",
+            {
+                "file_path": "src/cache.py",
+                "edits": [{"old_string": "x = 1", "new_string": "import redis"}],
+            },
+        ),
+        (
+            "apply_patch",
+            {
+                "command": "*** Begin Patch\n*** Update File: src/cache.py\n@@\n-x = 1\n+import redis\n"
+                "*** End Patch"
+            },
+        ),
+        ("Write", {"file_path": "package.json", "content": '{"dependencies": {"redis": "1"}}'}),
+    ],
+    ids=["write", "edit", "edits", "patch", "manifest"],
+)
+def test_an_edit_that_breaks_a_guard_is_warned_of_once(
+    repo: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    git(repo, "switch", "-q", "main")
+    with Memory.open(repo) as memory:
+        memory.save(
+            topic="servers",
+            decision=GUARDED,
+            reasoning="One process.",
+            guards=[{"forbid": "import redis", "in": "src/**"}, {"dependency": "redis"}],
+        )
+    edit = {**START, "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": arguments}
+    found = str(said(repo, edit, "edits"))
+    assert "this edit breaks what was decided" in found
+    assert "redis" in found
+    assert GUARDED in found
+    assert "this edit breaks" not in str(said(repo, edit | {"tool_use_id": "2"}, "edits"))
+    harmless = {"file_path": "src/cache.py", "content": "import redislike\n"}
+    other = edit | {"session_id": "9", "tool_name": "Write", "tool_input": harmless}
+    assert "this edit breaks" not in str(said(repo, other, "edits"))

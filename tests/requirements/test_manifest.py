@@ -8,7 +8,10 @@ from tests.requirements.manifest import STATES, TESTS, marked, promises, shown
 
 # Tests of the machinery of dialects, which no document promises anything about.
 ITS_OWN = {"test_a_profile_is_light", "test_a_conversation"}
-OURS = {"test_both_ways.py", "test_budget.py"}  # of what every answer keeps to, and of how it is sent
+OURS = {
+    "test_both_ways.py",
+    "test_budget.py",
+}  # of what every answer keeps to, and of how it is sent
 
 
 def test_every_line_is_one_promise_with_a_state() -> None:
