@@ -1,7 +1,7 @@
 """The MCP server: stdio with a front that answers before the SDK is imported, and HTTP (`server.http.serve`).
 
 Importing this package loads only the standard library. Once the tools are listed, a call is likely: the memory is
-opened meanwhile. The SDK is imported for what the front does not know, as the newer protocol.
+opened meanwhile. The SDK is imported for what the front does not know: the newer protocol, and odd parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from filemem.server.wire import Message, Refusal, Wire, claim_stdio, deadly_sign
 
 if TYPE_CHECKING:
     from filemem.server.calls import Calls, OnCrash, OpenMemory
-    from filemem.server.line import Line
+    from filemem.server.line import Follow, Line
 
 
 def serve_stdio(
@@ -29,15 +29,18 @@ def serve_stdio(
     version: str,
     on_crash: OnCrash | None = None,
     beside: Callable[[Calls], None] | None = None,
+    follow: Follow | None = None,
 ) -> None:
     """Serve MCP over standard input and output until the input ends, in the main thread; then end the process.
 
     `beside` starts what else serves the same memory; then nothing waits for the first request.
+    `follow` is told the roots of a client that has some, before the memory is opened and when they
+    change: whether another memory must be opened.
     """
     wire = claim_stdio()
     for number in deadly_signals():
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    connection = _Connection(wire, Front(offer, version), open_memory, on_crash)
+    connection = _Connection(wire, Front(offer, version), open_memory, on_crash, follow)
     if beside:
         calls = connection.line().calls  # in a thread: nothing waits for what a page imports
         threading.Thread(target=beside, args=[calls], daemon=True).start()
@@ -61,7 +64,10 @@ def serve_stdio(
     server = sdk.FilememServer(offer, line.calls, version)
     kept = connection.front.kept
     answered = [message["id"] for message in kept if "id" in message]
-    status = stdio.serve(server, wire, chain(kept, [handed_over], messages), answered)
+    further = (
+        message for message in messages if isinstance(message, Refusal) or "method" in message
+    )
+    status = stdio.serve(server, wire, chain(kept, [handed_over], further), answered)
     if status:
         sys.exit(status)
 
@@ -70,21 +76,36 @@ class _Connection:
     """One connection until it is handed over: answers the front's, and tool calls."""
 
     def __init__(
-        self, wire: Wire, front: Front, open_memory: OpenMemory, on_crash: OnCrash | None
+        self,
+        wire: Wire,
+        front: Front,
+        open_memory: OpenMemory,
+        on_crash: OnCrash | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self.wire = wire
         self.front = front
         self._open_memory = open_memory
         self._on_crash = on_crash
+        self._follow = follow
         self._line: Line | None = None
 
     def line(self) -> Line:
         """The calls, made at the first need: what is only listed imports nothing."""
         if self._line is None:
-            from filemem.server.line import prepared
+            from filemem.server.calls import Calls, log_crash
+            from filemem.server.line import Line
 
-            self._line = prepared(self.wire, self.front.offer, self._open_memory, self._on_crash)
+            on_crash = self._on_crash or log_crash
+            self._line = Line(self.wire, Calls(self.front.offer, self._open_memory, on_crash))
+            self._prepare(self._line)
         return self._line
+
+    def _prepare(self, line: Line) -> None:
+        """Open the memory where the client's roots are, in turn with the calls."""
+        if self._follow and self.front.roots:
+            line.follow(self._follow)
+        line.calls.prepare()
 
     def listen(self, messages: Iterator[Message | Refusal]) -> Message | None:
         """Answer until a message needs the SDK, and return that message."""
@@ -95,15 +116,26 @@ class _Connection:
             turn = self.front.answer(message)
             if turn is Turn.HAND_OVER:
                 return message
-            if turn is Turn.CALL:
-                self.line().call(message["id"], cast("dict[str, Any]", message["params"]))
-            elif turn is Turn.CANCEL and self._line:
-                self._line.cancel(message)
-            elif not isinstance(turn, Turn):
+            if isinstance(turn, Turn):
+                self._take(turn, message)
+            else:
                 self.wire.send(turn)
-            if message["method"] == "tools/list":  # a call is likely
+            if message.get("method") == "tools/list":  # a call is likely
                 self.line()
         return None
+
+    def _take(self, turn: Turn, message: Message) -> None:
+        params = cast("dict[str, Any]", message.get("params"))
+        if turn is Turn.CALL:
+            self.line().call(message["id"], params)
+        elif turn is Turn.READ:
+            self.line().read(message["id"], params)
+        elif self._line and turn is Turn.CANCEL:
+            self._line.cancel(message)
+        elif self._line and turn is Turn.REPLY:
+            self._line.reply(message)
+        elif self._line and turn is Turn.ROOTS:
+            self._prepare(self._line)
 
     def end(self, status: int = 0) -> None:
         """Answer the calls under way and close the memory."""

@@ -15,12 +15,13 @@ from contextlib import suppress
 from contextvars import copy_context
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
-from filemem.dialects.call import call
-from filemem.dialects.tool import Dialect, Payload
-from filemem.errors import FilememError, Locked, refused
+from filemem.dialects.call import call, perform
+from filemem.dialects.tool import Dialect, Payload, Resource
+from filemem.errors import BadInput, FilememError, Locked, NotFound, refused
 from filemem.record.visibility import EVERYBODY
-from filemem.server.wire import dump
+from filemem.server.wire import INTERNAL_ERROR, Refusal, dump
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -30,6 +31,8 @@ OnCrash = Callable[[str, BaseException], None]
 Asked = TypeVar("Asked")
 Result = dict[str, object]
 
+MISSING = -32002  # "resource not found" of the handshake protocols
+_SHOWN = 200  # characters of an address in a message
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
 
@@ -81,6 +84,19 @@ class Calls:
         except FilememError as error:
             return _result([text_of(self.dialect.failure(error))], is_error=True)
 
+    def read(self, uri: str) -> Future[Result]:
+        """Read the resource of an address, in turn; `content` says what came of it."""
+        return self.submit(lambda: self._read(uri))
+
+    def content(self, future: Future[Result], uri: str, missing: int = MISSING) -> Result | Refusal:
+        """What `resources/read` answers; `missing`: the code where there is no such thing."""
+        try:
+            return self.outcome(future, "a request")
+        except FilememError as error:
+            message = f"{error.message} ({error.hint})" if error.hint else error.message
+            code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
+            return Refusal(code, message, data={"uri": uri[:_SHOWN]})
+
     def prepare(self) -> None:
         """Open the memory, load what a search needs; if that fails, the first call says why."""
         self.ask(lambda memory: memory.search("prepare", limit=1))
@@ -116,6 +132,12 @@ class Calls:
         """Start no more calls: the running one goes on, waiting ones are told that none began."""
         self._ending = True
 
+    def reopen(self) -> None:
+        """Close the memory, in its own thread: the next call opens one anew."""
+        if self._memory is not None:
+            self._memory.close()
+        self._memory = None
+
     def close(self) -> Future[None]:
         """Close the memory after the running call; nothing is taken after that."""
         closing = self._thread.submit(lambda: self._memory.close() if self._memory else None)
@@ -135,10 +157,29 @@ class Calls:
             result["structuredContent"] = json.loads(text_of(payload)) | further
         return result
 
+    def _read(self, uri: str) -> Result:
+        resource, arguments = _resource(self.dialect, uri)
+        text = text_of(perform(self.dialect, self._opened(), resource.tool, arguments))
+        return {"contents": [{"mimeType": resource.mime, "text": text, "uri": uri}]}
+
     def _opened(self) -> Memory:
         if self._memory is None:
             self._memory = self._open_memory()
         return self._memory
+
+
+def _resource(dialect: Dialect, uri: str) -> tuple[Resource, Mapping[str, object]]:
+    """The resource of an address, with the arguments of its tool. Raises NotFound."""
+    for resource in dialect.resources:
+        before, brace, rest = resource.uri.partition("{")
+        if uri == resource.uri and not brace:
+            return resource, {}
+        variable, _, after = rest.partition("}")
+        value = uri.removeprefix(before).removesuffix(after)
+        if brace and value and uri == before + value + after:
+            return resource, {variable: unquote(value)}
+    names = ", ".join(resource.uri for resource in dialect.resources)
+    raise NotFound(f"no resource {uri[:_SHOWN]}; there are {names}")
 
 
 def _result(texts: list[str], *, is_error: bool) -> Result:

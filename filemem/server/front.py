@@ -14,7 +14,8 @@ from enum import Enum
 from typing import Any
 
 from filemem.dialects.tool import Dialect, Prompt, Resource, Tool
-from filemem.server.wire import Message, is_text
+from filemem.errors import suggest
+from filemem.server.wire import INVALID_PARAMS, NO_METHOD, Message, Refusal, is_text
 
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -86,13 +87,48 @@ def lists(dialect: Dialect) -> Mapping[str, Entry]:
     return found
 
 
+def prompt(dialect: Dialect, name: str, arguments: Mapping[str, str]) -> Entry | Refusal:
+    """Fill in a prompt, as `prompts/get` answers it."""
+    prompts = {entry.name: entry for entry in dialect.prompts}
+    if name not in prompts:
+        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {suggest(name, prompts)}")
+    chosen = prompts[name]
+    values = {argument.name: argument.usual for argument in chosen.arguments}
+    values |= {name: value for name, value in arguments.items() if value.strip()}
+    for argument in chosen.arguments:
+        if argument.required and not values[argument.name]:
+            return Refusal(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
+    content = {"text": chosen.text.format(**values), "type": "text"}
+    return {
+        "description": chosen.description,
+        "messages": [{"content": content, "role": "user"}],
+    }
+
+
 class Turn(Enum):
     """What to do if there is no reply to send."""
 
     NOTHING = "nothing"
     HAND_OVER = "hand over"
     CALL = "call"
+    READ = "read"
     CANCEL = "cancel"
+    REPLY = "reply"
+    ROOTS = "roots"
+
+
+# What the connection does for a request, if its parameters are these and nothing else.
+_TURNS: Mapping[str, Turn] = {"tools/call": Turn.CALL, "resources/read": Turn.READ}
+_PARAMS: Mapping[str, frozenset[str]] = {
+    "tools/call": frozenset(("name", "arguments", "_meta")),
+    "prompts/get": frozenset(("name", "arguments", "_meta")),
+    "resources/read": frozenset(("uri", "_meta")),
+}
+# What the client notifies of.
+_NOTICES: Mapping[object, Turn] = {
+    "notifications/cancelled": Turn.CANCEL,
+    "notifications/roots/list_changed": Turn.ROOTS,
+}
 
 
 class Front:
@@ -101,37 +137,55 @@ class Front:
     def __init__(self, offer: Dialect, version: str) -> None:
         self.offer, self.version = offer, version
         self._lists = {**lists(offer), "ping": {}}
+        offered = {"resources/read": offer.resources, "prompts/get": offer.prompts}
+        self._missing = {method for method, entries in offered.items() if not entries}
+        self.roots = False
+        """Whether the client says what its roots are."""
         self.kept: list[Message] = []
         """The handshake so far; whoever takes over must see it first."""
 
     def answer(self, message: Message) -> Message | Turn:
         """Handle one message; return the reply, or what else to do."""
+        if "method" not in message:
+            return Turn.REPLY
         method = message["method"]
         if "id" not in message:
             if method == "notifications/initialized":
                 self.kept.append({"jsonrpc": "2.0", "method": method})
-            return Turn.CANCEL if method == "notifications/cancelled" else Turn.NOTHING
-        return self._request(message, method)
-
-    def _request(self, message: Message, method: object) -> Message | Turn:
+            return _NOTICES.get(method, Turn.NOTHING)
         params: Any = message.get("params") or {}
         meta = params.get("_meta")
         if isinstance(meta, dict) and _STATELESS in meta:
             return Turn.HAND_OVER
-        if method == "tools/call":
-            return Turn.CALL if self.kept and _is_call(params) else Turn.HAND_OVER
-        result = (
-            self._initialize(params) if method == "initialize" else self._lists.get(str(method))
-        )
-        if result is None:
-            return Turn.HAND_OVER
+        result = self._request(str(method), params)
+        if isinstance(result, Turn):
+            return result
+        id_: Any = message["id"]
+        if isinstance(result, Refusal):
+            return result._replace(id=id_).reply()
         if method == "initialize":
             self.kept.append({**message, "params": _plain(params)})
-        return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        return {"jsonrpc": "2.0", "id": id_, "result": result}
+
+    def _request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
+        if method == "initialize":
+            return self._initialize(params) or Turn.HAND_OVER
+        if method in self._lists:
+            return self._lists[method]
+        if not self.kept:
+            return Turn.HAND_OVER
+        if method in self._missing or method not in _PARAMS:
+            return Refusal(NO_METHOD, "Method not found", data=method)
+        if not _fits(method, params):
+            return Turn.HAND_OVER
+        if method == "prompts/get":
+            return prompt(self.offer, params["name"], params.get("arguments") or {})
+        return _TURNS[method]
 
     def _initialize(self, params: Mapping[str, Any]) -> dict[str, object] | None:
         if not _is_client(params):
             return None
+        self.roots = isinstance(params["capabilities"].get("roots"), dict)
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
@@ -164,16 +218,18 @@ def _is_client(params: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_call(params: Mapping[str, Any]) -> bool:
-    """Whether `tools/call` has what the protocol says and nothing that the SDK would judge."""
+def _fits(method: str, params: Mapping[str, Any]) -> bool:
+    """Whether a request has what the protocol says and nothing that the SDK would judge."""
     arguments = params.get("arguments")
+    if not (isinstance(arguments, dict | None) and params.keys() <= _PARAMS[method]):
+        return False
+    texts = [params.get("uri" if method == "resources/read" else "name"), *(arguments or ())]
+    if method == "prompts/get" and arguments:
+        texts += arguments.values()
     meta = params.get("_meta")
     token = meta.get("progressToken", "") if isinstance(meta, dict) else ""
     return (
-        params.keys() <= {"name", "arguments", "_meta"}
-        and is_text(params.get("name"))
-        and isinstance(arguments, dict | None)
-        and all(map(is_text, arguments or ()))
+        all(map(is_text, texts))
         and isinstance(meta, dict | None)
         and isinstance(token, int | str)
         and not isinstance(token, bool)

@@ -7,47 +7,99 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, wait
+from itertools import count
 from typing import Any
 
-from filemem.dialects.tool import Dialect
-from filemem.server.calls import Calls, OnCrash, OpenMemory, Result, log_crash
-from filemem.server.wire import Message, Wire
+from filemem.server.calls import Calls, Result
+from filemem.server.wire import Message, Refusal, Wire, is_text
+
+Roots = Callable[[], list[str] | None]
+Follow = Callable[[Roots], bool]
 
 # Seconds that calls get to answer after the input ended: who still reads wants to know what was
 # saved.
 ENDING = 10.0
 GRACE = 1.0  # the same after a signal, which clients send that wait no longer
 CLOSING = 0.8  # seconds after that
+PATIENCE = 1.0  # seconds that a call waits for what the client is asked
 
 
 class Line:
-    """The calls under way of one connection."""
+    """The calls under way of one connection, and what the client is asked."""
 
     def __init__(self, wire: Wire, calls: Calls) -> None:
         self._wire = wire
         self.calls = calls
-        self._waiting: dict[object, Future[Result]] = {}
-        self._last: Future[None] | None = None
+        # By the id as text: a client may cancel 7 as "7".
+        self._waiting: dict[str, Future[Result]] = {}
+        self._last: Future[Any] | None = None
+        self._questions: dict[object, Future[Message]] = {}
+        self._numbers = count(1)
 
-    def call(self, id_: object, params: Mapping[str, Any]) -> None:
+    def call(self, id_: Any, params: Mapping[str, Any]) -> None:
         """Begin a call; its thread writes the answer."""
         name = params["name"]
         future = self.calls.begin(name, params.get("arguments") or {})
-        self._waiting[id_] = future
-        self._last = self.calls.submit(lambda: self._write(id_, name, future))
+        self._answer(id_, future, lambda: self.calls.result(future, name))
+
+    def read(self, id_: Any, params: Mapping[str, Any]) -> None:
+        """Begin to read a resource, in turn with the calls."""
+        uri = params["uri"]
+        future = self.calls.read(uri)
+        self._answer(id_, future, lambda: self.calls.content(future, uri))
 
     def cancel(self, message: Message) -> None:
         """Drop a call that has not begun; one that runs ends, and is not answered."""
         params: Any = message.get("params") or {}
-        id_ = params.get("requestId")
-        future = self._waiting.pop(id_, None) if isinstance(id_, int | str) else None
+        future = self._waiting.pop(str(params.get("requestId")), None)
         if future is not None:
             future.cancel()
 
+    def ask(self, method: str, seconds: float) -> Message | None:
+        """Ask the client, from the calls' thread; its reply, or None if there is none in time."""
+        number = next(self._numbers)
+        future: Future[Message] = Future()
+        self._questions[number] = future
+        try:
+            self._wire.send({"jsonrpc": "2.0", "id": number, "method": method})
+            return future.result(seconds)
+        except (TimeoutError, CancelledError, OSError):
+            return None
+        finally:
+            self._questions.pop(number, None)
+
+    def reply(self, message: Message) -> None:
+        """Take a reply of the client; what nobody waits for any more is dropped."""
+        id_ = message.get("id")
+        future = self._questions.pop(id_, None) if isinstance(id_, int) else None
+        if future is not None:
+            future.set_result(message)
+
+    def follow(self, moves: Follow) -> None:
+        """Let the client's roots say which memory is served, in turn with the calls."""
+        self._last = self.calls.submit(lambda: self._move(moves))
+
+    def _move(self, moves: Follow) -> None:
+        if moves(self._roots):
+            self.calls.reopen()
+
+    def _roots(self) -> list[str] | None:
+        """The addresses of the client's roots; None if it does not say."""
+        reply: Any = self.ask("roots/list", PATIENCE) or {}
+        result = reply.get("result")
+        roots = result.get("roots") if isinstance(result, dict) else None
+        if not isinstance(roots, list):
+            return None
+        return [
+            root["uri"] for root in roots if isinstance(root, dict) and is_text(root.get("uri"))
+        ]
+
     def wait(self, seconds: float | None = None) -> None:
-        """Wait for the calls under way."""
+        """Wait for the calls under way; replies of the client are read no more."""
+        for future in list(self._questions.values()):
+            future.cancel()
         if self._last is not None:
             wait([self._last], seconds)
 
@@ -60,24 +112,28 @@ class Line:
         self.wait(seconds)
         wait([self.calls.close()], CLOSING)
 
-    def _write(self, id_: object, name: str, future: Future[Result]) -> None:
+    def _answer(
+        self, id_: Any, future: Future[Result], result: Callable[[], Result | Refusal]
+    ) -> None:
+        self._waiting[str(id_)] = future
+        self._last = self.calls.submit(lambda: self._write(id_, future, result))
+
+    def _write(
+        self, id_: Any, future: Future[Result], result: Callable[[], Result | Refusal]
+    ) -> None:
         if future.cancelled():
             return
-        result = self.calls.result(future, name)
-        if self._waiting.get(id_) is not future:
+        answer = result()
+        if self._waiting.get(str(id_)) is not future:
             return  # cancelled while it ran
-        del self._waiting[id_]
+        del self._waiting[str(id_)]
+        message = {"jsonrpc": "2.0", "id": id_, "result": answer}
+        if isinstance(answer, Refusal):
+            message = answer._replace(id=id_).reply()
         try:
-            self._wire.send({"jsonrpc": "2.0", "id": id_, "result": result})
+            self._wire.send(message)
         except OSError:  # the client reads no more, and nothing else would end the reader
             self.calls.ask(lambda memory: memory.close()).add_done_callback(lambda _: os._exit(0))
-
-
-def prepared(wire: Wire, offer: Dialect, open_memory: OpenMemory, on_crash: OnCrash | None) -> Line:
-    """The calls of a connection, with the memory being opened."""
-    calls = Calls(offer, open_memory, on_crash or log_crash)
-    calls.prepare()
-    return Line(wire, calls)
 
 
 def end_soon(status: int, seconds: float) -> None:

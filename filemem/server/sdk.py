@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
-from urllib.parse import unquote
 
 import anyio
 import mcp_types as types
@@ -16,25 +15,15 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from filemem.dialects.call import perform
-from filemem.dialects.tool import Dialect, Resource
-from filemem.errors import BadInput, FilememError, NotFound, suggest
-from filemem.server.calls import Calls, text_of
-from filemem.server.front import lists, server
-from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS
+from filemem.dialects.tool import Dialect
+from filemem.errors import FilememError
+from filemem.server.calls import MISSING, Calls
+from filemem.server.front import lists, prompt, server
+from filemem.server.wire import INVALID_PARAMS, Refusal
 
 _Context = ServerRequestContext[Any, Any]
 
 CLOSING = 0.5  # seconds for closing the memory
-_SHOWN = 200  # characters of an address in a message
-_MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
-
-
-async def _read(calls: Calls, tool: str, arguments: Mapping[str, object]) -> str:
-    """The answer of a tool as text. Raises FilememError, also if the memory cannot be opened, or for a defect."""
-    future = calls.ask(lambda memory: perform(calls.dialect, memory, tool, arguments))
-    await _settled(future)
-    return text_of(calls.outcome(future, "a request"))
 
 
 async def _close(calls: Calls, seconds: float) -> None:
@@ -107,51 +96,23 @@ class FilememServer(Server[Any]):
         self, context: _Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read the resource of an address."""
-        uri, modern = str(params.uri), context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        missing = INVALID_PARAMS if modern else _MISSING
-        one, arguments = self._named(uri, missing)
-        try:
-            text = await _read(self.calls, one.tool, arguments)
-        except FilememError as error:
-            told = f"{error.message} ({error.hint})" if error.hint else error.message
-            code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
-            raise MCPError(code, told, {"uri": uri[:_SHOWN]}) from None
-        content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
-        return types.ReadResourceResult(contents=[content])
-
-    def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
-        for one in self.dialect.resources:
-            before, brace, rest = one.uri.partition("{")
-            if uri == one.uri and not brace:
-                return one, {}
-            variable, _, after = rest.partition("}")
-            value = uri.removeprefix(before).removesuffix(after)
-            if brace and value and uri == before + value + after:
-                return one, {variable: unquote(value)}
-        known = ", ".join(one.uri for one in self.dialect.resources)
-        raise MCPError(
-            missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]}
-        )
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        future = self.calls.read(params.uri)
+        await _settled(future)
+        missing = INVALID_PARAMS if modern else MISSING
+        content = self.calls.content(future, params.uri, missing)
+        return types.ReadResourceResult.model_validate(_unrefused(content))
 
     async def get_prompt(
         self, _: _Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         """Fill in a prompt."""
-        prompts = {one.name: one for one in self.dialect.prompts}
-        one = prompts.get(params.name)
-        if one is None:
-            raise MCPError(
-                INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, prompts)}"
-            )
-        given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
-        names = {argument.name: argument.usual for argument in one.arguments}
-        for argument in one.arguments:
-            if argument.required and argument.name not in given:
-                raise MCPError(
-                    INVALID_PARAMS, f"{argument.name} is required: {argument.description}"
-                )
-        content = types.TextContent(text=one.text.format(**names | given))
-        return types.GetPromptResult(
-            description=one.description,
-            messages=[types.PromptMessage(role="user", content=content)],
-        )
+        text = prompt(self.dialect, params.name, params.arguments or {})
+        return types.GetPromptResult.model_validate(_unrefused(text))
+
+
+def _unrefused(result: dict[str, object] | Refusal) -> dict[str, object]:
+    """A result. Raises MCPError for a refusal."""
+    if isinstance(result, Refusal):
+        raise MCPError(result.code, result.message, result.data)
+    return result

@@ -15,25 +15,28 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, NoReturn
 
 MAX_LINE = 4 * 1024 * 1024  # bytes; the limit that the SDK sets for HTTP bodies
-PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+NO_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 
 Message = dict[str, object]
 
 
 class Refusal(NamedTuple):
-    """Why a line is not a message; `reply` is the error to send."""
+    """Why a line is not a message, or a request cannot be done; `reply` is the error to send."""
 
     code: int
     message: str
     id: int | str | None = None
+    data: object = None
 
     def reply(self) -> Message:
         """The JSON-RPC error object to send."""
-        return {
-            "jsonrpc": "2.0",
-            "id": self.id,
-            "error": {"code": self.code, "message": self.message},
-        }
+        error = {"code": self.code, "message": self.message}
+        further = {} if self.data is None else {"data": self.data}
+        return {"jsonrpc": "2.0", "id": self.id, "error": {**error, **further}}
 
 
 TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
@@ -45,7 +48,10 @@ _TAIL = 200  # bytes at the end of a message that are looked at
 
 
 def parse(line: bytes) -> Message | Refusal | None:
-    """Parse one line: a well-formed request or notification, a Refusal, or None for a line that needs no answer."""
+    """Parse one line: a well-formed message, a Refusal, or None for a line that needs no answer.
+
+    A message without `method` is a reply of the client.
+    """
     if not line.strip():
         return None
     try:
@@ -79,9 +85,8 @@ def _checked(value: Message) -> Message | Refusal | None:
     if value.get("jsonrpc") != "2.0":
         return Refusal(INVALID_REQUEST, 'jsonrpc must be "2.0"', id_)
     if "method" not in value:
-        # We ask nothing of the client, so an answer belongs to no question of ours.
         answers = "result" in value or "error" in value
-        return None if answers else Refusal(INVALID_REQUEST, "method is missing", id_)
+        return value if answers else Refusal(INVALID_REQUEST, "method is missing", id_)
     if "id" in value and id_ is None:
         return Refusal(INVALID_REQUEST, "id must be an integer or text")
     if not is_text(value["method"]):

@@ -16,7 +16,8 @@ from mcp.shared.message import SessionMessage
 
 from filemem import server
 from filemem.dialects.call import Reply, call
-from filemem.dialects.tool import Dialect, profile
+from filemem.dialects.tool import DIALECTS, Dialect, profile
+from filemem.errors import BadInput, NotFound
 from filemem.memory import Memory
 from filemem.server import calls, sdk
 from filemem.server.front import Front
@@ -55,10 +56,32 @@ PARAMS: list[dict[str, Any]] = [
 ]
 
 
-def requests(params: list[dict[str, Any]]) -> list[Message]:
+PROMPTS: list[dict[str, Any]] = [
+    {"name": "resume"},
+    {"name": "resume", "arguments": None, "_meta": {"progressToken": 1}},
+    {"name": "resume", "arguments": {"branch": " ", "else": "x"}},
+    {"name": "record-decision", "arguments": {"topic": "{decision} é \u2028", "decision": "Drop"}},
+    {"name": "record-decision", "arguments": {"topic": ""}},
+    {"name": "record-decision"},
+    {"name": "no such " * 20},
+]
+ADDRESSES = [
+    "filemem://checkpoint/latest",
+    "filemem://topic/a%20b%2F\u2028",
+    "filemem://topic/",
+    "filemem://decision/missing",
+    "filemem://decision/wrong",
+    "filemem://decision/crash",
+    "filemem://decision/full",
+    "x" * 300,
+    "",
+]
+
+
+def requests(params: list[dict[str, Any]], method: str = "tools/call") -> list[Message]:
     """The calls as messages, after the handshake."""
     asked: list[Message] = [
-        {"jsonrpc": "2.0", "id": at or "first", "method": "tools/call", "params": one}
+        {"jsonrpc": "2.0", "id": at or "first", "method": method, "params": one}
         for at, one in enumerate(params)
     ]
     return [HELLO, INITIALIZED, *asked]
@@ -68,7 +91,7 @@ def by_the_wire(offer: Dialect, memory: Any, messages: list[Message], file: Path
     """The lines that the wire answers."""
     target = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     wire = Wire(-1, target)
-    connection = server._Connection(wire, Front(offer, "1"), lambda: memory, None)
+    connection = server._Connection(wire, Front(offer, "1"), lambda: memory)
     assert connection.listen(iter(messages)) is None, "handed over"
     connection.line().wait()
     connection.line().calls._thread.shutdown()
@@ -113,6 +136,37 @@ def test_what_goes_wrong_is_answered_alike(tmp_path: Path) -> None:
     wire = by_the_wire(OFFER, Notebook(), messages, tmp_path / "out")
     alike(wire, by_the_sdk(OFFER, Notebook(), messages))
     assert len(wire) == len(PARAMS) + 1
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_prompts_are_answered_alike(name: str, tmp_path: Path) -> None:
+    messages = requests(PROMPTS, "prompts/get")
+    wire = by_the_wire(profile(name), Notebook(), messages, tmp_path / "out")
+    alike(wire, by_the_sdk(profile(name), Notebook(), messages))
+    assert len(wire) == len(PROMPTS) + 1
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_resources_are_answered_alike(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def perform(_offer: object, _memory: object, tool: str, given: Mapping[str, object]) -> Any:
+        wrong: Mapping[object, Exception] = {
+            "missing": NotFound("no record", "search for it"),
+            "wrong": BadInput("a wrong id"),
+            "crash": RuntimeError("secret"),
+            "full": OSError(28, "No space left on device", "/store/x"),
+        }
+        if error := wrong.get(given.get("id")):
+            raise error
+        return {"tool": tool, "given": dict(given), "said": "é \u2028"}
+
+    monkeypatch.setattr(calls, "perform", perform)
+    addresses = [*ADDRESSES, *(entry.uri for entry in profile(name).resources)]
+    messages = requests([{"uri": address} for address in addresses], "resources/read")
+    wire = by_the_wire(profile(name), Notebook(), messages, tmp_path / "out")
+    alike(wire, by_the_sdk(profile(name), Notebook(), messages))
+    assert len(wire) == len(addresses) + 1
 
 
 def really(offer: Dialect, memory: Memory, steps: Iterator[Mapping[str, Any]]) -> Iterator[Any]:

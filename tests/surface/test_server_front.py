@@ -208,13 +208,23 @@ def test_what_is_no_message_is_refused() -> None:
 
 
 def test_what_needs_no_answer_gets_none() -> None:
-    for line in (
-        b"",
-        b"  \r",
-        b'{"jsonrpc":"2.0","id":1,"result":{}}',
-        b'{"jsonrpc":"2.0","id":1,"error":{}}',
-    ):
+    for line in (b"", b"  \r"):
         assert parse(line) is None
+
+
+def test_a_reply_of_the_client_is_no_request() -> None:
+    for line in (b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}'):
+        message = parse(line)
+        assert isinstance(message, dict)
+        assert Front(OFFER, VERSION).answer(message) is Turn.REPLY
+
+
+def test_a_method_that_nobody_serves_is_refused_as_the_sdk_does() -> None:
+    methods = ("no/such", "resources/read", "resources/list", "roots/list", "server/discover")
+    messages = [initialize(), INITIALIZED, request("logging/setLevel", "log", level="info")]
+    messages += [request(method, at) for at, method in enumerate(methods, 1)]
+    messages[-4]["params"] = {"uri": "x:y"}
+    assert from_front(messages) == from_sdk(messages)
 
 
 def test_a_refusal_carries_the_id_where_there_is_one() -> None:

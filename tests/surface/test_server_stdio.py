@@ -151,7 +151,7 @@ def test_calls_pings_and_cancellation_load_no_sdk() -> None:
         assert server.reply()["id"] == 1
         server.call("slow", 2, seconds=0.5)
         server.call("echo", 3, text="never")
-        for id_ in (2, 3):
+        for id_ in (2, "3"):
             server.send(
                 {
                     "jsonrpc": "2.0",
