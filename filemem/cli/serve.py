@@ -86,7 +86,7 @@ def serve(
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import organisation
+    from filemem.cli import organisation, roots
     from filemem.cli.find import with_workspace
     from filemem.dialects.tool import profile as offered
 
@@ -111,7 +111,10 @@ def serve(
     if not page:  # which other users of this machine may reach: they do not ask in this one's name
         offer = organisation.offered(project, offer)
     beside = partial(_beside, offer, VERSION, settings.web(), project) if page else None
-    server.serve_stdio(offer, opener, version=VERSION, on_crash=report, beside=beside)
+    follow = None if page or project.personal else roots.follow(project)  # a page shows one place
+    server.serve_stdio(
+        offer, opener, version=VERSION, on_crash=report, beside=beside, follow=follow
+    )
 
 
 def _old_database(project: Project) -> str:
@@ -404,8 +407,9 @@ class Personal:
         return getattr(self._memory, name)
 
     def close(self) -> None:
-        """Close everything."""
+        """Close everything; what is asked next is opened anew."""
         self.opened.close()
+        self._memory = cast("Memory", None)
 
 
 def report(tool: str, error: BaseException) -> None:
