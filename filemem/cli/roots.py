@@ -1,4 +1,4 @@
-"""Which of a repository's work trees a server serves: that of its client's first root there, else its own."""
+"""Which work tree of a repository a server serves: its own, or that of its client's root."""
 
 from __future__ import annotations
 
@@ -14,50 +14,34 @@ from filemem.repo.run import Places, find
 if TYPE_CHECKING:
     from filemem.cli.project import Project
 
-Roots = Callable[[], list[str] | None]
 
-
-def follow(project: Project) -> Callable[[Roots], bool]:
+def follow(project: Project) -> Callable[[Callable[[], list[str]]], bool]:
     """Return what moves a project to where the client works, and says whether it moved.
 
     It gets what asks the client for the addresses of its roots. A root in another repository says
-    nothing: a client must not choose whose memory is read. Without other work trees nobody is asked.
+    nothing: a client must not choose whose memory is read. It asks where there are other work trees.
     """
-    start = project.here
+    start = project.here.as_uri()
 
-    def moves(roots: Roots) -> bool:
+    def moves(roots: Callable[[], list[str]]) -> bool:
         own = _places(start)
         if own is None or not (own.common_dir / "worktrees").is_dir():
             return False
-        addresses = roots()
-        if addresses is None:
-            return False
-        folders = filter(None, map(_folder, addresses))
-        place = next((folder for folder in folders if _shares(folder, own)), start)
-        moved = _places(place) != _places(project.here)
+        stated = (places for places in map(_places, roots()) if places)
+        chosen = next((places for places in stated if places.common_dir == own.common_dir), own)
+        moved = chosen != _places(project.here.as_uri())
         if moved:
-            project.here = place
+            project.here = chosen.work_tree
         return moved
 
     return moves
 
 
-def _folder(address: str) -> Path | None:
-    """The folder of a `file:` address on this machine."""
-    with suppress(ValueError):  # an address that is none
+def _places(address: str) -> Places | None:
+    """Where the repository of a `file:` address on this machine lies; None if there is none."""
+    with suppress(FilememError, OSError, ValueError):  # also what is no address, or no name
         parts = urlsplit(address)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-            folder = Path(unquote(parts.path))
-            return folder if folder.is_absolute() else None
+        folder = Path(unquote(parts.path, errors="surrogateescape"))
+        if parts.scheme == "file" and parts.netloc in ("", "localhost") and folder.is_absolute():
+            return find(folder)
     return None
-
-
-def _places(folder: Path) -> Places | None:
-    with suppress(FilememError, OSError, ValueError):  # also a name that no folder can have
-        return find(folder)
-    return None
-
-
-def _shares(folder: Path, own: Places) -> bool:
-    places = _places(folder)
-    return places is not None and places.common_dir == own.common_dir

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from filemem.cli import roots
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
 from filemem.config import personal_folder
@@ -86,7 +87,7 @@ def serve(
     """
     from filemem import VERSION, server
     from filemem import config as settings
-    from filemem.cli import organisation, roots
+    from filemem.cli import organisation
     from filemem.cli.find import with_workspace
     from filemem.dialects.tool import profile as offered
 

@@ -1,7 +1,7 @@
 """The MCP server: stdio with a front that answers before the SDK is imported, and HTTP (`server.http.serve`).
 
 Importing this package loads only the standard library. Once the tools are listed, a call is likely: the memory is
-opened meanwhile. The SDK is imported for what the front does not know: the newer protocol, and odd parameters.
+opened meanwhile. The SDK is imported for the newer protocol.
 """
 
 from __future__ import annotations
@@ -57,17 +57,13 @@ def serve_stdio(
     if handed_over is None:
         connection.end()
         return
-    line = connection.line()
-    line.wait()
     from filemem.server import sdk, stdio
 
-    server = sdk.FilememServer(offer, line.calls, version)
-    kept = connection.front.kept
-    answered = [message["id"] for message in kept if "id" in message]
+    server = sdk.FilememServer(offer, connection.line().calls, version)
     further = (
         message for message in messages if isinstance(message, Refusal) or "method" in message
     )
-    status = stdio.serve(server, wire, chain(kept, [handed_over], further), answered)
+    status = stdio.serve(server, wire, chain([handed_over], further))
     if status:
         sys.exit(status)
 
@@ -93,11 +89,9 @@ class _Connection:
     def line(self) -> Line:
         """The calls, made at the first need: what is only listed imports nothing."""
         if self._line is None:
-            from filemem.server.calls import Calls, log_crash
-            from filemem.server.line import Line
+            from filemem.server.line import begun
 
-            on_crash = self._on_crash or log_crash
-            self._line = Line(self.wire, Calls(self.front.offer, self._open_memory, on_crash))
+            self._line = begun(self.wire, self.front.offer, self._open_memory, self._on_crash)
             self._prepare(self._line)
         return self._line
 
@@ -108,7 +102,7 @@ class _Connection:
         line.calls.prepare()
 
     def listen(self, messages: Iterator[Message | Refusal]) -> Message | None:
-        """Answer until a message needs the SDK, and return that message."""
+        """Answer until a message opens the newer protocol, and return that message."""
         for message in messages:
             if isinstance(message, Refusal):
                 self.wire.send(message.reply())

@@ -132,11 +132,11 @@ class Calls:
         """Start no more calls: the running one goes on, waiting ones are told that none began."""
         self._ending = True
 
-    def reopen(self) -> None:
-        """Close the memory, in its own thread: the next call opens one anew."""
-        if self._memory is not None:
+    def reopen(self, moved: bool) -> None:
+        """Where it has moved, close the memory, in its own thread: the next call opens it anew."""
+        if moved and self._memory is not None:
             self._memory.close()
-        self._memory = None
+            self._memory = None
 
     def close(self) -> Future[None]:
         """Close the memory after the running call; nothing is taken after that."""

@@ -1,10 +1,11 @@
-"""The front of a stdio server: answers the handshake and the lists from data, and says what is a tool call.
+"""The front of a stdio server: answers the handshake, lists and prompts from data, and says what is a call.
 
 It answers what the SDK would answer, and passes over members that an answer does not need, such
-as a progress token. Everything else is handed over to the SDK, with the handshake that it must see
-again; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are started,
-listed, and never called, and a client that waits a second for the list begins its first turn
-without our tools.
+as a progress token. As in the SDK, the first request decides the era of a connection: after a
+handshake everything is answered here or by the calls. What opens the newer protocol is handed over
+to the SDK; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are
+started, listed, and never called, and a client that waits a second for the list begins its first
+turn without our tools.
 """
 
 from __future__ import annotations
@@ -15,11 +16,25 @@ from typing import Any
 
 from filemem.dialects.tool import Dialect, Prompt, Resource, Tool
 from filemem.errors import suggest
-from filemem.server.wire import INVALID_PARAMS, NO_METHOD, Message, Refusal, is_text
+from filemem.server.wire import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    NO_METHOD,
+    Message,
+    Refusal,
+    is_text,
+)
 
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _STATELESS = "io.modelcontextprotocol/protocolVersion"  # in `_meta` from 2026-07-28 on
+# In the SDK's words.
+_WRONG = Refusal(INVALID_PARAMS, "Invalid request parameters", data="")
+_OTHER_ERA = Refusal(
+    INVALID_REQUEST,
+    "this connection serves the handshake protocol era; "
+    "requests carrying the 2026-07-28 envelope are not accepted on it",
+)
 
 Entry = dict[str, object]
 NAME = "filemem"
@@ -117,13 +132,9 @@ class Turn(Enum):
     ROOTS = "roots"
 
 
-# What the connection does for a request, if its parameters are these and nothing else.
+# What the connection does for a request, and the parameter that says for which thing.
 _TURNS: Mapping[str, Turn] = {"tools/call": Turn.CALL, "resources/read": Turn.READ}
-_PARAMS: Mapping[str, frozenset[str]] = {
-    "tools/call": frozenset(("name", "arguments", "_meta")),
-    "prompts/get": frozenset(("name", "arguments", "_meta")),
-    "resources/read": frozenset(("uri", "_meta")),
-}
+_NAMES: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 # What the client notifies of.
 _NOTICES: Mapping[object, Turn] = {
     "notifications/cancelled": Turn.CANCEL,
@@ -132,59 +143,52 @@ _NOTICES: Mapping[object, Turn] = {
 
 
 class Front:
-    """The state of one connection until it is handed over."""
+    """The state of one connection: in the newer protocol until it is handed over."""
 
     def __init__(self, offer: Dialect, version: str) -> None:
         self.offer, self.version = offer, version
         self._lists = {**lists(offer), "ping": {}}
-        offered = {"resources/read": offer.resources, "prompts/get": offer.prompts}
-        self._missing = {method for method, entries in offered.items() if not entries}
+        self.greeted = False
         self.roots = False
         """Whether the client says what its roots are."""
-        self.kept: list[Message] = []
-        """The handshake so far; whoever takes over must see it first."""
 
     def answer(self, message: Message) -> Message | Turn:
         """Handle one message; return the reply, or what else to do."""
         if "method" not in message:
             return Turn.REPLY
-        method = message["method"]
+        method = str(message["method"])
         if "id" not in message:
-            if method == "notifications/initialized":
-                self.kept.append({"jsonrpc": "2.0", "method": method})
             return _NOTICES.get(method, Turn.NOTHING)
         params: Any = message.get("params") or {}
-        meta = params.get("_meta")
-        if isinstance(meta, dict) and _STATELESS in meta:
-            return Turn.HAND_OVER
-        result = self._request(str(method), params)
+        result = self._request(method, params)
         if isinstance(result, Turn):
             return result
         id_: Any = message["id"]
         if isinstance(result, Refusal):
             return result._replace(id=id_).reply()
-        if method == "initialize":
-            self.kept.append({**message, "params": _plain(params)})
         return {"jsonrpc": "2.0", "id": id_, "result": result}
 
     def _request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
         if method == "initialize":
-            return self._initialize(params) or Turn.HAND_OVER
-        if method in self._lists:
-            return self._lists[method]
-        if not self.kept:
-            return Turn.HAND_OVER
-        if method in self._missing or method not in _PARAMS:
+            return self._initialize(params)
+        meta = params.get("_meta")
+        if isinstance(meta, dict) and _STATELESS in meta:
+            return _OTHER_ERA if self.greeted else Turn.HAND_OVER
+        return self._lists[method] if method in self._lists else self._served(method, params)
+
+    def _served(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
+        if method not in _NAMES or f"{method.partition('/')[0]}/list" not in self._lists:
             return Refusal(NO_METHOD, "Method not found", data=method)
-        if not _fits(method, params):
-            return Turn.HAND_OVER
+        if not (self.greeted and _fits(method, params)):
+            return _WRONG
         if method == "prompts/get":
             return prompt(self.offer, params["name"], params.get("arguments") or {})
         return _TURNS[method]
 
-    def _initialize(self, params: Mapping[str, Any]) -> dict[str, object] | None:
+    def _initialize(self, params: Mapping[str, Any]) -> Entry | Refusal:
         if not _is_client(params):
-            return None
+            return _WRONG
+        self.greeted = True
         self.roots = isinstance(params["capabilities"].get("roots"), dict)
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
@@ -195,16 +199,6 @@ class Front:
         if self.offer.instructions:
             result["instructions"] = self.offer.instructions
         return result
-
-
-def _plain(params: Mapping[str, Any]) -> Entry:
-    """The handshake as the SDK must see it again: we use no more of what a client says."""
-    client = {name: params["clientInfo"][name] for name in ("name", "version")}
-    return {
-        "protocolVersion": params["protocolVersion"],
-        "capabilities": {},
-        "clientInfo": client,
-    }
 
 
 def _is_client(params: Mapping[str, Any]) -> bool:
@@ -219,18 +213,15 @@ def _is_client(params: Mapping[str, Any]) -> bool:
 
 
 def _fits(method: str, params: Mapping[str, Any]) -> bool:
-    """Whether a request has what the protocol says and nothing that the SDK would judge."""
+    """Whether a request has what the protocol says."""
     arguments = params.get("arguments")
-    if not (isinstance(arguments, dict | None) and params.keys() <= _PARAMS[method]):
+    if not isinstance(arguments, dict | None):
         return False
-    texts = [params.get("uri" if method == "resources/read" else "name"), *(arguments or ())]
+    texts = [params.get(_NAMES[method]), *(arguments or ())]
     if method == "prompts/get" and arguments:
         texts += arguments.values()
     meta = params.get("_meta")
     token = meta.get("progressToken", "") if isinstance(meta, dict) else ""
     return (
-        all(map(is_text, texts))
-        and isinstance(meta, dict | None)
-        and isinstance(token, int | str)
-        and not isinstance(token, bool)
+        all(map(is_text, texts)) and isinstance(meta, dict | None) and isinstance(token, int | str)
     )

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future, wait
-from itertools import count
+from concurrent.futures import Future, wait
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from filemem.server.calls import Calls, Result
+from filemem.dialects.tool import Dialect
+from filemem.server.calls import Calls, OnCrash, OpenMemory, Result, log_crash
 from filemem.server.wire import Message, Refusal, Wire, is_text
 
-Roots = Callable[[], list[str] | None]
+Roots = Callable[[], list[str]]
 Follow = Callable[[Roots], bool]
 
 # Seconds that calls get to answer after the input ended: who still reads wants to know what was
@@ -35,8 +36,8 @@ class Line:
         # By the id as text: a client may cancel 7 as "7".
         self._waiting: dict[str, Future[Result]] = {}
         self._last: Future[Any] | None = None
-        self._questions: dict[object, Future[Message]] = {}
-        self._numbers = count(1)
+        self._number = 0  # of the last question
+        self._replies = SimpleQueue[Message | None]()
 
     def call(self, id_: Any, params: Mapping[str, Any]) -> None:
         """Begin a call; its thread writes the answer."""
@@ -59,47 +60,37 @@ class Line:
 
     def ask(self, method: str, seconds: float) -> Message | None:
         """Ask the client, from the calls' thread; its reply, or None if there is none in time."""
-        number = next(self._numbers)
-        future: Future[Message] = Future()
-        self._questions[number] = future
+        self._number += 1
+        self._replies = replies = SimpleQueue[Message | None]()
         try:
-            self._wire.send({"jsonrpc": "2.0", "id": number, "method": method})
-            return future.result(seconds)
-        except (TimeoutError, CancelledError, OSError):
+            self._wire.send({"jsonrpc": "2.0", "id": self._number, "method": method})
+            return replies.get(timeout=seconds)
+        except (Empty, OSError):
             return None
-        finally:
-            self._questions.pop(number, None)
 
     def reply(self, message: Message) -> None:
-        """Take a reply of the client; what nobody waits for any more is dropped."""
-        id_ = message.get("id")
-        future = self._questions.pop(id_, None) if isinstance(id_, int) else None
-        if future is not None:
-            future.set_result(message)
+        """Take a reply of the client; one to no question of now is dropped."""
+        if message.get("id") == self._number:
+            self._replies.put(message)
 
     def follow(self, moves: Follow) -> None:
         """Let the client's roots say which memory is served, in turn with the calls."""
-        self._last = self.calls.submit(lambda: self._move(moves))
+        self._last = self.calls.submit(lambda: self.calls.reopen(moves(self._roots)))
 
-    def _move(self, moves: Follow) -> None:
-        if moves(self._roots):
-            self.calls.reopen()
-
-    def _roots(self) -> list[str] | None:
-        """The addresses of the client's roots; None if it does not say."""
+    def _roots(self) -> list[str]:
+        """The addresses of the client's roots; none if it does not say."""
         reply: Any = self.ask("roots/list", PATIENCE) or {}
         result = reply.get("result")
         roots = result.get("roots") if isinstance(result, dict) else None
         if not isinstance(roots, list):
-            return None
+            return []
         return [
             root["uri"] for root in roots if isinstance(root, dict) and is_text(root.get("uri"))
         ]
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait for the calls under way; replies of the client are read no more."""
-        for future in list(self._questions.values()):
-            future.cancel()
+        self._replies.put(None)
         if self._last is not None:
             wait([self._last], seconds)
 
@@ -134,6 +125,11 @@ class Line:
             self._wire.send(message)
         except OSError:  # the client reads no more, and nothing else would end the reader
             self.calls.ask(lambda memory: memory.close()).add_done_callback(lambda _: os._exit(0))
+
+
+def begun(wire: Wire, offer: Dialect, open_memory: OpenMemory, on_crash: OnCrash | None) -> Line:
+    """The calls of a connection; the memory is not opened yet."""
+    return Line(wire, Calls(offer, open_memory, on_crash or log_crash))
 
 
 def end_soon(status: int, seconds: float) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -36,10 +37,9 @@ class Connection:
     """One stdio connection: what goes in and out between the wire and the SDK; see `serve`."""
 
     wire: Wire
-    answered: list[object]
     status: int = 0
     """Exit status of the process once `serve` has returned."""
-    _waiting: set[object] = field(default_factory=set)  # ids of requests that will be answered
+    _waiting: set[str] = field(default_factory=set)  # ids of requests that will be answered
     _scope: anyio.CancelScope = field(init=False)
 
     async def serve(self, server: FilememServer, messages: Iterator[Message | Refusal]) -> None:
@@ -97,18 +97,15 @@ class Connection:
 
     async def _pass(self, message: Message | Refusal, into: _Into, back: _Back) -> None:
         if isinstance(message, Refusal):
-            self._waiting.add(message.id)
+            self._waiting.add(str(message.id))
             await back.send(SessionMessage(types.JSONRPCError.model_validate(message.reply())))
             return
         kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
         if "id" in message:
-            self._waiting.add(message["id"])
-        elif message["method"] == "notifications/cancelled" and isinstance(
-            given := message.get("params"), dict
-        ):
-            self._waiting -= {
-                one for one in (given.get("requestId"),) if isinstance(one, int | str)
-            }
+            self._waiting.add(str(message["id"]))
+        else:  # of all notifications a cancellation alone names a request
+            params: Any = message.get("params") or {}
+            self._waiting.discard(str(params.get("requestId")))
         await into.send(SessionMessage(kind.model_validate(message)))
 
     async def _finish(self, into: _Into, back: _Back) -> None:
@@ -125,15 +122,9 @@ class Connection:
 
     async def _write(self, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async for item in out:
-            message = item.message
-            if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                await self._send(message)
-                continue
-            if message.id in self.answered:
-                self.answered.remove(message.id)
-            else:
-                await self._send(message)
-            self._waiting.discard(message.id)
+            await self._send(item.message)
+            if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+                self._waiting.discard(str(item.message.id))
 
     async def _send(self, message: types.JSONRPCMessage) -> None:
         told = message.model_dump(by_alias=True, exclude_unset=True)
@@ -144,10 +135,8 @@ class Connection:
         return None
 
 
-def serve(
-    server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]
-) -> int:
-    """Serve one connection over stdio, except requests already `answered`; return the exit status of the process."""
-    connection = Connection(wire, answered)
+def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal]) -> int:
+    """Serve one connection over stdio; return the exit status of the process."""
+    connection = Connection(wire)
     asyncio.run(connection.serve(server, messages))
     return connection.status

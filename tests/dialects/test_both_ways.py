@@ -45,6 +45,15 @@ PARAMS: list[dict[str, Any]] = [
     {"name": "echo", "arguments": {"text": "a", "times": None}, "_meta": {"progressToken": 7}},
     {"name": "echo", "arguments": {"text": "a"}, "_meta": {"x/y": [1], "progressToken": "a"}},
     {"name": "echo", "arguments": None, "_meta": None},
+    {"name": "echo", "arguments": {"text": "a"}, "_meta": 5},
+    {"name": "echo", "arguments": {"text": "a"}, "_meta": {"progressToken": True}},
+    {"name": "echo", "arguments": {"text": "a"}, "_meta": {"progressToken": 1.5}},
+    {"name": "echo", "arguments": {"text": "a"}, "else": 1, "requestState": "x"},
+    {"name": "echo", "arguments": {"text": "a"}, "task": {"ttl": 60000}},
+    {"name": "echo", "arguments": []},
+    {"name": "echo", "arguments": "text"},
+    {"name": 5},
+    {},
     {"name": "echo"},
     {"name": "no_such_tool", "arguments": {}},
     {"name": "fail"},
@@ -64,6 +73,11 @@ PROMPTS: list[dict[str, Any]] = [
     {"name": "record-decision", "arguments": {"topic": ""}},
     {"name": "record-decision"},
     {"name": "no such " * 20},
+    {"name": "resume", "arguments": {"branch": 5}},
+    {"name": "resume", "arguments": {"branch": None}},
+    {"name": "resume", "arguments": ["branch"]},
+    {"name": "resume", "cursor": "x"},
+    {"arguments": {}},
 ]
 ADDRESSES = [
     "filemem://checkpoint/latest",
@@ -125,10 +139,14 @@ def by_the_sdk(offer: Dialect, memory: Any, messages: list[Message]) -> list[byt
 
 
 def alike(wire: list[bytes], judge: list[bytes]) -> None:
-    """The same handshake, and the same bytes for each call."""
+    """The same handshake, and the same bytes for each request; no call waits for what is refused."""
     assert json.loads(wire[0]) == json.loads(judge[0])
-    for one, other in zip(wire[1:], judge[1:], strict=True):
-        assert one == other
+    assert by_id(wire[1:]) == by_id(judge[1:])
+
+
+def by_id(lines: list[bytes]) -> dict[Any, bytes]:
+    """The lines by the id that they answer."""
+    return {json.loads(line)["id"]: line for line in lines}
 
 
 def test_what_goes_wrong_is_answered_alike(tmp_path: Path) -> None:
@@ -163,10 +181,16 @@ def test_resources_are_answered_alike(
 
     monkeypatch.setattr(calls, "perform", perform)
     addresses = [*ADDRESSES, *(entry.uri for entry in profile(name).resources)]
-    messages = requests([{"uri": address} for address in addresses], "resources/read")
+    params: list[dict[str, Any]] = [{"uri": address} for address in addresses]
+    params += [{"uri": "filemem://x", "_meta": {}, "else": 1}]
+    if profile(
+        name
+    ).resources:  # else the SDK finds fault with them before it says that none are read
+        params += [{"uri": 5}, {"name": "x"}, {}]
+    messages = requests(params, "resources/read")
     wire = by_the_wire(profile(name), Notebook(), messages, tmp_path / "out")
     alike(wire, by_the_sdk(profile(name), Notebook(), messages))
-    assert len(wire) == len(addresses) + 1
+    assert len(wire) == len(params) + 1
 
 
 def really(offer: Dialect, memory: Memory, steps: Iterator[Mapping[str, Any]]) -> Iterator[Any]:

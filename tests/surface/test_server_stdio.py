@@ -24,13 +24,19 @@ INITIALIZE = {
     "capabilities": {},
     "clientInfo": {"name": "c", "version": "1"},
 }
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 FOUR_MIB = 4 * 1024 * 1024
 
 
 class Process:
-    """A server process, spoken to in raw lines."""
+    """A server process, spoken to in raw lines: in the `newer` protocol, or after a handshake."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
+    def __init__(self, *arguments: str, newer: bool = False, **environment: str) -> None:
+        self.newer = newer
         heard = partial(
             signal.signal, signal.SIGHUP, signal.SIG_DFL
         )  # whoever runs the tests may ignore it
@@ -59,6 +65,8 @@ class Process:
             view = view[os.write(self.stdin.fileno(), view) :]
 
     def ask(self, method: str, id_: int | str = 1, **params: Any) -> None:
+        if self.newer:
+            params = {**params, "_meta": ENVELOPE}
         self.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
 
     def call(self, name: str, id_: int | str = 1, **arguments: Any) -> None:
@@ -87,8 +95,9 @@ class Process:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def load(self) -> None:
-        """Greet and make the server load the SDK."""
-        self.greet()
+        """Begin, and have a call answered, by the SDK in the newer protocol."""
+        if not self.newer:
+            self.greet()
         self.call("echo", "first", text="x")
         assert self.reply()["id"] == "first"
 
@@ -102,8 +111,8 @@ class Process:
 
 
 @contextmanager
-def served(*arguments: str, **environment: str) -> Iterator[Process]:
-    server = Process(*arguments, **environment)
+def served(*arguments: str, newer: bool = False, **environment: str) -> Iterator[Process]:
+    server = Process(*arguments, newer=newer, **environment)
     try:
         yield server
     finally:
@@ -114,10 +123,10 @@ def served(*arguments: str, **environment: str) -> Iterator[Process]:
             stream.close()
 
 
-@pytest.fixture(scope="module")
-def loaded() -> Iterator[Process]:
-    """A server that has the SDK loaded; it must still end well after all that the tests did to it."""
-    with served() as server:
+@pytest.fixture(scope="module", params=[False, True], ids=["handshake", "newer"])
+def loaded(request: pytest.FixtureRequest) -> Iterator[Process]:
+    """A server of each era that has answered; it must still end well after all that the tests did to it."""
+    with served(newer=request.param) as server:
         server.load()
         yield server
         assert server.end() == 0
@@ -162,6 +171,9 @@ def test_calls_pings_and_cancellation_load_no_sdk() -> None:
         server.ask("ping", 4)
         server.call("echo", 5, text="after")
         assert [server.reply()["id"] for _ in range(2)] == [4, 5], "what is cancelled is unanswered"
+        for method in ("tools/call", "no/such", "logging/setLevel", "initialize"):
+            server.ask(method, 6)
+            assert server.reply()["error"]["code"] in (-32601, -32602)
         assert server.end() == 0
 
 
@@ -308,8 +320,9 @@ def test_an_input_that_ends_early_ends_the_server() -> None:
         assert server.end() == 0
 
 
-def test_calls_still_running_at_the_end_of_input_are_answered(tmp_path: Path) -> None:
-    with served(CLOSED_FILE=str(tmp_path / "closed")) as server:
+@pytest.mark.parametrize("newer", [False, True])
+def test_calls_still_running_at_the_end_of_input_are_answered(tmp_path: Path, newer: bool) -> None:
+    with served(newer=newer, CLOSED_FILE=str(tmp_path / "closed")) as server:
         server.load()
         server.call("slow", 1, seconds=1.5)
         server.stdin.close()
@@ -318,8 +331,9 @@ def test_calls_still_running_at_the_end_of_input_are_answered(tmp_path: Path) ->
         assert (tmp_path / "closed").exists()
 
 
-def test_a_call_that_does_not_end_holds_up_no_end() -> None:
-    with served(ENDING="1") as server:
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_call_that_does_not_end_holds_up_no_end(newer: bool) -> None:
+    with served(newer=newer, ENDING="1") as server:
         server.load()
         server.call("slow", 1, seconds=30)
         assert server.end() == 0
@@ -331,24 +345,28 @@ def test_a_call_that_does_not_end_holds_up_no_end() -> None:
         (signal.SIGTERM, 143, "busy"),
         (signal.SIGHUP, 129, "idle"),
         (signal.SIGINT, 130, "front"),
+        (signal.SIGTERM, 143, "newer"),
     ],
 )
 def test_signals_end_the_server(
     number: signal.Signals, code: int, state: str, tmp_path: Path
 ) -> None:
-    with served(CLOSED_FILE=str(tmp_path / "closed")) as server:
+    with served(newer=state == "newer", CLOSED_FILE=str(tmp_path / "closed")) as server:
         server.greet() if state == "front" else server.load()
         if state == "busy":
             server.call("slow", 1, seconds=30)
             time.sleep(0.1)
         server.process.send_signal(number)
         assert server.wait() == code
-        assert (tmp_path / "closed").exists() == (state == "idle")
+        assert (tmp_path / "closed").exists() == (state in ("idle", "newer"))
 
 
-def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(
+    tmp_path: Path, newer: bool
+) -> None:
     begun = tmp_path / "begun"
-    with served(BEGUN_FILE=str(begun)) as server:
+    with served(newer=newer, BEGUN_FILE=str(begun)) as server:
         server.load()
         server.call("slow", 1, seconds=0.5)
         for id_ in (2, 3):
@@ -386,8 +404,9 @@ def test_a_cancelled_call_that_waits_never_runs(loaded: Process) -> None:
     assert [loaded.reply(5)["id"] for _ in range(2)] == [1, 3]
 
 
-def test_a_client_that_reads_no_more_ends_the_server() -> None:
-    with served() as server:
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_client_that_reads_no_more_ends_the_server(newer: bool) -> None:
+    with served(newer=newer) as server:
         server.load()
         server.stdout.close()
         server.call("echo", 1, text="x" * 100_000)

@@ -15,15 +15,21 @@ from tests.system.tools import Answer, Talk, raw_tools_list, talking
 NAMES = {"save", "search", "get", "timeline", "update", "load_checkpoint", "delete"}
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_repo(tmp_path_factory.mktemp("mcp") / "repo")
+@pytest.fixture(scope="module", params=["legacy", "auto"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """The handshake of 2025, or what the client prefers."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def talk(place: Path) -> Iterator[Talk]:
+def place(tmp_path_factory: pytest.TempPathFactory, mode: str) -> Path:
+    return make_repo(tmp_path_factory.mktemp(f"mcp-{mode}") / "repo")
+
+
+@pytest.fixture(scope="module")
+def talk(place: Path, mode: str) -> Iterator[Talk]:
     """A client of a running server; every test uses topics of its own."""
-    with talking(place) as client:
+    with talking(place, mode) as client:
         yield client
 
 

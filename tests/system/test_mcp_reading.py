@@ -118,7 +118,10 @@ async def prompts(client: Client) -> None:
         assert (await refusal(client.get_prompt(name, {}))).error.code == -32602
 
 
-@pytest.mark.parametrize(("wire", "mode"), [("stdio", "auto"), ("http", "legacy")])
+@pytest.mark.parametrize(
+    ("wire", "mode"),
+    [("stdio", "auto"), ("stdio", "legacy"), ("http", "legacy")],
+)
 def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str) -> None:
     repo = make_repo(tmp_path / "repo")
 

@@ -17,6 +17,7 @@ import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from pydantic import FileUrl
 
 from tests.support import git, make_repo
 
@@ -42,9 +43,9 @@ def parameters(folder: Path) -> StdioServerParameters:
 async def rooted(folder: Path, roots: list[Path], counted: list[int]) -> AsyncIterator[Client]:
     """A client of a server that is started in a folder, with these roots; counts when it is asked for them."""
 
-    async def listed(_: object) -> types.ListRootsResult:
+    async def listed(context: Any) -> types.ListRootsResult:
         counted.append(len(roots))
-        shown: list[Any] = [types.Root(uri=root.as_uri()) for root in roots]
+        shown = [types.Root(uri=FileUrl(root.as_uri())) for root in roots]
         return types.ListRootsResult(roots=shown)
 
     with (folder.parent / "stderr").open("w") as errors:
