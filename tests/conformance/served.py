@@ -5,6 +5,7 @@ The suite's scenarios call tools, resources and prompts of fixed names. Run as a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from filemem.dialects.tool import (
     envelope,
 )
 from filemem.errors import BadInput
-from filemem.server import http
+from filemem.server import http, serve_stdio
 from tests.surface.server_tools import VERSION, NoSite, open_notebook
 
 Arguments = Mapping[str, Any]
@@ -96,8 +97,11 @@ DIALECT = Dialect(
 
 
 def main() -> None:
-    """Serve on a free port."""
+    """Serve on a free port, or with --stdio on standard input and output."""
     offer = DIALECT._replace(tools=TOOLS + HIDDEN, listed=TOOLS)
+    if "--stdio" in sys.argv:
+        serve_stdio(offer, open_notebook, version=VERSION)
+        return
     http.serve(offer, open_notebook, VERSION, http.Address(port=0), NoSite())
 
 
