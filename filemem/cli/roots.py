@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def follow(project: Project) -> Callable[[Callable[[], list[str]]], bool]:
     """Return what moves a project to where the client works, and says whether it moved.
 
-    It gets what asks the client for the addresses of its roots. A root in another repository says
-    nothing: a client must not choose whose memory is read. It asks where there are other work trees.
+    It gets what asks the client for the addresses of its roots, which it does where there are other
+    work trees. A root in another repository changes nothing: a client must not choose whose memory
+    is read.
     """
     start = project.here.as_uri()
 

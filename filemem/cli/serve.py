@@ -78,6 +78,7 @@ def serve(
 
     Outside a Git repository it serves your personal memory, a repository in your data folder made at the first save.
     `filemem --personal serve` serves that one anywhere; `filemem -C DIR serve` serves the memory of DIR or none.
+    A client whose root lies in another work tree of the same repository is served that one.
 
     \b
     Examples:

@@ -171,13 +171,11 @@ class Calls:
 def _resource(dialect: Dialect, uri: str) -> tuple[Resource, Mapping[str, object]]:
     """The resource of an address, with the arguments of its tool. Raises NotFound."""
     for resource in dialect.resources:
-        before, brace, rest = resource.uri.partition("{")
-        if uri == resource.uri and not brace:
-            return resource, {}
+        before, _, rest = resource.uri.partition("{")
         variable, _, after = rest.partition("}")
         value = uri.removeprefix(before).removesuffix(after)
-        if brace and value and uri == before + value + after:
-            return resource, {variable: unquote(value)}
+        if uri == before + value + after and bool(value) == bool(variable):
+            return resource, {variable: unquote(value)} if variable else {}
     names = ", ".join(resource.uri for resource in dialect.resources)
     raise NotFound(f"no resource {uri[:_SHOWN]}; there are {names}")
 
