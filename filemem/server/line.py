@@ -36,7 +36,10 @@ class Line:
         # By the id as text: a client may cancel 7 as "7".
         self._waiting: dict[str, Future[Result]] = {}
         self._last: Future[Any] | None = None
-        self._number = 0  # of the last question
+        self._number = 0  # of questions
+        self._question = (
+            ""  # the id of the last one: text, which no client takes for one of its own
+        )
         self._replies = SimpleQueue[Message | None]()
 
     def call(self, id_: Any, params: Mapping[str, Any]) -> None:
@@ -61,16 +64,17 @@ class Line:
     def ask(self, method: str, seconds: float) -> Message | None:
         """Ask the client, from the calls' thread; its reply, or None if there is none in time."""
         self._number += 1
+        self._question = f"filemem-{self._number}"
         self._replies = replies = SimpleQueue[Message | None]()
         try:
-            self._wire.send({"jsonrpc": "2.0", "id": self._number, "method": method})
+            self._wire.send({"jsonrpc": "2.0", "id": self._question, "method": method})
             return replies.get(timeout=seconds)
         except (Empty, OSError):
             return None
 
     def reply(self, message: Message) -> None:
         """Take a reply of the client; one to no question of now is dropped."""
-        if message.get("id") == self._number:
+        if message.get("id") == self._question:
             self._replies.put(message)
 
     def follow(self, moves: Follow) -> None:

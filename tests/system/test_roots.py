@@ -141,9 +141,10 @@ REPLIES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("reply", [*REPLIES, None])
-def test_a_reply_that_says_nothing_changes_nothing(repo: Path, reply: Any) -> None:
-    """Also none at all, which is waited for a second; a late one, or to no question, is dropped."""
+def test_a_reply_that_says_nothing_changes_nothing(repo: Path, reply: Any, ends: bool) -> None:
+    """Also none at all, or the end of the input; a late one, or to no question, is dropped."""
     process = subprocess.Popen(
         [sys.executable, "-m", "filemem", "serve"],
         cwd=repo,
@@ -178,11 +179,14 @@ def test_a_reply_that_says_nothing_changes_nothing(repo: Path, reply: Any) -> No
         send(id=True, result={})
         if reply:
             send(id=question["id"], **reply)
+        if ends:
+            server.stdin.close()
         answer = json.loads(server.stdout.readline())
-        send(id=question["id"], result={"roots": []})
-        send(id=2, method="ping")
-        assert json.loads(server.stdout.readline())["id"] == 2
-        server.stdin.close()
+        if not ends:
+            send(id=question["id"], result={"roots": []})
+            send(id=2, method="ping")
+            assert json.loads(server.stdout.readline())["id"] == 2
+            server.stdin.close()
         assert server.wait() == 0
         timer.cancel()
     assert answer["id"] == 1
