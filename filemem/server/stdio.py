@@ -29,7 +29,6 @@ from filemem.server.wire import Message, Refusal, Wire, deadly_signals
 
 _Item = SessionMessage | Exception
 _Into = MemoryObjectSendStream[_Item]
-_Back = MemoryObjectSendStream[SessionMessage]
 
 
 @dataclass
@@ -49,8 +48,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         for number in deadly_signals():
             signal.signal(number, partial(self._stop, server, loop))
-        feeding = (messages, into, outgoing.clone(), loop)
-        threading.Thread(target=self._read, args=feeding, daemon=True).start()
+        threading.Thread(target=self._read, args=(messages, into, loop), daemon=True).start()
         with anyio.CancelScope() as self._scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, out)
@@ -76,7 +74,6 @@ class Connection:
         self,
         messages: Iterator[Message | Refusal],
         into: _Into,
-        back: _Back,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Feed the SDK from a thread, since reading blocks; wait if the SDK cannot keep up."""
@@ -91,14 +88,13 @@ class Connection:
             for message in messages:
                 if self.status:  # told to end: nothing more is begun
                     return
-                asyncio.run_coroutine_threadsafe(self._pass(message, into, back), loop).result()
+                asyncio.run_coroutine_threadsafe(self._pass(message, into), loop).result()
             end_soon(0, line.ENDING)
-            asyncio.run_coroutine_threadsafe(self._finish(into, back), loop).result()
+            asyncio.run_coroutine_threadsafe(self._finish(into), loop).result()
 
-    async def _pass(self, message: Message | Refusal, into: _Into, back: _Back) -> None:
+    async def _pass(self, message: Message | Refusal, into: _Into) -> None:
         if isinstance(message, Refusal):
-            self._waiting.add(str(message.id))
-            await back.send(SessionMessage(types.JSONRPCError.model_validate(message.reply())))
+            await self._send(message.reply())
             return
         kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
         if "id" in message:
@@ -108,11 +104,10 @@ class Connection:
             self._waiting.discard(str(params.get("requestId")))
         await into.send(SessionMessage(kind.model_validate(message)))
 
-    async def _finish(self, into: _Into, back: _Back) -> None:
+    async def _finish(self, into: _Into) -> None:
         """End the input after earlier requests had time to finish: the SDK drops running calls at once."""
         await self._answers(line.ENDING)
         into.close()
-        back.close()
 
     async def _answers(self, seconds: float) -> None:
         """Wait for a limited time until all requests are answered."""
@@ -122,15 +117,14 @@ class Connection:
 
     async def _write(self, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async for item in out:
-            await self._send(item.message)
+            await self._send(item.message.model_dump(by_alias=True, exclude_unset=True))
             if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
                 self._waiting.discard(str(item.message.id))
 
-    async def _send(self, message: types.JSONRPCMessage) -> None:
-        told = message.model_dump(by_alias=True, exclude_unset=True)
+    async def _send(self, message: Message) -> None:
         with suppress(OSError):
             # In a thread: a client may write all its requests before it reads the first answer.
-            return await anyio.to_thread.run_sync(self.wire.send, told, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(self.wire.send, message, abandon_on_cancel=True)
         self._scope.cancel()  # the client reads no more
         return None
 

@@ -286,6 +286,14 @@ def test_garbage_is_refused_by_the_front() -> None:
         assert server.end() == 0
 
 
+def test_garbage_between_calls_is_refused(loaded: Process) -> None:
+    for line in GARBAGE:
+        loaded.send(line)
+        assert loaded.reply()["error"]["code"] in (-32700, -32600, -32602)
+        loaded.call("echo", "after", text="x")
+        assert loaded.reply()["id"] == "after"
+
+
 def refuse_garbage(server: Process) -> None:
     """Send each piece of garbage; see it refused, and the next request answered."""
     for step, line in enumerate(GARBAGE):
