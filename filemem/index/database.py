@@ -25,7 +25,7 @@ from filemem.errors import FilememError, Locked
 from filemem.index.chains import LINKED, Row, links_of
 from filemem.index.document import Doc, node_from
 from filemem.index.folder import IndexDamaged, refused
-from filemem.query import FIELDS, Filter, touches
+from filemem.query import Filter, touches
 from filemem.record.visibility import Reader
 
 NAME = "index.db"
@@ -382,13 +382,12 @@ class Database:
         return [name for name in self.stated("audience") if not reader.sees(name)] if reader else []
 
     def _where(self, wanted: Filter) -> tuple[str, list[Any]]:
-        """A filter in SQL, and the values in it; `query.matches` says the same in Python."""
+        """A filter in SQL, and the values in it; `query.passes` says the same in Python."""
         which = ["s.shown = 1"]
         values = list[Any]()
-        for field, name in FIELDS.items():
-            if chosen := getattr(wanted, field):
-                which.append(_FIELDS)
-                values += [name, json.dumps(chosen)]
+        for name, chosen in wanted.exact.items():
+            which.append(_FIELDS)
+            values += [name, json.dumps(chosen)]
         if wanted.path:
             met = [path for path in self.stated("affects") if touches(path, wanted.path)]
             which.append(_LINKS)
