@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import changes
-from filemem.changes import Manifest, blob_id
+from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, Scan, is_private
 from filemem.index import Counts, Doc, Found, Index, Known, Node, document, embedder, with_leading
@@ -222,11 +222,11 @@ class Store:
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
         """Records by path as their files are now; a file is read only if it is not as it was indexed."""
-        known = self.index.records(paths := list(paths)) if self.tip == "HEAD" else {}
+        known = self.index.records(paths := list(paths))
         found: dict[str, Record] = {}
         for path in paths:
             entry, record = known.get(path, (None, None))
-            if not record or not entry or not self.files.is_as(path, entry.size, entry.mtime):
+            if not entry or not self.is_as(path, entry):
                 record = self.read(path).record
             if record is not None:
                 found[path] = record
@@ -258,6 +258,10 @@ class Store:
         """The default branch; a memory on a branch of its own is its own default."""
         alone = self.branch and self.repo is not self.code
         return self.repo.present_branch() if alone else self.repo.default_branch()
+
+    def is_as(self, path: str, entry: Entry) -> bool:
+        """Whether a file is as it was indexed, by its size and time."""
+        return self.files.is_as(path, entry.size, entry.mtime)
 
     def document(self, path: str, forgotten: frozenset[str]) -> Doc | None:
         """The document of a file; None if it is not a record, or hidden. Raises NotFound."""
