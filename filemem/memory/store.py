@@ -243,16 +243,14 @@ class Store:
         here = self.branch
         default = self._default_branch()
         landed = self.history.landed(names, default.tip) if default else {}
+        branches = here, default.name if default else ""
+        touched = self.history.touches(names, self.seen_from)
         boundary = self.repo.boundary
-        written = {}
-        for name, rows in self.history.touches(names, self.seen_from).items():
-            if rows and rows[-1].commit.id in boundary:
-                # Who brought it stands in a commit that a shallow clone lacks.
-                written[names[name]] = Provenance(commit=rows[0].commit.id)
-            elif rows:
-                branches = here, default.name if default else ""
-                written[names[name]] = Provenance.of(rows, *branches, landed.get(name))
-        return written
+        return {
+            names[name]: Provenance.of(rows, boundary, *branches, landed.get(name))
+            for name, rows in touched.items()
+            if rows
+        }
 
     def _default_branch(self) -> own_branch.Branch | None:
         """The default branch; a memory on a branch of its own is its own default."""
@@ -352,7 +350,7 @@ class Store:
         rows = self.index.rows("key", [key]) if key else []
         nodes = [row.node for row in rows if row.visible and row.live and row.node.type == DECISION]
         barred = self.barred if nodes else ()
-        return sorted((one for one in nodes if one.id not in barred), key=lambda one: one.age)
+        return sorted((n for n in nodes if n.id not in barred), key=lambda node: node.age)
 
     def _hint(self, wanted: str) -> str:
         """A hint at the record that was probably meant."""

@@ -1,6 +1,6 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from filemem.query.score import Scores
@@ -34,12 +34,18 @@ class Provenance(NamedTuple):
     edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
 
     @classmethod
-    def of(cls, rows: Sequence[Any], here: str, default: str, landed: Any) -> "Provenance":
-        """Return who wrote a record, from what touched its file, newest first.
-
-        `here` and `default` are branches, `landed` the commit that brought it to the default one.
-        """
+    def of(
+        cls,
+        rows: Sequence[Any],  # what touched its file, newest first
+        boundary: Container[str],  # the commits that a shallow clone begins with
+        here: str,
+        default: str,
+        landed: Any,  # the commit that brought it to the default branch, or None
+    ) -> "Provenance":
+        """Return who wrote a record, seen from the branch `here`."""
         first = rows[-1].commit
+        if first.id in boundary:  # who brought it stands in a commit that the clone lacks
+            return cls(commit=rows[0].commit.id)
         edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new]
         return cls(
             author=first.author,
