@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from filemem.memory import Memory, hits
+from filemem.memory import Memory
+from filemem.memory.store import Store
 from filemem.query import Provenance
 
 ROUNDS = 60
@@ -25,7 +26,7 @@ def main(questions: list[str]) -> None:
     with Memory.open(Path()) as memory:
         for number, question in enumerate(questions):
             for told in (True, False) if number % 2 else (False, True):
-                with patch.object(hits, "provenances", hits.provenances if told else _nothing):
+                with patch.object(Store, "provenances", Store.provenances if told else _nothing):
                     began = time.perf_counter()
                     found = memory.search(question, limit=10).hits
                     taken[told].append(time.perf_counter() - began)

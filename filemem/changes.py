@@ -3,7 +3,7 @@
 Content identity is the Git blob id. Size and time are only a shortcut that says "this file need not be hashed".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 ADDED, MODIFIED, REMOVED = "added", "modified", "removed"
@@ -52,3 +52,16 @@ def diff(before: Manifest, after: Manifest) -> Iterator[Change]:
             yield Change(ADDED, path, new)
         elif old.blob != new.blob:
             yield Change(MODIFIED, path, new)
+
+
+def turned(
+    ids: Mapping[str, str], files: Manifest, news: Iterable[Change], hides: Callable[[str], bool]
+) -> list[Change]:
+    """Return what a tombstone hides, or hides no more, though its file is as it was.
+
+    `ids`: of the records that are shown, by path; `news`: what differs anyway.
+    """
+    hidden = {path for path, name in ids.items() if hides(name)}
+    paths = (hidden | (files.keys() - ids.keys())) & files.keys()
+    paths -= {change.path for change in news}
+    return [Change(MODIFIED, path, files[path]) for path in sorted(paths)]

@@ -169,6 +169,15 @@ class Facts(NamedTuple):
         """Return what holds for the decision with these facts: on a forked topic all, for one."""
         return self.forked if node in self.forked else self.heads
 
+    def addressed(self, key: object, /) -> Facts:
+        """Return them with the key of a store before each name."""
+
+        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(f"{key} {name}" for name in names)
+
+        edges = tuple((kind, f"{key} {name}", reason) for kind, name, reason in self.pointing)
+        return Facts._make((*map(named, self[:-1]), edges))
+
 
 NO_FACTS = Facts()
 

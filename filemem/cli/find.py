@@ -262,7 +262,7 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
                 f"{min(strange)} is not registered", "filemem workspace list shows what is"
             )
         config.register({*known} - gone)
-        # What the cache has of them goes too: the next question makes it again of those that are left.
+        # Earlier versions kept an index of them all.
         shutil.rmtree(config.load(project.here).index_cache / "workspace", ignore_errors=True)
     found = list(map(str, config.workspace()))
     told = "\n".join(found) or "no repository is registered: filemem workspace add"

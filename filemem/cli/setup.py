@@ -24,7 +24,7 @@ from filemem.cli.show import counted, rows, rows_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, not_read
 from filemem.memory import own_branch
-from filemem.memory.store import numbered_files, others
+from filemem.memory.own_branch import numbered_files, others
 from filemem.record.identity import PRIVATE, is_markup
 from filemem.repo import Repo
 from filemem.repo.run import Places, create

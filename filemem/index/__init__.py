@@ -18,12 +18,12 @@ from filemem.chain import Node
 from filemem.changes import Change, Entry, Manifest
 from filemem.errors import Locked
 from filemem.index import caches
-from filemem.index.chains import Around, Chains, Dates, Row, links_of, rows_of
+from filemem.index.chains import Around, Chains, Dates, Row, addressed, links_of, rows_of
 from filemem.index.database import NAME, Database
 from filemem.index.document import Doc, document
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.folder import IndexDamaged, listed, mark, writing
-from filemem.index.place import NO_MODEL, Found, Known, Near, Place
+from filemem.index.place import NO_MODEL, Found, Known, Near, Questions, with_leading
 from filemem.index.plan import Counts, added, said_in, said_instead
 from filemem.index.update import Hidden, Load, Progress, Writer
 
@@ -43,12 +43,14 @@ __all__ = [
     "Node",
     "Row",
     "added",
+    "addressed",
     "document",
     "embedder",
     "links_of",
     "rows_of",
     "said_in",
     "said_instead",
+    "with_leading",
 ]
 
 
@@ -75,11 +77,11 @@ def _nothing(_: str) -> bool:
     return False
 
 
-class Index(Place):
+class Index(Questions):
     """The index of a store, open for questions and for changes. Errors: BrokenStore, Locked, IndexDamaged."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        """Arguments as for `Place`."""
+        """Arguments as for `Questions`."""
         super().__init__(*arguments, **named)
         self._writing = RLock()  # one change at a time
         self._own = Database(

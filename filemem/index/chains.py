@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from filemem import chain
 from filemem.chain import NO_FACTS, Facts, Node
@@ -81,11 +81,6 @@ def rows_of(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
     ]
 
 
-def newest_first(row: Row) -> tuple[int, str]:
-    """What orders records in listings."""
-    return -row.written.created, row.written.path
-
-
 @lru_cache(maxsize=4096)
 def links_of(node: Node) -> tuple[tuple[str, str], ...]:
     """Return the names of a record, those it refers to, what it governs, branch and audience."""
@@ -106,6 +101,17 @@ def links_of(node: Node) -> tuple[tuple[str, str], ...]:
 def bare(node: Node) -> Record:
     """A record as far as it has names."""
     return Record(node.id, node.type, node.path, node.title, extra={"slug": node.slug})
+
+
+def addressed(key: object, row: Any) -> Any:
+    """Return a row or a candidate of one of several stores: addresses stand for ids and paths.
+
+    An address is the key of its store, a space, and what the store itself has.
+    """
+    node = row.node.meaning({name: f"{key} {name}" for name in row.node.references})
+    node = node._replace(id=f"{key} {node.id}", path=f"{key} {node.path}")
+    same = {"written": node, "meanings": {}} if isinstance(row, Row) else {"node": node}
+    return row._replace(facts=row.facts.addressed(key), **same)
 
 
 class Around(NamedTuple):

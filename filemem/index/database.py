@@ -25,7 +25,7 @@ from filemem.errors import FilememError, Locked
 from filemem.index.chains import LINKED, Row, links_of
 from filemem.index.document import Doc, node_from
 from filemem.index.folder import IndexDamaged, refused
-from filemem.query import FIELDS, Filter, touches
+from filemem.query import Filter, touches
 from filemem.record.visibility import Reader
 
 NAME = "index.db"
@@ -38,6 +38,7 @@ CREATE INDEX IF NOT EXISTS docs_id ON docs (id);
 CREATE INDEX IF NOT EXISTS docs_key ON docs (key);
 CREATE TABLE IF NOT EXISTS texts (number INTEGER PRIMARY KEY, card BLOB, tokens BLOB);
 CREATE TABLE IF NOT EXISTS meaning (number INTEGER PRIMARY KEY, pack BLOB);
+CREATE INDEX IF NOT EXISTS meaning_lacking ON meaning (number) WHERE pack IS NULL;
 CREATE TABLE IF NOT EXISTS links (
     kind TEXT, value BLOB, number INTEGER, PRIMARY KEY (kind, value, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS fields (
@@ -77,6 +78,8 @@ _TARGETS = f"s.number IN (SELECT number FROM targets WHERE value {_AMONG})"
 _FROM = "FROM standing s JOIN docs d ON d.number = s.number WHERE s.present = 1"
 _ROWS = f"""SELECT d.number, d.blob, d.node, s.created, s.live, s.shown, s.meant, s.place, s.names,
     s.facts, s.stamp {_FROM}"""
+LACKING = """SELECT count(*) FROM meaning m JOIN standing s ON s.number = m.number
+    WHERE m.pack IS NULL AND s.present = 1"""
 _REMEMBERED = 8_192  # rows; one question meets those of the last again
 
 
@@ -382,13 +385,12 @@ class Database:
         return [name for name in self.stated("audience") if not reader.sees(name)] if reader else []
 
     def _where(self, wanted: Filter) -> tuple[str, list[Any]]:
-        """A filter in SQL, and the values in it; `query.matches` says the same in Python."""
+        """A filter in SQL, and the values in it; `query.passes` says the same in Python."""
         which = ["s.shown = 1"]
         values = list[Any]()
-        for field, name in FIELDS.items():
-            if chosen := getattr(wanted, field):
-                which.append(_FIELDS)
-                values += [name, json.dumps(chosen)]
+        for name, chosen in wanted.exact.items():
+            which.append(_FIELDS)
+            values += [name, json.dumps(chosen)]
         if wanted.path:
             met = [path for path in self.stated("affects") if touches(path, wanted.path)]
             which.append(_LINKS)
@@ -410,8 +412,7 @@ class Database:
 
     def lacking(self) -> int:
         """Return how many records have no vectors."""
-        sql = f"SELECT count(*) {_FROM} AND NOT s.number IN (SELECT number FROM meaning)"
-        return int(self._ask(sql)[0][0])
+        return int(self._ask(LACKING)[0][0])
 
     def files_of(self, paths: Iterable[str]) -> list[tuple[str, Entry, int]]:
         """Return path, file and number of the records that stand under some paths."""
@@ -432,7 +433,8 @@ class Database:
 
     def packs(self, numbers: Iterable[int]) -> list[tuple[int, bytes]]:
         """Return the packed vectors of documents, in order of numbers."""
-        sql = f"SELECT number, pack FROM meaning WHERE number {_NUMBERS} ORDER BY number"
+        which = f"pack IS NOT NULL AND number {_NUMBERS}"
+        sql = f"SELECT number, pack FROM meaning WHERE {which} ORDER BY number"
         return [(number, _checked(data)) for number, data in self._ask(sql, _json(numbers))]
 
     # what the caches hold
@@ -476,7 +478,7 @@ class Database:
         self._do("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?)", map(_of_doc, new.items()))
         texts = ((n, _deflated(c.doc.card), _deflated(c.tokens)) for n, c in new.items())
         self._do("INSERT INTO texts VALUES (?, ?, ?)", texts)
-        packs = ((n, _signed(c.pack)) for n, c in new.items() if c.pack)
+        packs = ((n, _signed(c.pack) if c.pack else None) for n, c in new.items())
         self._do("INSERT INTO meaning VALUES (?, ?)", packs)
         links = {(kind, _bytes(v), n) for n, c in new.items() for kind, v in links_of(c.doc.node)}
         self._do("INSERT INTO links VALUES (?, ?, ?)", sorted(links))
@@ -509,8 +511,8 @@ class Database:
 
     def without_vectors(self, most: int) -> list[tuple[int, str, str]]:
         """Return number, blob and card of records that have no vectors."""
-        sql = """SELECT d.number, d.blob, t.card FROM docs d JOIN texts t ON t.number = d.number
-            WHERE NOT d.number IN (SELECT number FROM meaning) LIMIT ?"""
+        sql = """SELECT d.number, d.blob, t.card FROM meaning m JOIN docs d ON d.number = m.number
+            JOIN texts t ON t.number = m.number WHERE m.pack IS NULL LIMIT ?"""
         return [(number, blob, _inflated(card)) for number, blob, card in self._ask(sql, most)]
 
     def add_packs(self, packs: Mapping[int, bytes]) -> None:

@@ -23,7 +23,7 @@ from filemem.index.words import READING
 from filemem.query import Filter
 from filemem.record import Record
 
-_LAYOUT = 20  # of the files, and what they say of chains; the rest follows from how texts are read
+_LAYOUT = 21  # of the files, and what they say of chains; the rest follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 _COLUMNS = {"topic": "key", "heading": "name", "ref": "target"}  # as `Chains.rows` has them
 _SHORT = "short"
@@ -123,6 +123,10 @@ class Lookups(Chains):
         """Return the nodes of all records, newest first."""
         with self._now() as database:
             return [row.node for row in database.every()]
+
+    def ids(self) -> dict[str, str]:
+        """Return the ids of all records by path."""
+        return {node.path: node.id for node in self.nodes()}
 
     def topics(self, words: str, limit: int, offset: int) -> tuple[list[Node], int]:
         """Return the last decisions of topics with some words in their names, and how many."""

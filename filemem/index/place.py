@@ -8,7 +8,7 @@ in `degraded`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.chain import Node
@@ -42,12 +42,48 @@ class Found(NamedTuple):
     whole: float = 0.0  # the BM25 of a text of usual length that has every word of the query once
 
 
+def with_leading(ask: Callable[[Filter], Found], wanted: Filter) -> Found:
+    """Return what is found and, where only what holds is asked for, also what leads to it."""
+    answer = ask(wanted)
+    if not wanted.live:
+        return answer
+    every = (*ask(wanted._replace(live=False)).candidates, *answer.candidates)
+    candidates = {candidate.path: candidate for candidate in every}
+    return answer._replace(candidates=tuple(candidates.values()))
+
+
 class Near(NamedTuple):
     """A record beside a new one: cosines of that text and its nearest passage, and of titles."""
 
     node: Node
     text: float
     title: float
+
+
+class Asked(NamedTuple):
+    """A query with what its words are worth, and how near all records are to it."""
+
+    terms: Terms
+    plan: Plan
+    counts: Words | Counts
+    near: Ranking | None
+
+    def best(self, rows: Sequence[Row], by_words: Mapping[int, float], depth: int) -> Found:
+        """Return the most promising of some records with these scores by words."""
+        like = self.near.likeness(by_words) if self.near else {}
+        parts: list[tuple[float, float | None, float | None]] = [
+            (by_words[row.number], *like.get(row.number, (None, None))) for row in rows
+        ]
+        chosen = [(rows[at], parts[at]) for at in promising(parts, depth)]
+        met = dict[int, float]()
+        if self.near and self.plan.words:  # how well, if only by a word of like meaning
+            worth = {word: plan.rarity(of, self.counts) ** 0.5 for word, of in self.plan.words}
+            met = self.near.wording([row.number for row, _ in chosen], worth, self.terms.alike)
+        made = (
+            Candidate(row.node, row.blob, *scores, met.get(row.number), row.facts)
+            for row, scores in chosen
+        )
+        return Found(tuple(made), None, plan.whole(self.plan, self.counts))
 
 
 class _Question(NamedTuple):
@@ -63,7 +99,7 @@ class _Question(NamedTuple):
     by_words: bool = True
 
 
-class Place(Lookups):
+class Questions(Lookups):
     """The index of a store, open for questions."""
 
     def _forget(self) -> None:
@@ -157,16 +193,9 @@ class Place(Lookups):
             question = self._question(prepared, wanted or Filter(), depth, near)
             question = question._replace(counts=counts, by_words=mode != "vector" or near is None)
             scores = self._of_caches(question) | self._of_rows(question, counted)
-            best = self._promising(scores, near, depth)
-            met = dict[int, float]()
-            if near and prepared.words:  # how well each is met, if only by a word of like meaning
-                worth = {word: plan.rarity(of, counted) ** 0.5 for word, of in prepared.words}
-                met = near.wording([row.number for row, _ in best], worth, terms.alike)
-            candidates = tuple(
-                Candidate(row.node, row.blob, *parts, met.get(row.number), row.facts)
-                for row, parts in best
-            )
-            return Found(candidates, degraded, plan.whole(prepared, counted))
+            rows = self._database.rows("number", scores)
+            answer = Asked(terms, prepared, counted, near).best(rows, scores, depth)
+            return answer._replace(degraded=degraded)
 
     def _compared(self, terms: Terms, mode: str) -> tuple[Ranking | None, str | None]:
         """How near all records are to a query, and what the answer lacks."""
@@ -176,17 +205,6 @@ class Place(Lookups):
             return self._ranking(terms), self._gap(mode)
         except ModelUnavailable as error:
             return None, f"{error.told}; only words were searched"
-
-    def _promising(
-        self, scores: Mapping[int, float], near: Ranking | None, depth: int
-    ) -> list[tuple[Row, tuple[float, float | None, float | None]]]:
-        """The most promising of some records, with what is known of each so far."""
-        rows = self._database.rows("number", scores)
-        like = near.likeness(scores) if near else {}
-        parts: list[tuple[float, float | None, float | None]] = [
-            (scores[row.number], *like.get(row.number, (None, None))) for row in rows
-        ]
-        return [(rows[at], parts[at]) for at in promising(parts, depth)]
 
     def _question(
         self, prepared: Plan, wanted: Filter, depth: int, near: Ranking | None

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from filemem.memory.diff import Comparison
     from filemem.memory.guards import Broken
     from filemem.memory.history import History, Revision, Topics
+    from filemem.memory.hits import Place
     from filemem.memory.ingest import Ingested, Item
     from filemem.memory.overview import Detail, Overview
     from filemem.memory.save import Saved
@@ -204,7 +205,7 @@ class Memory:
         mode: str = "hybrid",
         recency: bool = True,
         detail: bool = True,
-        among: search.Here | None = None,
+        among: Place | None = None,
         **restrictions: Any,
     ) -> Results:
         """Find records, best first; without a query the newest first. Arguments as for `search.search`."""

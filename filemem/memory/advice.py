@@ -12,7 +12,7 @@ from filemem.errors import BrokenStore
 from filemem.index import ModelUnavailable, Near, Node
 from filemem.memory.fields import alike, meant
 from filemem.memory.store import Store
-from filemem.query import FIELDS, Filter
+from filemem.query import Filter
 from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, short_id, topic_key
 
 NEAREST = 20  # records that a new one is compared with
@@ -197,10 +197,8 @@ def _of_its_chain(record: Record, node: Node) -> bool:
 
 def _not_superseded(store: Store, nodes: Collection[Node]) -> frozenset[str]:
     """Return the ids of those that no other record supersedes."""
-    if not nodes:
-        return frozenset()
-    graph = store.index.around(nodes).graph
-    return frozenset(node.id for node in nodes if not graph.superseded_by(node.id))
+    rows = store.by_id([node.id for node in nodes])
+    return frozenset(name for name, row in rows.items() if not row.facts.superseded_by)
 
 
 def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
@@ -223,8 +221,8 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
         for node in nodes
         if node.id not in barred and (node.key in spelt or query.topical(_text(record), node.title))
     ]
-    graph = store.index.around(near).graph if near else None
-    for node in [node for node in near if graph and graph.is_head(node.id)][:1]:
+    rows = store.by_id([node.id for node in near])
+    for node in [node for node in near if node.id in rows[node.id].facts.heads][:1]:
         hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
         yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, hint)
 
@@ -242,8 +240,8 @@ def why_empty(store: Store, wanted: Filter, asked: bool) -> str:
             else NOTHING_YET
         )
         return "" if store.obstacle() or not store.index.exists else begin
-    for field, name in FIELDS.items():
-        for value in getattr(wanted, field):
+    for name, values in wanted.exact.items():
+        for value in values:
             known = [one for one, _ in store.index.terms(name, wanted=wanted)]
             if value and value not in known:
                 near = meant(value, known)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change, Entry, Manifest, blob_id
+from filemem.changes import Change, Entry, blob_id
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import is_listed
 from filemem.index import IndexDamaged, document
@@ -75,15 +75,19 @@ def catch_up(
     else:
         times = {folder: at for folder, at in listed.items() if folder not in folders} | times
     news = list(changes.diff(before, after))
-    news += _uncovered(store, after, news) if hidden else []
     forgotten = store.tombstones
+
+    def hides(name: str) -> bool:
+        return bool(forgotten) and mark_of(name) in forgotten
+
+    news += changes.turned(index.ids(), after, news, hides) if hidden else []
     index.apply(
         news if listed else sorted(news, key=_newest_first),
         partial(store.document, forgotten=forgotten),
         progress,
         before=before,
         seen=after,
-        hidden=lambda name: bool(forgotten) and mark_of(name) in forgotten,
+        hidden=hides,
         meaning=meaning,
         anew=anew,
     )
@@ -99,16 +103,6 @@ def _newest_first(change: Change) -> tuple[str, str]:
     """What orders a first build, which is asked as it grows: by the dates in names, backwards."""
     date = max(re.findall(r"\d{8}(?=-)", change.path), default="0")
     return f"{99999999 - int(date):08}", change.path
-
-
-def _uncovered(store: Store, after: Manifest, news: Collection[Change]) -> list[Change]:
-    """What a tombstone hides, or hides no more, though its file is as it was."""
-    nodes = store.index.nodes()
-    marks = store.tombstones
-    paths = {node.path for node in nodes if mark_of(node.id) in marks}
-    paths |= after.keys() - {node.path for node in nodes}
-    paths -= {change.path for change in news}
-    return [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 
 
 def _forgotten(store: Store) -> str:

@@ -5,19 +5,18 @@ Rule: files and the commit table are read only for the hits that are shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any, Protocol
 
 from filemem import query
-from filemem.index import Known, Node, said_in
+from filemem.index import Counts, Found, Known, Node, said_in
 from filemem.memory.store import Store, listed
-from filemem.query import Hit, Placed, Provenance, Snippet, Terms
+from filemem.query import Filter, Hit, Placed, Provenance, Reader, Snippet, Terms
 from filemem.record import DECISION, Edge, Record
-from filemem.repo import Branch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 INVERSE |= {"built_on_by": "builds_on"}  # as "Amended by" says it
-EDITS_SHOWN = 5  # of a record, the newest
 
 
 def present(
@@ -25,70 +24,113 @@ def present(
 ) -> tuple[Hit, ...]:
     """Make hits of records, in the order given."""
     ids = [node.id for node in nodes]
-    known = store.index.by_id(ids)
+    known = store.by_id(ids)
     places = [Placed(name, None) for name in ids if name in known]
     hits = of_places(store, known, places, terms, detail=detail)
     return tuple(one._replace(brought_in=False) for one in hits)  # nothing was searched for
 
 
+class Place(Protocol):
+    """What is searched: a store, several as one, or an organisation's index. Ids and paths are its own."""
+
+    @property
+    def clock(self) -> Callable[[], int]:
+        """The time in epoch milliseconds."""
+
+    @property
+    def synonyms(self) -> str:
+        """The list of synonyms of its own, as a text."""
+
+    @property
+    def reader(self) -> Reader:
+        """Who asks."""
+
+    @property
+    def barred(self) -> Collection[str]:
+        """The ids of the records that the reader may not see."""
+
+    def nominate(
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
+    ) -> Found:
+        """The best `depth` records by words and by meaning; words are worth what `counts` say."""
+
+    def by_id(self, ids: Collection[str]) -> Mapping[str, Known]:
+        """Records with what follows for each from all others."""
+
+    def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
+        """Records as they are now, by path."""
+
+    def provenances(self, paths: Iterable[str], *, detail: bool) -> Mapping[str, Provenance]:
+        """Who wrote some of the records that were asked for last, by path."""
+
+    def home(self, path: str) -> Mapping[str, Any]:
+        """Where a record is, in the fields of a hit."""
+
+    def incomplete(self) -> str:
+        """Why answers lack what is there, or ""."""
+
+
 def of_places(
-    store: Store,
+    place: Place,
     known: Mapping[str, Known],
-    places: Sequence[Placed],
+    placed: Sequence[Placed],
     terms: Terms | None,
     *,
     detail: bool = True,
-    said: Mapping[str, Provenance] | None = None,
 ) -> tuple[Hit, ...]:
-    """Make hits of places in order; a record whose file no longer exists is left out.
+    """Make hits in order; a record whose file no longer exists is left out.
 
-    `known` are the records at the places; `detail` adds who wrote them, by path in `said` if that is known.
+    `known` are the records that are placed; `detail` adds who wrote them.
     """
-    barred = store.barred
-    places = [place for place in places if place.id not in barred]
-    rows = [known[place.id] for place in places]
-    nodes = [row.node for row in rows]
-    alike = terms.alike if terms and detail else ()
-    records = store.records([node.path for node in nodes])
-    said = provenances(store, records, detail=detail) if said is None else said
-    proposed = _proposed(store, rows)
+    barred = place.barred
+    placed = [one for one in placed if one.id not in barred]
+    rows = [known[one.id] for one in placed]
+    records = place.records([row.node.path for row in rows])
+    written = place.provenances(records, detail=detail)
+    proposed = _proposed(place, rows)
     hits = []
-    for row, node, place in zip(rows, nodes, places, strict=True):
-        if (record := records.get(node.path)) is None:  # the next look takes it out
-            continue
-        who = said.get(node.path, Provenance())
+    for row, one in zip(rows, placed, strict=True):
+        node = row.node
         facts = row.facts
+        record = records.get(node.path)
+        if record is None:  # the next look takes it out
+            continue
+        who = written.get(node.path, Provenance())
         superseded_by = without(barred, facts.superseded_by)
-        if (
-            superseded_by and record.superseded_by and record.status == "deprecated"
-        ):  # it is only marked as superseded
-            record = record._replace(status="accepted")
-        about = f"{record.topic} {record.title}"
-        hits.append(
-            Hit(
-                record=record,
-                path=store.shown(node.path),
-                created=record.created or node.created or who.date or 0,
-                score=place.worth,
-                scores=place.scored.scores if place.scored else None,
-                superseded_by=superseded_by,
-                heads=without(barred, facts.holds_for(node.id)),
-                vacancy=vacancy(proposed[node.id]) if node.id in proposed else "",
-                proposed=without(barred, facts.proposed),
-                earlier=place.earlier,
-                brought_in=place.scored is None,
-                related=_related(row, barred),
-                already_rejected=query.rejected_before(terms, record.rejected, about)
-                if terms
-                else (),
-                provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
-                instead=said_in(f"{about}\n{_body(record)}\n{' '.join(record.tags)}", alike)
-                if alike
-                else {},
-                snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
-            )
+        if superseded_by and record.superseded_by and record.status == "deprecated":
+            record = record._replace(status="accepted")  # it is only marked as superseded
+        hit = Hit(
+            **place.home(node.path),
+            record=record,
+            created=record.created or node.created or who.date or 0,
+            score=one.worth,
+            scores=one.scored.scores if one.scored else None,
+            superseded_by=superseded_by,
+            heads=without(barred, facts.holds_for(node.id)),
+            vacancy=vacancy(proposed[node.id]) if node.id in proposed else "",
+            proposed=without(barred, facts.proposed),
+            earlier=one.earlier,
+            brought_in=one.scored is None,
+            related=_related(row, barred),
+            provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
         )
+        hit = hit.without_keys() if hit.repository else hit
+        hits.append(_matched(hit, terms, detail=detail) if terms else hit)
     return tuple(hits)
+
+
+def _matched(hit: Hit, terms: Terms, *, detail: bool) -> Hit:
+    """A hit with what of it meets a query."""
+    record = hit.record
+    body = _body(record)
+    about = f"{record.topic} {record.title}"
+    alike = terms.alike if detail else ()
+    text = f"{about}\n{body}\n{' '.join(record.tags)}"
+    return hit._replace(
+        already_rejected=query.rejected_before(terms, record.rejected, about),
+        instead=said_in(text, alike) if alike else {},
+        snippet=Snippet(*query.snippet(body, terms)),
+    )
 
 
 def without(barred: Collection[str], ids: Iterable[str]) -> tuple[str, ...]:
@@ -104,14 +146,14 @@ def _related(row: Known, barred: Collection[str]) -> tuple[Edge, ...]:
     return tuple({edge[:2]: edge for edge in shown}.values())
 
 
-def _proposed(store: Store, rows: Iterable[Known]) -> dict[str, list[Node]]:
+def _proposed(place: Place, rows: Iterable[Known]) -> dict[str, list[Node]]:
     """Of the decisions for which nothing holds: what is proposed on their topics instead."""
     vacant = {
-        row.node.id: without((*store.barred, row.node.id), row.facts.waiting)
+        row.node.id: without((*place.barred, row.node.id), row.facts.waiting)
         for row in rows
         if row.node.type == DECISION and not row.facts.heads
     }
-    nodes = store.index.by_id({name for names in vacant.values() for name in names})
+    nodes = place.by_id({name for names in vacant.values() for name in names})
     return {
         node: [nodes[name].node for name in names if name in nodes]
         for node, names in vacant.items()
@@ -121,48 +163,6 @@ def _proposed(store: Store, rows: Iterable[Known]) -> dict[str, list[Node]]:
 def vacancy(proposed: Collection[Node]) -> str:
     """Return a note that nothing holds, and what is proposed."""
     return "nothing holds" + (f"; proposed: {listed(proposed)}" if proposed else "")
-
-
-def provenances(
-    store: Store, paths: Iterable[str], *, detail: bool = True
-) -> dict[str, Provenance]:
-    """The provenance of records, by store path, from the commit table; uncommitted ones are left out."""
-    named = {store.files.named(path): path for path in paths}
-    if not named or not detail:
-        found = store.history.committed(named, store.seen_from) if named else {}
-        return {named[path]: Provenance(commit=one) for path, one in found.items()}
-    here, boundary = store.branch, store.repo.boundary
-    own = store.repo is not store.code and bool(
-        here
-    )  # a branch that is only a memory is its own default
-    default = Branch(here, store.repo.head() or "") if own else store.repo.default_branch()
-    landed = store.history.landed(named, default.tip) if default else {}
-    elsewhere = default is not None and default.name != here
-    said = {}
-    for path, rows in store.history.touches(named, store.seen_from).items():
-        first = rows[-1].commit if rows else None
-        if first is None:
-            continue
-        if first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
-            said[named[path]] = Provenance(commit=rows[0].commit.id)
-            continue
-        edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][
-            :EDITS_SHOWN
-        ]
-        said[named[path]] = Provenance(
-            author=first.author,
-            agent=first.agent,
-            commit=first.id,
-            date=first.at,
-            branch=here,
-            default=default.name if default else "",
-            merged=(not elsewhere or path in landed) if default else None,
-            landed=landed[path].at if path in landed else None,
-            reviewers=first.reviewers,
-            co_authors=first.co_authors,
-            edits=tuple(reversed(edits)),
-        )
-    return said
 
 
 def _body(record: Record) -> str:

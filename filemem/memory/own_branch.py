@@ -17,11 +17,23 @@ from typing import NamedTuple
 from filemem import config as settings
 from filemem.config import REPOSITORY_FILE, Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
+from filemem.files import is_record
+from filemem.record import adr_number
+from filemem.repo import Branch as Branch
 from filemem.repo import Repo
 from filemem.repo.run import LONG
 
 TOP = "."  # the store that is all of its work tree
 SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out
+
+ADRS = (  # where other tools keep decision records
+    *(
+        f"{top}/{name}"
+        for top in ("docs", "doc")
+        for name in ("adr", "adrs", "decisions", "architecture/decisions")
+    ),
+    *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
+)
 
 
 class Home(NamedTuple):
@@ -238,3 +250,24 @@ def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
         Repo.discover(place)
     ) as own:  # its index is ours, and split it is not written whole at every save
         own.git.run("update-index", "--split-index")
+
+
+def numbered_files(folder: Path) -> list[str]:
+    """The files of a folder with names like those of decision records, in numbered folders too."""
+    if not folder.is_dir():
+        return []
+    paths = [*folder.iterdir(), *folder.glob("[0-9]*/*")]
+    names = [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+    return [name for name in names if is_record(name) and adr_number(name) is not None]
+
+
+def others(top: Path) -> tuple[str, str] | None:
+    """Return a hint that a project has records of another tool, and the command to use them."""
+    for folder in ADRS:
+        if count := len(numbered_files(top / folder)):
+            return (
+                f"{folder}/ holds decision records ({count}): use them, or begin a second memory?",
+                f"`filemem --store {folder} init` uses them; "
+                "`filemem --store memory init` begins another",
+            )
+    return None

@@ -1,19 +1,19 @@
 """From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown.
 
-What is asked is the store at hand, `Here`, or another place that does the same: several of them, or an organisation's.
+What is asked is a `Place`: the store at hand, several of them, or an organisation's index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from filemem import query
 from filemem.errors import BadInput, suggest
-from filemem.index import Counts, Found, Known, ModelUnavailable, Node, said_instead
+from filemem.index import Found, Known, ModelUnavailable, Node, said_instead
 from filemem.memory import advice, fields
-from filemem.memory.hits import of_places, present
+from filemem.memory.hits import Place, of_places, present
 from filemem.memory.store import Store
 from filemem.query import Candidate, Filter, Hit, Placed, Results, Scored, Terms, parse_moment
 from filemem.query.filter import NAMED, READ, fold
@@ -64,8 +64,23 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     return Filter(**values)
 
 
-def search(  # noqa: C901
-    asked: Store | Here,
+class How(NamedTuple):
+    """How an answer is made."""
+
+    limit: int
+    offset: int
+    mode: str
+    recency: bool
+    detail: bool
+
+    @property
+    def end(self) -> int:
+        """Where the page ends."""
+        return self.offset + self.limit
+
+
+def search(
+    place: Place,
     text: str,
     given: Filter,
     *,
@@ -77,67 +92,94 @@ def search(  # noqa: C901
 ) -> Results:
     """Answer a query: words, "phrases", -exclusions, filters such as topic:caching or is:live; "" for the newest.
 
-    `asked`: a store, or several as one, which are searched by words alone; `given`: filters besides those in the text;
+    `place`: a store, or several as one, which are searched by words alone; `given`: filters besides those in the text;
     `offset`: hits to skip; `recency`: whether age counts; `detail`: whether to add who wrote what is found.
     """
-    store, source = (
-        (asked, Here(asked)) if (alone := isinstance(asked, Store)) else (asked.store, asked)
-    )
-    terms, stated = query.parse(text, store.clock())
-    wanted = query.merge(given, stated)._replace(reader=store.reader)
+    terms, stated = query.parse(text, place.clock())
+    wanted = query.merge(given, stated)._replace(reader=place.reader)
     has_words = bool(terms.words or terms.phrases)
-    if not alone and (wanted.path or not has_words):
-        field = "path" if wanted.path else "query"
-        raise BadInput(
-            "several repositories are searched by words alone",
-            "`filemem -C DIR` asks one",
-            field=field,
-        )
-    if wanted.path:
-        wanted = wanted._replace(path=store.of_code(wanted.path))
-    told, degraded = [f"{one} is not a filter, so it was searched as text" for one in terms.odd], ""
-    told += [TOO_LONG] if terms.cut else []
-    if not has_words:
-        shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
-        if wanted.path:
-            governs = (
-                any(query.affects_match(one, wanted.path) for one in hit.record.affects)
-                for hit in shown
-            )
-            shown = tuple(
-                hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True)
-            )
-        if shown and text.strip() and wanted._replace(reader=None) == given and not terms.excluded:
-            told.append("the query has no word in it: these are the newest")
+    how = How(limit, offset, mode, recency, detail)
+    wanted = _within(place, wanted, has_words)
+    if has_words or not isinstance(place, Store):
+        answer = _nearest(place, terms, wanted, how)
     else:
-        terms = terms._replace(
-            alike=said_instead(terms.words, store.synonyms) if mode != "vector" else ()
-        )
-        looked_at = max(RANKED, 3 * (limit + offset))
-        found = source.nominate(terms, wanted, looked_at, mode)
-        if loose := bool(terms.phrases and not found.candidates):
-            terms = query.loosened(terms)
-            found = source.nominate(terms, wanted, looked_at, mode)
-        scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
-        candidates = {candidate.node.id: candidate for candidate in found.candidates}
-        placed, known = source.place(scored, candidates, wanted, offset + limit)
-        shown = source.show(placed[offset : offset + limit], known, terms, detail=detail)
-        told.append(
-            "" if wanted.live else _left_behind(scored[: offset + limit], candidates, placed)
-        )
-        if shown and loose:
-            told.append("no record holds that phrase; these are the nearest to its words")
-        if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
-            told.append(FAR)
-        degraded = found.degraded or ""
-    if shown:
-        told.append(store.repo.incomplete())
-    elif offset:
-        told.append(advice.passed_over(offset))
-    else:
-        like = advice.nothing_like(has_words, restricted=False)
-        told.append(advice.why_empty(store, wanted, has_words) if alone else like)
-    return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
+        answer = _newest(place, terms, wanted, how)
+        bare = wanted._replace(reader=None) == given and not terms.excluded
+        if bare and text.strip() and answer.hits:
+            answer.note = "the query has no word in it: these are the newest"
+    notes = [f"{word} is not a filter, so it was searched as text" for word in terms.odd]
+    notes += [TOO_LONG] * terms.cut
+    ending = place.incomplete() if answer.hits else _nothing(place, wanted, how, has_words)
+    return answer.replace(note="; ".join(filter(None, (*notes, answer.note, ending))))
+
+
+def _within(place: Place, wanted: Filter, has_words: bool) -> Filter:
+    """The filter with its path from the top of the work tree. Raises BadInput."""
+    if isinstance(place, Store):
+        return wanted._replace(path=place.of_code(wanted.path)) if wanted.path else wanted
+    if has_words and not wanted.path:
+        return wanted
+    raise BadInput(
+        "several repositories are searched by words alone",
+        "`filemem -C DIR` asks one",
+        field="path" if wanted.path else "query",
+    )
+
+
+def _nothing(place: Place, wanted: Filter, how: How, has_words: bool) -> str:
+    """Why a search shows nothing."""
+    if how.offset:
+        return advice.passed_over(how.offset)
+    if isinstance(place, Store):
+        return advice.why_empty(place, wanted, has_words)
+    return advice.nothing_like(has_words, restricted=False)
+
+
+def _nearest(place: Place, terms: Terms, wanted: Filter, how: How) -> Results:
+    """What is nominated for the words of a query, scored, in known order."""
+    alike = said_instead(terms.words, place.synonyms) if how.mode != "vector" else ()
+    terms = terms._replace(alike=alike)
+    depth = max(RANKED, 3 * how.end)
+    found = place.nominate(terms, wanted, depth, how.mode)
+    loose = bool(terms.phrases and not found.candidates)
+    if loose:
+        terms = query.loosened(terms)
+        found = place.nominate(terms, wanted, depth, how.mode)
+    scored = _scored(found, terms, wanted, how, place.clock())
+    known: dict[str, Known] = {one.id: one for one in found.candidates}
+    placed, rows = _placed(place, scored, known, wanted, how.end)
+    hits = of_places(place, rows, placed[how.offset :], terms, detail=how.detail)
+    notes = [] if wanted.live else [_left_behind(scored[: how.end], known, placed)]
+    if hits:
+        notes += ["no record holds that phrase; these are the nearest to its words"] * loose
+        is_far = how.mode == "hybrid" and scored[0].scores.final < CLOSE
+        notes += [FAR] * is_far
+    return Results(hits, degraded=found.degraded or "", note="; ".join(filter(None, notes)))
+
+
+def _placed(
+    place: Place,
+    scored: Sequence[Scored],
+    known: Mapping[str, Known],
+    wanted: Filter,
+    limit: int,
+) -> tuple[Sequence[Placed], Mapping[str, Known]]:
+    """Put what was scored, of the `known` records, in known order; return also what holds for it."""
+    facts = {name: row.facts for name, row in known.items()}
+    holding = {head for one in facts.values() for head in (*one.heads, *one.forked)}
+    rows = {**known, **place.by_id(holding - known.keys())}
+    absent = holding - {hit.id for hit in scored}
+    passing = _passing((rows[name] for name in absent if name in rows), wanted)
+    shown = {name for name, row in known.items() if _holds(row)} if wanted.live else facts
+    placed = query.arrange(
+        scored,
+        facts,
+        unclear={name for name, row in known.items() if query.is_unclear(row.node)},
+        may_bring=passing.__contains__,
+        may_show=shown.__contains__,
+        limit=limit,
+    )
+    return placed, rows
 
 
 def _left_behind(
@@ -151,19 +193,27 @@ def _left_behind(
     return f"further back, as the status is not understood: {titles}" if left else ""
 
 
-def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int) -> list[Node]:
+def _newest(store: Store, terms: Terms, wanted: Filter, how: How) -> Results:
     """The newest records; with a path, the live decisions that govern it, or replace one that did, come first."""
-    nodes = store.index.newest(
-        wanted._replace(live=wanted.live and not wanted.path), limit, offset, without=terms
-    )
-    return _governing(store, nodes, wanted)[:limit] if wanted.path else nodes
+    asked = wanted._replace(live=wanted.live and not wanted.path)
+    nodes = store.index.newest(asked, how.limit, how.offset, without=terms)
+    if wanted.path:
+        nodes = _governing(store, nodes, wanted)[: how.limit]
+    hits = present(store, nodes, terms, detail=how.detail)
+    if wanted.path:
+        hits = tuple(hit._replace(brought_in=not _governs(hit, wanted.path)) for hit in hits)
+    return Results(hits)
+
+
+def _governs(hit: Hit, path: str) -> bool:
+    return any(query.affects_match(one, path) for one in hit.record.affects)
 
 
 def _governing(store: Store, nodes: Iterable[Node], wanted: Filter) -> list[Node]:
     """What holds instead of some records first, then those of them that may be shown."""
-    rows = store.index.by_id([node.id for node in nodes])
-    heads = store.index.by_id({head for row in rows.values() for head in row.facts.heads})
-    order = [head for row in rows.values() for head in row.facts.heads if head in heads]
+    rows = store.by_id([node.id for node in nodes])
+    order = [head for row in rows.values() for head in row.facts.heads]
+    heads = store.by_id(set(order))
     passing = _passing(heads.values(), wanted)
     first = {head: heads[head].node for head in order if head in passing}
     others = (
@@ -174,17 +224,14 @@ def _governing(store: Store, nodes: Iterable[Node], wanted: Filter) -> list[Node
     return [*first.values(), *others]
 
 
-def _scored(
-    store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool
-) -> list[Scored]:
+def _scored(found: Found, terms: Terms, wanted: Filter, how: How, now: int) -> list[Scored]:
     checkpoints = {one.node.id for one in found.candidates if one.node.type == CHECKPOINT}
-    lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
     rated = query.score(
         found.candidates,
-        now=store.clock(),
-        recency=recency,
-        weights=query.MEANING_ONLY if mode == "vector" else None,
-        lesser=lesser,
+        now=now,
+        recency=how.recency,
+        weights=query.MEANING_ONLY if how.mode == "vector" else None,
+        lesser=checkpoints if wanted.types != (CHECKPOINT,) else (),
         whole=found.whole,
         word=terms.is_word,
     )
@@ -242,89 +289,11 @@ def _by_meaning(
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
 
 
-class Here:
-    """The store at hand as a place that is searched: what it finds is scored by `search`, whoever nominated it."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def counts(self, terms: Terms) -> Counts:
-        """How many documents there are, how many hold each form of the words, and how long their fields are."""
-        return self.store.index.counts(terms)
-
-    def nominate(
-        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
-    ) -> Found:
-        """The best `depth` records by words and by meaning; scores by words are by `counts`, or else by its own.
-
-        Where only what holds is asked for, also what leads to it: known order brings its head in.
-        """
-        ask = partial(self.store.index.candidates, terms, depth=depth, mode=mode, counts=counts)
-        found = ask(wanted)
-        if not wanted.live:
-            return found
-        every = {
-            one.path: one
-            for one in (*ask(wanted._replace(live=False)).candidates, *found.candidates)
-        }
-        return found._replace(candidates=tuple(every.values()))
-
-    def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
-    ) -> tuple[Sequence[Placed], Any]:
-        """Put what was scored, of the `known` records, in known order.
-
-        Return `limit` places, and what `show` needs.
-        """
-        facts = {name: row.facts for name, row in known.items()}
-        holding = {head for one in facts.values() for head in (*one.heads, *one.forked)}
-        every = {**known, **self.store.index.by_id(holding - known.keys())}
-        absent = holding - {hit.id for hit in scored}
-        passing = _passing((every[name] for name in absent if name in every), wanted)
-        shown = {name for name, row in known.items() if _holds(row)} if wanted.live else facts
-        placed = query.arrange(
-            scored,
-            facts,
-            unclear={name for name, row in known.items() if query.is_unclear(row.node)},
-            may_bring=passing.__contains__,
-            may_show=shown.__contains__,
-            limit=limit,
-        )
-        return placed, every
-
-    def show(
-        self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
-    ) -> tuple[Hit, ...]:
-        """The hits of places, in order, without what is gone; `detail` adds who wrote them."""
-        return of_places(self.store, known, places, terms, detail=detail)
-
-
 def _holds(row: Known) -> bool:
     return row.node.type != DECISION or row.node.id in row.facts.heads
 
 
 def _passing(rows: Iterable[Known], wanted: Filter) -> set[str]:
-    """Return what may be brought in: what passes the filters, as far as its row shows."""
-    reader = wanted.reader
-    seen = {row.node.id: row for row in rows if not reader or reader.sees(row.node.audience)}
-    wanted = wanted._replace(path="", reader=None)  # what it replaced governs that path
-    if wanted == Filter():
-        return set(seen)
-    hidden = wanted._replace(types=(), topics=(), statuses=(), outcomes=())
-    if hidden._replace(since=None, until=None, live=False) != Filter():
-        return set()  # no node shows this
-    return {
-        name for name, row in seen.items() if query.matches(wanted, _exact(row), row.node.created)
-    }
-
-
-def _exact(row: Known) -> dict[str, tuple[str, ...]]:
-    """Return the terms of a record, as a filter asks for them."""
-    node = row.node
-    return {
-        "type": (node.type,),
-        "topic": (node.key,),
-        "status": (node.status,),
-        "outcome": (node.outcome,),
-        "live": ("yes" if _holds(row) else "no",),
-    }
+    """Return what may be brought in: what passes the filters, as far as its node says."""
+    wanted = wanted._replace(path="")  # what it replaced governs that path
+    return {row.node.id for row in rows if query.passes(wanted, row.node, holds=_holds(row))}

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import chain, changes, index
-from filemem.changes import MODIFIED, Change, Entry
+from filemem.changes import Entry
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import MAX_SIZE, is_listed
 from filemem.memory.fields import line, meant
@@ -282,7 +282,7 @@ class PastStore(Store):
         files = {path: Entry(blob) for path, blob in self.listing.items() if is_listed(path)}
         differing = list(changes.diff(known, files))
         if self.forgotten or self._present.tombstones:
-            differing += self._turned(past.nodes(), files, differing)
+            differing += changes.turned(past.ids(), files, differing, self._hides)
         wanted = {change.path: change.entry.blob for change in differing if change.entry}
 
         @cache  # all are read at once, where the index lacks one
@@ -290,15 +290,6 @@ class PastStore(Store):
             return dict(self._documents(wanted))
 
         past.apply(differing, lambda path: documents().get(path), hidden=self._hides)
-
-    def _turned(
-        self, nodes: Iterable[chain.Node], files: Mapping[str, Entry], differing: Iterable[Change]
-    ) -> list[Change]:
-        """What was forgotten then and is not now, or the other way round."""
-        paths = {node.path for node in nodes if self._hides(node.id)} & files.keys()
-        paths |= files.keys() - {node.path for node in nodes}
-        paths -= {change.path for change in differing}
-        return [Change(MODIFIED, path, files[path]) for path in sorted(paths)]
 
     def _hides(self, name: str) -> bool:
         """Whether a record was forgotten then."""
@@ -327,13 +318,9 @@ class PastStore(Store):
         data = self.repo.blob(blob, MAX_SIZE) if blob else None
         return Parsed(None) if data is None else self.parse(data, path)
 
-    def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
-        """The records of that commit."""
-        known = self.index.records(paths := list(paths))
-        found = {
-            path: known[path][1] if path in known else self.read(path).record for path in paths
-        }
-        return {path: one for path, one in found.items() if one is not None}
+    def is_as(self, path: str, entry: Entry) -> bool:  # noqa: ARG002
+        """What was committed stays."""
+        return True
 
     def edited(self, path: str) -> bool:  # noqa: ARG002
         """Committed records have no edits."""

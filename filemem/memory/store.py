@@ -10,16 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from filemem import changes
-from filemem.changes import Manifest, blob_id
+from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import Files, Scan, is_private, is_record
-from filemem.index import Doc, Index, Node, document, embedder
+from filemem.files import Files, Scan, is_private
+from filemem.index import Counts, Doc, Found, Index, Known, Node, document, embedder, with_leading
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
-from filemem.query import Filter, Reader, among, fixed, within
+from filemem.query import Filter, Provenance, Reader, Terms, among, fixed, within
 from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import (
     DECISION,
@@ -40,14 +40,6 @@ SYNONYMS = (
 )
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
-ADRS = (  # where other tools keep decision records
-    *(
-        f"{top}/{name}"
-        for top in ("docs", "doc")
-        for name in ("adr", "adrs", "decisions", "architecture/decisions")
-    ),
-    *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
-)
 
 
 def mark_of(record_id: str) -> str:
@@ -72,29 +64,6 @@ def malformed(text: str) -> Iterator[tuple[int, str, str]]:
             f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters",
             "",
         )
-
-
-def numbered_files(folder: Path) -> list[str]:
-    """The files of a folder with names like those of decision records, in numbered folders too."""
-    if not folder.is_dir():
-        return []
-    paths = [*folder.iterdir(), *folder.glob("[0-9]*/*")]
-    names = [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
-    return [name for name in names if is_record(name) and adr_number(name) is not None]
-
-
-def others(top: Path) -> tuple[str, str] | None:
-    """Return a hint that a project has decision records of another tool, with the command to use them."""
-    for folder in ADRS:
-        if count := len(numbered_files(top / folder)):
-            told = (
-                f"{folder}/ holds decision records ({count}): use them, or begin a second memory?"
-            )
-            return (
-                told,
-                f"`filemem --store {folder} init` uses them; `filemem --store memory init` begins another",
-            )
-    return None
 
 
 def called(node: Node) -> str:
@@ -253,15 +222,44 @@ class Store:
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
         """Records by path as their files are now; a file is read only if it is not as it was indexed."""
-        known = self.index.records(paths := list(paths)) if self.tip == "HEAD" else {}
+        known = self.index.records(paths := list(paths))
         found: dict[str, Record] = {}
         for path in paths:
             entry, record = known.get(path, (None, None))
-            if not record or not entry or not self.files.is_as(path, entry.size, entry.mtime):
+            if not entry or not self.is_as(path, entry):
                 record = self.read(path).record
             if record is not None:
                 found[path] = record
         return found
+
+    def provenances(self, paths: Iterable[str], *, detail: bool = True) -> dict[str, Provenance]:
+        """Who wrote records, by path, from the commit table; uncommitted ones are left out."""
+        names = {self.files.named(path): path for path in paths}
+        if not names:
+            return {}
+        if not detail:
+            commits = self.history.committed(names, self.seen_from)
+            return {names[name]: Provenance(commit=commit) for name, commit in commits.items()}
+        here = self.branch
+        default = self._default_branch()
+        landed = self.history.landed(names, default.tip) if default else {}
+        branches = here, default.name if default else ""
+        touched = self.history.touches(names, self.seen_from)
+        boundary = self.repo.boundary
+        return {
+            names[name]: Provenance.of(rows, boundary, *branches, landed.get(name))
+            for name, rows in touched.items()
+            if rows
+        }
+
+    def _default_branch(self) -> own_branch.Branch | None:
+        """The default branch; a memory on a branch of its own is its own default."""
+        alone = self.branch and self.repo is not self.code
+        return self.repo.present_branch() if alone else self.repo.default_branch()
+
+    def is_as(self, path: str, entry: Entry) -> bool:
+        """Whether a file is as it was indexed, by its size and time."""
+        return self.files.is_as(path, entry.size, entry.mtime)
 
     def document(self, path: str, forgotten: frozenset[str]) -> Doc | None:
         """The document of a file; None if it is not a record, or hidden. Raises NotFound."""
@@ -324,18 +322,13 @@ class Store:
         try:
             return Named(self.find(reference))
         except NotFound:
-            key = topic_key(reference)
-            named = self.index.lookup("topic", [key]) if key else []
-            barred = self.barred
-            nodes = [node for node in named if node.key and node.id not in barred]
-            around = self.index.around(nodes)
-            heads = around.graph.chain(key).heads if nodes else ()
-            if not heads:
+            holding = self._holding(topic_key(reference))
+            if not holding:
                 raise
-        holding = [around.nodes[head] for head in heads]
         if len(holding) > 1:
             message = f"{len(holding)} decisions hold on topic {reference}: {listed(holding)}"
-            raise Conflict(message, "name one of them by its short id", tuple(heads))
+            heads = tuple(node.id for node in holding)
+            raise Conflict(message, "name one of them by its short id", heads)
         return Named(holding[0], f"{called(holding[0])} is what holds on topic {reference}")
 
     def guarding(self, paths: Collection[str]) -> list[Node]:
@@ -348,11 +341,16 @@ class Store:
 
     def forked(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """The topics of some records on which several decisions hold."""
-        about = {node.key: node for node in nodes if node.type == DECISION and node.key}
-        graph = self.index.around(about.values()).graph
-        return tuple(
-            sorted(node.topic for key, node in about.items() if graph.chain(key).is_forked)
-        )
+        rows = self.by_id([node.id for node in nodes])
+        forked = {row.node.key: row.node.topic for row in rows.values() if row.facts.forked}
+        return tuple(sorted(forked.values()))
+
+    def _holding(self, key: str) -> list[Node]:
+        """The decisions that hold on a topic, oldest first."""
+        rows = self.index.rows("key", [key]) if key else []
+        nodes = [row.node for row in rows if row.visible and row.live and row.node.type == DECISION]
+        barred = self.barred if nodes else ()
+        return sorted((n for n in nodes if n.id not in barred), key=lambda node: node.age)
 
     def _hint(self, wanted: str) -> str:
         """A hint at the record that was probably meant."""
@@ -375,6 +373,27 @@ class Store:
         names = {node.title.casefold(): called(node) for node in nodes}
         topics = {node.topic for node in nodes if node.stated}
         return names | {topic.casefold(): f"the topic {topic}" for topic in topics}
+
+    # what a search asks: see `hits.Place`
+
+    def nominate(
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
+    ) -> Found:
+        """See `hits.Place`."""
+        ask = partial(self.index.candidates, terms, depth=depth, mode=mode, counts=counts)
+        return with_leading(ask, wanted)
+
+    def by_id(self, ids: Collection[str]) -> Mapping[str, Known]:
+        """See `hits.Place`."""
+        return self.index.by_id(ids)
+
+    def home(self, path: str) -> dict[str, Any]:
+        """See `hits.Place`."""
+        return {"path": self.shown(path)}
+
+    def incomplete(self) -> str:
+        """See `hits.Place`."""
+        return self.repo.incomplete()
 
     # names
 
@@ -437,7 +456,7 @@ class Store:
             )
         if not self.folder.exists() and self.repo.item(self.files.store) is not None:
             return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.files.store}"
-        beside = others(self.repo.work_tree) if self.absent and not self.stated else None
+        beside = own_branch.others(self.repo.work_tree) if self.absent and not self.stated else None
         return " ".join(beside) if beside else ""
 
     def refuse_missing(self) -> None:

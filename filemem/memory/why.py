@@ -167,13 +167,11 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
     """Live decisions that state or guard one of these paths, the closest first, then the newest."""
     nodes: dict[str, Node] = {}
     for path in paths:
-        nodes.update(
-            (n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0)
-        )
-    nodes.update((node.id, node) for node in store.guarding(paths))
-    graph = store.index.around(nodes.values()).graph
+        wanted = Filter(types=(DECISION,), path=path, live=True)
+        nodes |= {node.id: node for node in store.index.newest(wanted, MOST, 0)}
+    nodes |= {node.id: node for node in store.guarding(paths)}
     found: list[tuple[tuple[bool, int], Reason]] = []
-    for hit in present(store, [node for node in nodes.values() if graph.is_head(node.id)]):
+    for hit in present(store, nodes.values()):
         stated = [path for path in hit.record.affects if _meets(path, paths)]
         because = _because(hit, stated, paths)
         if because:

@@ -1,195 +1,105 @@
 """The workspace: memories of several repositories on this machine, searched as one, and never written to.
 
 Rule: the user names the repositories, nobody else. Only what is for everybody takes part. What cannot be
-asked is named, and stops nobody. Up to FEW stores are asked one by one; above, one index in the user's cache nominates
-for all that are registered, fed from their own indexes.
+asked is named, and stops nobody.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from filemem import changes, config, query
-from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
-from filemem.index import Counts, Doc, Found, Index, Known, Node, added, document, embedder
+from filemem import config, query
+from filemem.errors import BadInput, FilememError, NotFound
+from filemem.index import Counts, Found, Known, added, addressed
 from filemem.memory.catch_up import SHORT, Keeper
-from filemem.memory.search import Here
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, Name, Placed, Results, Scored, Terms
+from filemem.query import Filter, Name, Provenance, Results, Terms, bare
+from filemem.record import Record
 from filemem.record.visibility import EVERYBODY
 from filemem.repo.run import find
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-FEW = 8  # stores that are asked one by one: each adds some milliseconds to a search
-FOLDER = "workspace"  # of the index of them all, in the user's cache
 QUOTED = "what other repositories recorded is quoted: it is data, and decides nothing here"
-_CHUNK = 500  # records taken from an index at a time
+_Value = TypeVar("_Value")
 
 
-class Member(Here):
-    """One store of a workspace: what it shows is for everybody, and says where it is from."""
+class Member:
+    """One store of a workspace, as far as it is for everybody; `key` begins its addresses."""
 
     def __init__(self, keeper: Keeper, *, own: bool = False) -> None:
-        super().__init__(keeper.store.seen_by(EVERYBODY))
+        self.store = keeper.store.seen_by(EVERYBODY)
         self.keeper, self.own, self.repository = keeper, own, str(keeper.store.code.work_tree)
         self.key = f"{crc32(self.repository.encode('utf-8', 'surrogateescape')):08x}"
 
-    def nominate(self, *asked: Any) -> Found:
-        found = super().nominate(*asked)
-        named = (
-            one._replace(node=one.node._replace(id=f"{self.key} {one.id}"))
-            for one in found.candidates
-        )
-        return found._replace(candidates=tuple(named))
 
-    def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
-    ) -> Any:
-        """By its own rows: who nominated may know less, and of what is gone or hidden by now."""
-        barred = self.store.barred
-        rows = self.store.index.by_id(known)
-        own = {name: row for name, row in rows.items() if name not in barred}
-        return super().place([one for one in scored if one.id in own], own, wanted, limit)
+class Together:
+    """Several stores as one place: ids, paths and topics of two stores are two things, see `addressed`."""
 
-    def show(
-        self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
-    ) -> tuple[Hit, ...]:
-        hits = super().show(places, known, terms, detail=detail)
-        return tuple(hit._replace(repository=self.repository, quoted=not self.own) for hit in hits)
+    reader = EVERYBODY
 
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = {one.key: one for one in members}
+        self._own = members[0].store
+        self.clock, self.incomplete = self._own.clock, self._own.incomplete
 
-class Merged:
-    """One index of many stores, which nominates for all that are registered, whoever asks.
+    @property
+    def synonyms(self) -> str:
+        return self._own.synonyms
 
-    The key of their store begins the paths and ids of its records. It knows no chains: what does not hold is put
-    forward too, and leads to what does.
-    """
-
-    def __init__(self, settings: config.Config) -> None:
-        self.index = Index(settings.index_cache / FOLDER, embedder(settings.model))
-
-    def feed(self, members: Collection[Member]) -> None:
-        """Bring the index in step with theirs. Raises Locked, BrokenStore; it answers all the same."""
-        sound, stamps = self.index.sound, {one.key: one.store.index.stamp for one in members}
-        if sound and self.index.folders == stamps:
-            return
-        found = ((one.key, each) for one in members for each in one.store.index.manifest().items())
-        entries = {f"{key}/{path}": entry for key, (path, entry) in found}
-        differing = list(changes.diff(self.index.manifest() if sound else {}, entries))
-        docs = _documents(
-            {one.key: one.store.index for one in members},
-            (one.path for one in differing if one.entry),
-        )
-        self.index.apply(differing, lambda _: next(docs), seen=entries, anew=not sound)
-        self.index.note(folders=stamps)
-
-    def counts(self, terms: Terms) -> Counts:
-        return self.index.counts(terms)
-
-    def nominate(
-        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
-    ) -> Found:
-        wanted = wanted._replace(live=False)
-        return self.index.candidates(terms, wanted, depth, mode=mode, counts=counts)
-
-
-def _documents(indexes: Mapping[str, Index], paths: Iterable[str]) -> Iterator[Doc | None]:
-    """What `Merged` shall have of records of some indexes, in order; None for what is private or hidden there."""
-    left = iter(paths)
-    while chunk := list(islice(left, _CHUNK)):
-        ready, own = dict[str, Doc](), defaultdict[str, list[str]](list)
-        for key, _, path in (name.partition("/") for name in chunk):
-            own[key].append(path)
-        for key, inside in own.items():
-            nodes = {one.path: one for one in indexes[key].lookup("path", inside)}
-            for path, (entry, record) in indexes[key].records(nodes).items():
-                name, node = f"{key}/{path}", nodes[path]
-                bare = Node(f"{key} {node.id}", name, node.type, node.title, node.created)
-                doc = document(record, entry.blob)._replace(
-                    path=name, created=node.created, node=bare
-                )
-                ready |= {} if node.audience else {name: doc}
-        yield from map(ready.get, chunk)
-
-
-class Together(Here):
-    """Several stores as one. `finders` nominate under ids that begin with the key of a member, which does the rest.
-
-    Ids and topics of two stores are two things: the key stands before an id, with a space, until that store sees it.
-    """
-
-    def __init__(
-        self, members: Mapping[str, Here], finders: Sequence[Here | Merged], store: Store
-    ) -> None:
-        super().__init__(store)
-        self._members, self._finders = members, finders
-
-    def counts(self, terms: Terms) -> Counts:
-        return added(one.counts(terms) for one in self._finders)
+    @property
+    def barred(self) -> frozenset[str]:
+        every = self._members.items()
+        return frozenset(f"{key} {name}" for key, one in every for name in one.store.barred)
 
     def nominate(
         self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
     ) -> Found:
         """The best of the union stay, as one index of everything would have them."""
-        counts = counts or self.counts(terms)
-        found = [one.nominate(terms, wanted, depth, mode, counts) for one in self._finders]
-        every = [
-            one
-            for each in found
-            for one in each.candidates
-            if one.id.partition(" ")[0] in self._members
-        ]
+        stores = {key: one.store for key, one in self._members.items()}
+        counts = counts or added(one.index.counts(terms) for one in stores.values())
+        found = {
+            key: one.nominate(terms, wanted, depth, mode, counts) for key, one in stores.items()
+        }
+        every = [addressed(key, one) for key, each in found.items() for one in each.candidates]
         by_words = sorted(every, key=lambda one: -one.keyword)[:depth]
         nearest = sorted(every, key=lambda one: -(one.cosine or 0.0))[:depth]
         first = list({one.id: one for one in (*by_words, *nearest)}.values())
-        best = query.promising(
-            [(one.keyword, one.cosine, one.title_cosine) for one in first], depth
-        )
-        degraded = "; ".join(dict.fromkeys(one.degraded for one in found if one.degraded))
-        return Found(
-            tuple(first[at] for at in best), degraded or None, max(one.whole for one in found)
-        )
+        parts = [(one.keyword, one.cosine, one.title_cosine) for one in first]
+        best = tuple(first[at] for at in query.promising(parts, depth))
+        degraded = "; ".join(dict.fromkeys(filter(None, (one.degraded for one in found.values()))))
+        return Found(best, degraded or None, max(one.whole for one in found.values()))
 
-    def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
-    ) -> Any:
-        places, kept = list[Placed](), dict[str, Any]()
-        for key, own in _by_key(scored).items():
-            rows = {one.id: known[f"{key} {one.id}"] for one in own}
-            found, kept[key] = self._members[key].place(own, rows, wanted, limit)
-            places += [one._replace(id=f"{key} {one.id}") for one in found]
-        # What is of one chain has one worth, and stays together.
-        places.sort(key=lambda one: (_is_unclear(known.get(one.id)), -one.worth))
-        return places, kept
+    def by_id(self, ids: Collection[str]) -> dict[str, Known]:
+        rows = self._of_each(ids, Store.by_id)
+        return {name: addressed(name.partition(" ")[0], row) for name, row in rows.items()}
 
-    def show(
-        self, places: Sequence[Placed], known: Any, terms: Terms, *, detail: bool
-    ) -> tuple[Hit, ...]:
-        hits: dict[str, Hit] = {}
-        for key, own in _by_key(places).items():
-            found = self._members[key].show(own, known[key], terms, detail=detail)
-            hits |= {f"{key} {hit.id}": hit for hit in found}
-        return tuple(hits[one.id] for one in places if one.id in hits)
+    def records(self, paths: Iterable[str]) -> dict[str, Record]:
+        return self._of_each(paths, Store.records)
 
+    def provenances(self, paths: Iterable[str], *, detail: bool) -> dict[str, Provenance]:
+        return self._of_each(paths, partial(Store.provenances, detail=detail))
 
-def _is_unclear(row: Known | None) -> bool:
-    return row is not None and query.is_unclear(row.node)
+    def home(self, path: str) -> dict[str, Any]:
+        member = self._members[path.partition(" ")[0]]
+        home = member.store.home(bare(path))
+        return {**home, "repository": member.repository, "quoted": not member.own}
 
-
-def _by_key(items: Iterable[Any]) -> dict[str, list[Any]]:
-    """Scored or placed records under their own ids, by the key before these."""
-    found: dict[str, list[Any]] = defaultdict(list)
-    for one in items:
-        key, _, name = one.id.partition(" ")
-        found[key].append(one._replace(id=name))
-    return found
+    def _of_each(
+        self, addresses: Iterable[str], ask: Callable[[Store, list[str]], Mapping[str, _Value]]
+    ) -> dict[str, _Value]:
+        """What each store says of what is its own, by address."""
+        own = defaultdict[str, list[str]](list)
+        for address in addresses:
+            own[address.partition(" ")[0]].append(bare(address))
+        told = ((key, ask(self._members[key].store, names)) for key, names in own.items())
+        return {f"{key} {name}": value for key, each in told for name, value in each.items()}
 
 
 class Workspace:
@@ -202,12 +112,10 @@ class Workspace:
         self._memory, self._also, self._registered = memory, also, registered
         self._own = Member(memory.keeper, own=True)
         self._open: dict[Path, Member] = {}
-        self._merged = Merged(memory.keeper.store.config)
         self._lacking: list[str] = []  # what the last question could not ask, and why
 
     def close(self) -> None:
         """Release everything but the memory at hand."""
-        self._merged.index.close()
         for member in self._open.values():
             member.store.close()
 
@@ -240,19 +148,8 @@ class Workspace:
             self._open.pop(folder).store.close()
         there = {folder: self._member(folder) for folder in dict.fromkeys((*listed, *self._also))}
         ours = self._own.store.code.common_dir
-        asked = [
-            self._own,
-            *(one for one in there.values() if one and one.store.code.common_dir != ours),
-        ]
-        finders: list[Here | Merged] = [*asked]
-        if len(asked) > FEW:
-            merged = [one for folder, one in there.items() if one and folder in listed]
-            finders = [self._merged, *(one for one in asked if one not in merged)]
-            try:
-                self._merged.feed(merged)
-            except (BrokenStore, Locked) as error:
-                self._lacking.append(f"the index of the workspace is behind: {error.message}")
-        return Together({one.key: one for one in asked}, finders, self._own.store)
+        others = [one for one in there.values() if one and one.store.code.common_dir != ours]
+        return Together([self._own, *others])
 
     def _member(self, folder: Path) -> Member | None:
         """The store of a folder, in step; None if it cannot be asked. Raises what is wrong with one of `also`.

@@ -15,10 +15,11 @@ from typing import Any
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.index import Row
 from filemem.memory import search
+from filemem.memory.hits import of_places
 from filemem.memory.workspace import QUOTED
 from filemem.org.postgres import Postgres
-from filemem.org.source import Organisation, bare
-from filemem.query import Hit, Name, Placed, Results
+from filemem.org.source import Organisation
+from filemem.query import Hit, Name, Placed, Results, bare
 from filemem.record import readings, topic_key
 
 ASKING: ContextVar[str] = ContextVar(
@@ -54,7 +55,7 @@ class Everything:
         mode = how.pop("mode", "hybrid")
         with discreet(), self._engine.reading(ASKING.get()) as reader:
             source = Organisation(reader, self._engine.model)
-            given = search.filter_of(how, source.store.clock())
+            given = search.filter_of(how, source.clock())
             found = search.search(
                 source, query, given, limit=limit, offset=offset, mode=mode, detail=detail
             )
@@ -88,7 +89,7 @@ class Everything:
                         once.setdefault(row.blob, row)
             known = {row.written.id: row for row in once.values()}
             source = Organisation(reader, self._engine.model)
-            hits = source.show([Placed(name, None) for name in known], known, None, detail=True)
+            hits = of_places(source, known, [Placed(name, None) for name in known], None)
         return tuple(hit._replace(brought_in=False) for hit in hits)
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:

@@ -1,4 +1,4 @@
-"""What an engine keeps of a record to score and show it: texts, vectors as packed arrays; and addresses.
+"""What an engine keeps of a record to score and show it: texts, vectors as packed arrays.
 
 Rule: bytes have one form, little endian, which FORMAT names in front; nothing that is read back can run anything.
 """
@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from filemem.chain import Facts, Node
 from filemem.errors import BrokenStore
-from filemem.index import Row
 from filemem.index.vectors import Rows
 from filemem.index.words import EXACT, FIELDS, STEM
 from filemem.org.engine import HEAD
@@ -23,35 +21,6 @@ _FIELDS = {
     way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)
 }
 _FIRST = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
-
-
-class Addressed(Node):
-    """A node among those of several repositories: its id, path and references are addresses."""
-
-    @property
-    def key(self) -> str:
-        """The address of the topic; empty where none is stated."""
-        own = super().key
-        return own and f"{self.id.partition(' ')[0]} {own}"
-
-
-def addressed(repo: int, row: Row) -> Row:
-    """Return a row with addresses in it."""
-    node = row.written.meaning(
-        {one: f"{repo} {row.meanings.get(one, one)}" for one in row.written.references}
-    )
-    node = Addressed(*node._replace(id=f"{repo} {node.id}", path=f"{repo} {node.path}"))
-    return row._replace(written=node, meanings={}, facts=_addressed(repo, row.facts))
-
-
-def _addressed(repo: int, facts: Facts) -> Facts:
-    """Facts with addresses in them."""
-
-    def of(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{repo} {name}" for name in names)
-
-    edges = tuple((kind, f"{repo} {name}", reason) for kind, name, reason in facts.pointing)
-    return Facts._make((*map(of, facts[:-1]), edges))
 
 
 def texts(card: str, tokens: Mapping[str, Sequence[str]]) -> tuple[str, bytes]:

@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from filemem.chain import NO_FACTS, Facts, Node
-from filemem.index import Chains, Counts, Doc, Model, Row, links_of, rows_of
+from filemem.index import Chains, Counts, Doc, Model, Row, addressed, links_of, rows_of
 from filemem.index.document import node_from
 from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Nominee, Repository, Shown
-from filemem.org.pack import addressed, card_in, packed, texts, tokens_in, unpacked
+from filemem.org.pack import card_in, packed, texts, tokens_in, unpacked
 from filemem.query import FIELDS as TERMS
 from filemem.query import Filter, Provenance
 
@@ -332,11 +332,9 @@ def _digest(kind: str, value: str) -> int:
 def _limits(wanted: Filter) -> tuple[str, dict[str, Any]]:
     """A filter as what joins the records that satisfy it, and the values in that; nothing if all do."""
     values: dict[str, Any] = {
-        name: [plain(f"{name}={one}") for one in getattr(wanted, of)] for of, name in TERMS.items()
+        name: [plain(f"{name}={one}") for one in those] for name, those in wanted.exact.items()
     }
-    said = [f"d.terms && %({name})s" for name, those in values.items() if those] + [
-        "d.live"
-    ] * wanted.live
+    said = [f"d.terms && %({name})s" for name in values] + ["d.live"] * wanted.live
     for name, sign in {"since": ">=", "until": "<="}.items():
         values[name] = getattr(wanted, name)
         said += [f"d.created {sign} %({name})s"] * (values[name] is not None)

@@ -1,27 +1,26 @@
 """An organisation's index as a place that is searched: the engine nominates, and all else is as for a store.
 
 Rule: what is nominated is scored here, by the parts and weights of `query.score`, from what the engine kept of each
-record; chains are those of `index.Chains`, over addresses. A hit has its own ids and path, and the repository.
+record, over addresses. A hit has its own ids and path, and the repository.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
 
-import numpy as np
-
-from filemem.index import Chains, Counts, Found, Known, Model, ModelUnavailable, Row
+from filemem.index import Counts, Found, Model, ModelUnavailable, Row, with_leading
 from filemem.index.document import record_from
-from filemem.index.plan import Plan, admits, bm25, plan, rarity, whole
+from filemem.index.model import Floats
+from filemem.index.place import Asked
+from filemem.index.plan import Plan, admits, bm25, plan, rarity
 from filemem.index.vectors import Ranking, merged
 from filemem.index.words import FIELDS, STEM
-from filemem.memory.hits import of_places
-from filemem.memory.search import Here
-from filemem.memory.store import Store
 from filemem.org.engine import HEAD, Reader, Shown
-from filemem.query import FEW, Candidate, Filter, Hit, Placed, Scored, Terms, promising
+from filemem.query import FEW, Filter, Provenance, Terms, bare
+from filemem.record import Record
 from filemem.record.visibility import EVERYBODY
 from filemem.repo.mirror import web_page
 
@@ -32,76 +31,98 @@ MARKS = {
 MOST_HELD = 10_000  # records that the words of a question name together, about; commoner words score, and name none
 
 
-class Nominations(Chains):
-    """What `memory.search` asks of an index, over addresses."""
+class Organisation:
+    """All repositories that a reader may see, as one place."""
+
+    reader = EVERYBODY
+    synonyms = ""
+    barred = ()
 
     def __init__(self, reader: Reader, model: Model) -> None:
         self._reader, self._model = reader, model
+        self._page: Mapping[str, Shown] = {}  # what is known of the records asked for last
 
-    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
-        """See `Chains`."""
-        return self._reader.rows(field, values)
+    def clock(self) -> int:
+        return time.time_ns() // 1_000_000
 
-    def counts(self, terms: Terms) -> Counts:
-        """Return how many records hold each form of the words, of all repositories."""
-        return self._reader.statistics(
-            {(one.field, term) for one in plan(terms).clauses for term in one.terms}
-        )
+    def incomplete(self) -> str:
+        return ""
 
-    def candidates(
-        self,
-        terms: Terms,
-        wanted: Filter,
-        depth: int,
-        *,
-        mode: str = "hybrid",
-        counts: Counts | None = None,
+    def nominate(
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
     ) -> Found:
-        """Return the best records by words and by meaning, as `Index.candidates` does."""
-        known, degraded, vector = counts or self.counts(terms), "", np.zeros(0, dtype=np.float32)
+        """The best records, as `Index.candidates` has them."""
+        known = counts or self._counts(terms)
         if terms.alike and terms.is_word:  # one word that a few records hold is meant as it is
             own = [
                 known.having(one.field, one.terms[0]) for _, of in plan(terms).words for one in of
             ]
             terms = terms._replace(alike=()) if 0 < max(own, default=0) <= FEW else terms
-        if mode != "keyword" and terms.text.strip():
-            try:
-                vector = self._model.table.asked(terms)
-            except ModelUnavailable as error:
-                degraded = f"{error.told}; only words were searched"
-        near = bool(vector.any())
+        vector, degraded = self._vector(terms, mode)
         every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
-        asked = plan(terms, self._model.table.telling(every) if near else None)
-        words = _naming(asked, known) if mode != "vector" or not near else {}
-        degraded += self._reader.degraded if words and not degraded else ""
-        found = self._reader.nominate(words, vector.tolist() if near else None, wanted, depth)
-        some = [one for one in found if admits(asked, one.tokens)]
-        scores = [bm25(asked, one.tokens, known) for one in some]
-        parts: list[tuple[float, float | None, float | None]] = [
-            (score, None, None) for score in scores
-        ]
-        if near and some:
-            ranking = Ranking(
-                [(merged([one.vectors for one in some]), None)], vector, self._model.table
-            )
-            like = ranking.likeness(one.row.number for one in some)
-            parts = [
-                (score, *like[one.row.number]) for score, one in zip(scores, some, strict=True)
-            ]
-        best = promising(parts, depth)
-        made = [
-            Candidate(some[at].row.node, some[at].row.blob, *parts[at], facts=some[at].row.facts)
-            for at in best
-        ]
-        if near and some and asked.words:
-            told = {typed: rarity(of, known) ** 0.5 for typed, of in asked.words}
-            numbers = [some[at].row.number for at in best]
-            met = ranking.wording(numbers, told, terms.alike)
-            made = [
-                one._replace(wording=met.get(number))
-                for one, number in zip(made, numbers, strict=True)
-            ]
-        return Found(tuple(made), degraded or None, whole(asked, known))
+        prepared = plan(terms, None if vector is None else self._model.table.telling(every))
+        words = _naming(prepared, known) if mode != "vector" or vector is None else {}
+        degraded = degraded or (self._reader.degraded if words else "")
+        asked = Asked(terms, prepared, known, None)
+        found = with_leading(partial(self._found, asked, words, vector, depth), wanted)
+        return found._replace(degraded=degraded or None)
+
+    def _counts(self, terms: Terms) -> Counts:
+        """How many records hold each form of the words, of all repositories."""
+        clauses = plan(terms).clauses
+        return self._reader.statistics({(one.field, term) for one in clauses for term in one.terms})
+
+    def _vector(self, terms: Terms, mode: str) -> tuple[Floats | None, str]:
+        """The vector of a query, if it has one, and why not."""
+        if mode == "keyword" or not terms.text.strip():
+            return None, ""
+        try:
+            vector = self._model.table.asked(terms)
+        except ModelUnavailable as error:
+            return None, f"{error.told}; only words were searched"
+        return vector if vector.any() else None, ""
+
+    def _found(
+        self,
+        asked: Asked,
+        words: Mapping[str, float],
+        vector: Floats | None,
+        depth: int,
+        wanted: Filter,
+    ) -> Found:
+        numbers = None if vector is None else vector.tolist()
+        found = self._reader.nominate(words, numbers, wanted, depth)
+        some = [one for one in found if admits(asked.plan, one.tokens)]
+        if vector is not None and some:
+            vectors = merged([one.vectors for one in some])
+            asked = asked._replace(near=Ranking([(vectors, None)], vector, self._model.table))
+        scores = {one.row.number: bm25(asked.plan, one.tokens, asked.counts) for one in some}
+        return asked.best([one.row for one in some], scores, depth)
+
+    def by_id(self, ids: Collection[str]) -> dict[str, Row]:
+        rows = self._reader.rows("id", ids) if ids else []
+        return {row.written.id: row for row in rows if row.visible}
+
+    def records(self, paths: Iterable[str]) -> dict[str, Record]:
+        self._page = self._reader.shown(list(paths))
+        return {path: record_from(one.card) for path, one in self._page.items()}
+
+    def provenances(self, paths: Iterable[str], *, detail: bool) -> dict[str, Provenance]:  # noqa: ARG002
+        return {path: self._page[path].who for path in paths}
+
+    def home(self, path: str) -> dict[str, Any]:
+        about = self._page[path]
+        repo, own = about.repository, bare(path)
+        own = own if repo.store == "." else f"{repo.store}/{own}"
+        page = web_page(repo.source)
+        return {
+            "path": own,
+            "repository": repo.name,
+            "quoted": True,
+            "link": f"{page}/blob/{repo.head}/{own}" if page else "",
+            "seen_at": repo.seen_at,
+            "also_in": about.also_in,
+        }
 
 
 def _naming(asked: Plan, known: Counts) -> dict[str, float]:
@@ -119,81 +140,3 @@ def _naming(asked: Plan, known: Counts) -> dict[str, float]:
             break
         found |= {f"{term}{mark}": worth[term] * more for mark, more in MARKS.items()}
     return found
-
-
-class _Stand:
-    """What `memory.search` and `memory.hits` ask of a store; `shown`: what is known of the records of a page."""
-
-    synonyms = tip = seen_from = ""
-    reader = EVERYBODY
-    barred = ()
-
-    def __init__(self, index: Nominations) -> None:
-        self.index, self.repo, self.incomplete = index, self, str
-        self.page: Mapping[str, Shown] = {}
-
-    def clock(self) -> int:
-        """The time in epoch milliseconds."""
-        return time.time_ns() // 1_000_000
-
-    def records(self, paths: Iterable[str]) -> dict[str, Any]:
-        """Return records by the addresses of their paths."""
-        return {path: record_from(self.page[path].card) for path in paths if path in self.page}
-
-    def shown(self, path: str) -> str:
-        """A path as it is until the hit is made."""
-        return path
-
-
-class Organisation(Here):
-    """All repositories that a reader may see, as one source."""
-
-    def __init__(self, reader: Reader, model: Model) -> None:
-        self.reader, self.stand = reader, _Stand(Nominations(reader, model))
-        super().__init__(cast("Store", self.stand))
-
-    def place(
-        self, scored: Sequence[Scored], known: Mapping[str, Known], wanted: Filter, limit: int
-    ) -> Any:
-        """See `Here`: a topic that is asked for is one in each repository."""
-        repos = {name.partition(" ")[0] for name in known}
-        topics = tuple(f"{repo} {topic}" for repo in repos for topic in wanted.topics)
-        return super().place(scored, known, wanted._replace(topics=topics), limit)
-
-    def show(
-        self,
-        places: Sequence[Placed],
-        known: Mapping[str, Known],
-        terms: Terms | None,
-        *,
-        detail: bool,
-    ) -> tuple[Hit, ...]:
-        """See `Here`."""
-        page = self.stand.page = self.reader.shown([known[one.id].node.path for one in places])
-        said = {path: one.who for path, one in page.items()}
-        hits = of_places(self.store, known, places, terms, detail=detail, said=said)
-        return tuple(_own(hit, page[hit.path]) for hit in hits)
-
-
-def _own(hit: Hit, about: Shown) -> Hit:
-    """A hit in the words of its own repository, and where that is."""
-    repo, path = about.repository, hit.path.partition(" ")[2]
-    path = path if repo.store == "." else f"{repo.store}/{path}"
-    page = web_page(repo.source)
-    return hit._replace(
-        path=path,
-        repository=repo.name,
-        quoted=True,
-        link=f"{page}/blob/{repo.head}/{path}" if page else "",
-        seen_at=repo.seen_at,
-        also_in=about.also_in,
-        superseded_by=tuple(map(bare, hit.superseded_by)),
-        heads=tuple(map(bare, hit.heads)),
-        proposed=tuple(map(bare, hit.proposed)),
-        related=tuple(edge._replace(target=bare(edge.target)) for edge in hit.related),
-    )
-
-
-def bare(address: str) -> str:
-    """Return an id without the number of its repository."""
-    return address.partition(" ")[2]

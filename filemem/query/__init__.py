@@ -8,12 +8,12 @@ from filemem.query.filter import (
     among,
     fixed,
     fold,
-    matches,
     merge,
+    passes,
     touches,
     within,
 )
-from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
+from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet, bare
 from filemem.query.order import Placed, arrange, is_unclear
 from filemem.query.score import (
     FEW,

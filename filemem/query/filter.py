@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
-from filemem.record import OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
+from filemem.chain import Node
+from filemem.record import DECISION, OUTCOMES, STATUSES, TYPES, parse_outcome, topic_key
 from filemem.record.visibility import Reader as Reader
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
@@ -70,6 +71,12 @@ class Filter(NamedTuple):
     live: bool = False  # only records that nothing supersedes
     reader: Reader | None = None  # only records that this one may see
 
+    @property
+    def exact(self) -> dict[str, tuple[str, ...]]:
+        """The values of each exact field of the index, of which a record must have one."""
+        chosen = ((name, getattr(self, field)) for field, name in FIELDS.items())
+        return {name: values for name, values in chosen if values}
+
 
 def merge(a: Filter, b: Filter) -> Filter:
     """Return the filter that lets through what both let through; of two paths the later one counts."""
@@ -88,19 +95,22 @@ def merge(a: Filter, b: Filter) -> Filter:
     )
 
 
-def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) -> bool:
-    """Return whether one document passes, by its exact terms of the index and its time in epoch milliseconds."""
-    if wanted.since is not None and created < wanted.since:
-        return False
-    if wanted.until is not None and created > wanted.until:
-        return False
-    if wanted.live and "yes" not in terms.get("live", ()):
-        return False
-    for name, key in FIELDS.items():
-        values: tuple[str, ...] = getattr(wanted, name)
-        if values and not set(values).intersection(terms.get(key, ())):
-            return False
-    return not wanted.path or any(touches(found, wanted.path) for found in terms.get("affects", ()))
+def passes(wanted: Filter, node: Node, *, holds: bool) -> bool:
+    """Return whether a record passes, by its node: what no node says lets nothing through."""
+    exact = all(_term(node, name) in values for name, values in wanted.exact.items())
+    since = wanted.since is None or node.created >= wanted.since
+    until = wanted.until is None or node.created <= wanted.until
+    path = not wanted.path or any(touches(one, wanted.path) for one in node.affects)
+    seen = wanted.reader is None or wanted.reader.sees(node.audience)
+    return exact and since and until and path and seen and (holds or not wanted.live)
+
+
+def _term(node: Node, name: str) -> str | None:
+    if name == "topic":
+        return topic_key(node.topic)
+    if name == "status" and node.type != DECISION:
+        return None
+    return getattr(node, name) if name in ("type", "status", "outcome") else None
 
 
 def touches(affected: str, path: str) -> bool:

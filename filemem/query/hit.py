@@ -1,6 +1,6 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from filemem.query.score import Scores
@@ -8,6 +8,7 @@ from filemem.query.snippet import Ranges
 from filemem.record import Edge, Record
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
+EDITS_SHOWN = 5  # of a record, the newest
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
 
 
@@ -31,6 +32,34 @@ class Provenance(NamedTuple):
     reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
     co_authors: tuple[str, ...] = ()
     edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Any],  # what touched its file, newest first
+        boundary: Container[str],  # the commits that a shallow clone begins with
+        here: str,
+        default: str,
+        landed: Any,  # the commit that brought it to the default branch, or None
+    ) -> "Provenance":
+        """Return who wrote a record, seen from the branch `here`."""
+        first = rows[-1].commit
+        if first.id in boundary:  # who brought it stands in a commit that the clone lacks
+            return cls(commit=rows[0].commit.id)
+        edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new]
+        return cls(
+            author=first.author,
+            agent=first.agent,
+            commit=first.id,
+            date=first.at,
+            branch=here,
+            default=default,
+            merged=(landed is not None or default == here) if default else None,
+            landed=landed.at if landed else None,
+            reviewers=first.reviewers,
+            co_authors=first.co_authors,
+            edits=tuple(reversed(edits[:EDITS_SHOWN])),
+        )
 
 
 class Drift(NamedTuple):
@@ -133,6 +162,20 @@ class Hit(NamedTuple):
     def successors(self) -> tuple[str, ...]:
         """What replaced it, else what is proposed to."""
         return (*self.superseded_by, *self.proposed)
+
+    def without_keys(self) -> "Hit":
+        """The hit with ids as its own store has them: see `bare`."""
+        return self._replace(
+            superseded_by=tuple(map(bare, self.superseded_by)),
+            heads=tuple(map(bare, self.heads)),
+            proposed=tuple(map(bare, self.proposed)),
+            related=tuple(edge._replace(target=bare(edge.target)) for edge in self.related),
+        )
+
+
+def bare(address: str) -> str:
+    """Return the id or path in an address, which begins with the key of a store and a space."""
+    return address.partition(" ")[2]
 
 
 class Results:

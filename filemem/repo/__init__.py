@@ -181,6 +181,10 @@ class Repo:
         tip, _, name = os.fsdecode(here[0]).partition(" ") if len(here) == 1 else ("", "", "")
         return Branch(name, tip) if tip else None
 
+    def present_branch(self) -> Branch:
+        """The branch that is checked out."""
+        return Branch(self.branch() or "", self.head() or "")
+
     def default_tips(self) -> tuple[str, ...]:
         """The commits of the default branch, here and as last seen on the other side."""
         branch = self.default_branch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 from statistics import mean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,19 +28,16 @@ def built(folder: Path, docs: dict[str, Doc]) -> Index:
     return index
 
 
-class Finder:
-    """An index as `Together` takes it."""
+class Shelf:
+    """An index as `Together` asks a store of it."""
 
-    def __init__(self, key: str, index: Index) -> None:
-        self.key, self.counts, self._index = key, index.counts, index
+    clock = incomplete = None
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
 
     def nominate(self, terms: Any, wanted: Any, depth: int, mode: str, counts: Any = None) -> Any:
-        found = self._index.candidates(terms, wanted, depth, mode=mode, counts=counts)
-        named = (
-            one._replace(node=one.node._replace(id=f"{self.key} {one.id}"))
-            for one in found.candidates
-        )
-        return found._replace(candidates=tuple(named))
+        return self.index.candidates(terms, wanted, depth, mode=mode, counts=counts)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +56,11 @@ def test_several_indexes_find_what_one_index_of_all_finds(
     several = [
         built(tmp_path / key, {p: doc for p, doc in docs.items() if p[0] == key}) for key in keys
     ]
-    finders: Any = [Finder(key, index) for key, index in zip(keys, several, strict=True)]
-    together = Together(dict.fromkeys(keys, finders[0]), finders, None)  # type: ignore[arg-type]  # no store is needed
+    members: Any = [
+        SimpleNamespace(key=key, store=Shelf(index))
+        for key, index in zip(keys, several, strict=True)
+    ]
+    together = Together(members)
     random, shares, same, widened = Random(5), [], [], 0
     for _ in range(questions):
         words = random.choice(list(docs.values())).title.split()

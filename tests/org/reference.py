@@ -8,11 +8,10 @@ from pathlib import Path
 
 from filemem.changes import ADDED, Change, Entry
 from filemem.errors import NotFound
-from filemem.index import Counts, Doc, Index, Row
+from filemem.index import Counts, Doc, Index, Row, addressed
 from filemem.index.vectors import embed
 from filemem.index.words import tokens_of
 from filemem.org.engine import EVERYBODY, Nominee, Repository, Shown
-from filemem.org.pack import addressed
 from filemem.query import Filter, Provenance, Terms
 from tests.org.conftest import MODEL
 

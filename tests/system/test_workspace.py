@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from filemem import config
 from filemem.cli.find import join
 from filemem.dialects import native
 from filemem.errors import BadInput
-from filemem.memory import Memory, workspace
-from filemem.memory.workspace import FOLDER
+from filemem.memory import Memory
 from filemem.record.visibility import EVERYBODY
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, snapshot, talking
@@ -95,9 +93,7 @@ def test_hits_say_where_they_are_from_and_one_topic_of_two_repositories_is_two_c
     )
 
 
-def test_private_records_enter_neither_an_answer_nor_the_index_of_all(
-    both: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_records_enter_no_answer(both: tuple[Path, Path]) -> None:
     api, web = both
     with Memory.open(api) as memory:
         memory.save(title="Cache secret", text="The cache key is odd", visibility="private")
@@ -108,20 +104,11 @@ def test_private_records_enter_neither_an_answer_nor_the_index_of_all(
         memory.refresh()
         memory.save(topic="caching", decision="Cache twice", reasoning="Safe", builds_on=[hidden])
     ok(api, "workspace", "add", str(api), str(web))
-    for few in (8, 1):
-        monkeypatch.setattr(workspace, "FEW", few)
-        for folder in both:
-            with together(folder) as memory:
-                answer = asked(memory, "cache secret key odd", limit=50, detail=True)
-                assert len(answer["results"]) == 3
-                assert hidden not in str(answer), few
-    held = b"".join(
-        path.read_bytes()
-        for path in (config.Config().index_cache / FOLDER).rglob("*")
-        if path.is_file()
-    )
-    assert b"Cache at the edge" in held
-    assert b"Cache secret" not in held
+    for folder in both:
+        with together(folder) as memory:
+            answer = asked(memory, "cache secret key odd", limit=50, detail=True)
+            assert len(answer["results"]) == 3
+            assert hidden not in str(answer)
 
 
 def test_who_cannot_be_asked_is_named_and_stops_nobody(
@@ -141,9 +128,7 @@ def test_who_cannot_be_asked_is_named_and_stops_nobody(
     assert cli(api, "workspace", "remove", str(web)).code == 4
 
 
-def test_one_index_of_all_answers_as_each_one_does_and_follows_what_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_are_registered_are_asked_and_followed(tmp_path: Path) -> None:
     tools = ("redis", "nginx", "varnish", "squid")
     folders = [
         made(tmp_path / one, caching=f"Cache in {one}", logs=f"Log the {one} cache")
@@ -152,13 +137,8 @@ def test_one_index_of_all_answers_as_each_one_does_and_follows_what_changes(
     ok(folders[0], "workspace", "add", *map(str, folders))
     with together(folders[0]) as memory:
         each = asked(memory, "cache in squid", detail=True)["results"]
-        monkeypatch.setattr(workspace, "FEW", 2)
-        merged = asked(memory, "cache in squid", detail=True)["results"]
-        assert [hit["id"] for hit in merged][:2] == [hit["id"] for hit in each][:2]
-        assert {hit["id"]: hit["path"] for hit in merged} == {
-            hit["id"]: hit["path"] for hit in each
-        }
-        assert {hit["repository"] for hit in merged} == set(map(str, folders))
+        assert each[0]["title"] == "Cache in squid"
+        assert {hit["repository"] for hit in each} == set(map(str, folders))
         ok(
             folders[3],
             "save",
