@@ -117,6 +117,15 @@ const Data = (() => {
   async function goTo(when) {
     past = when ? { when, live: new Set(), exact: false } : null;
     recount();
+  /** Whether a decision holds, as `filemem status` counts it: also one that failed, while nothing has replaced it. */
+  function holds(row) {
+    if (marks?.get(row.id) === "replaced") return false;
+    if (!past) return Boolean(row.live);
+    return past.exact ? past.live.has(row.id) : /holds|part|fork/.test(kinds.get(row.id));
+  }
+  /** Whether a record belongs to a chip of the legend. */
+  const is = (row, kind) => (kind === "holds" ? holds(row) : kinds.get(row.id) === kind);
+
     if (!when || facts.static) return;
     const answer = await ask("at", { when: State.day(when) });
     if (past?.when !== when) return;
@@ -173,7 +182,7 @@ const Data = (() => {
   }
 
   return {
-    KINDS, facts, ask, post, load, goTo, compare, chain, record, Refused, there, accepted,
+    KINDS, facts, ask, post, load, goTo, compare, chain, record, Refused, there, accepted, is,
     get rows() { return rows; },
     get decisions() { return decisions; },
     get span() { return span; },
