@@ -243,7 +243,7 @@ const App = (() => {
   async function start() {
     try { document.documentElement.dataset.theme = localStorage.getItem("theme") || ""; } catch { /* as above */ }
     listen();
-    for (const part of [Timeline, Strip, List, Panel, Search]) part.start();
+    for (const part of [Timeline, Strip, List, Panel, Search, Paper]) part.start();
     try {
       await Data.load();
     } catch (error) {

@@ -419,12 +419,15 @@ const Timeline = (() => {
 
   /** The picture as a file: every lane, as it is seen. */
   function save() {
-    lanes.forEach((lane, index) => drawn.has(index) || drawn.set(index, laneLayer.appendChild(drawLane(lane, index))));
+    whole();
     const style = getComputedStyle(document.body);
     const lower = dressed(svg);
-    lower.setAttribute("y", AXIS);
-    const out = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: height + AXIS + 8, "font-family": style.fontFamily },
-      s("rect", { width: "100%", height: "100%", fill: style.backgroundColor }), dressed($("axis-picture").firstChild), lower);
+    const heading = Paper.heading(width);
+    const top = dressed($("axis-picture").firstChild);
+    top.setAttribute("y", heading.height);
+    lower.setAttribute("y", heading.height + AXIS);
+    const out = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: height + heading.height + AXIS + 8, "font-family": style.fontFamily },
+      s("title", {}, document.title), s("rect", { width: "100%", height: "100%", fill: style.backgroundColor }), heading.picture, top, lower);
     const blob = new Blob([new XMLSerializer().serializeToString(out)], { type: "image/svg+xml" });
     const link = h("a", { href: URL.createObjectURL(blob), download: `${Data.facts.name || "decisions"}.svg` });
     link.click();
@@ -433,8 +436,20 @@ const Timeline = (() => {
   }
 
   return {
-    start, layout, paint, reveal, nearest, next, zoom, show, save, moveAsOf, stack, label, windowOf,
+    start, layout, paint, pieces, dressed, reveal, nearest, next, zoom, show, save, moveAsOf, stack, label, windowOf,
     get lanes() { return lanes; },
     place: (id) => places.get(id),
   };
 })();
+  const whole = () => lanes.forEach((lane, index) => drawn.has(index) || drawn.set(index, laneLayer.appendChild(drawLane(lane, index))));
+
+  /** The axis and each lane as pictures of their own, which a page break leaves whole. */
+  function pieces() {
+    layout();
+    whole();
+    const arrow = svg.querySelector("defs");
+    const piece = (y, tall, ...parts) => s("svg", { viewBox: `0 ${y} ${width} ${tall}` }, [arrow, ...parts].map((part) => part.cloneNode(true)));
+    const axisPiece = piece(0, AXIS, $("axis-picture").firstChild);
+    return [axisPiece, ...lanes.map((lane, index) => piece(lane.y, lane.height, svg.querySelector("[aria-hidden]"), drawn.get(index)))];
+  }
+
