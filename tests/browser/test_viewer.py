@@ -73,6 +73,7 @@ def a_chain() -> list[str]:
 
 def test_titles_are_readable_and_nothing_leaves_the_host(page: Page, server: Server) -> None:
     """At 1440x900 four of five titles in sight can be read, none lies on another, and every request stays here."""
+    show(page, server, "#from=all", ".mark")
     titles = page.js(TITLES)
     assert len(titles) > 40
     readable = [each for each in titles if each["shown"] >= 12 or each["whole"]]

@@ -103,6 +103,7 @@ const App = (() => {
     const any = (...names) => names.some((name) => keys.includes(name));
     const focused = document.activeElement?.closest?.("#board [data-id]")?.dataset.id;
     bar();
+    document.body.toggleAttribute("data-empty", Welcome.draw());
     if (State.now.view === "time") {
       if (any(...LAYOUT, "rows")) Timeline.layout();
       else Timeline.paint();
@@ -253,6 +254,7 @@ const App = (() => {
     }
     if (Data.facts.static) document.head.append(h("script", { src: "viewer/assets/vendor/minisearch.js" }));
     State.on(changed);
+    State.openAt(Data.recent);
     const given = State.parse(location.hash);
     Object.assign(State.now, given, { view: given.view || (narrow.matches ? "list" : "time") });
     if (given.asof) await Data.goTo(given.asof).catch(tell);
@@ -260,6 +262,7 @@ const App = (() => {
     Search.run();
     refresh("rows", "view", "q", "id");
     if (given.id) (State.now.view === "list" ? List : Timeline).reveal(given.id, false);
+    else if (State.now.view === "time" && given.from === Data.recent && Data.decisions.length) Timeline.reveal(Data.decisions.at(-1).id, false);
     document.body.dataset.ready = "";
     follow();
   }
