@@ -117,7 +117,8 @@ def test_everybody_can_use_it(page: Page, server: Server) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("width", "height", "dark"), [(1440, 900, True), (390, 844, False), (390, 844, True)]
+    ("width", "height", "dark"),
+    [(1440, 900, True), (1030, 900, False), (768, 900, True), (390, 844, False), (390, 844, True)],
 )
 def test_everybody_can_use_it_elsewhere(
     page: Page, server: Server, width: int, height: int, dark: bool
