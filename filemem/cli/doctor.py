@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -58,18 +58,31 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     Example:
       filemem doctor
     """
-    top, checks = _memory(project)
-    used, refusal = clients.chosen("auto", top), cache(_refusal)
-    checks += [
-        one for name in clients.CLIENTS if (one := _agent(name, top, refusal, used=name in used))
-    ]
-    todo = [*dict.fromkeys(one.todo for one in checks if one.todo)]
+    checks = _checks(project)
+    left = _left(checks)
     emit(
-        {"success": True, "checks": [one._asdict() for one in checks], "todo": todo},
+        {"success": True, "checks": [check._asdict() for check in checks], "todo": left},
         as_json,
         _shown,
     )
-    context.exit(1 if todo else 0)
+    context.exit(1 if left else 0)
+
+
+def todo(project: Project) -> list[str]:
+    """What `filemem doctor` would have done, a sentence each."""
+    return _left(_checks(project))
+
+
+def _left(checks: Iterable[Check]) -> list[str]:
+    return [*dict.fromkeys(check.todo for check in checks if check.todo)]
+
+
+def _checks(project: Project) -> list[Check]:
+    top, checks = _memory(project)
+    used = clients.chosen("auto", top)
+    refusal = cache(_refusal)
+    agents = (_agent(name, top, refusal, used=name in used) for name in clients.CLIENTS)
+    return checks + [check for check in agents if check]
 
 
 def _memory(project: Project) -> tuple[Path, list[Check]]:

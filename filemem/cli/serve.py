@@ -135,15 +135,23 @@ def _old_database(project: Project) -> str:
 def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any) -> None:
     """Serve the page beside MCP, and say where; MCP goes on where that cannot be done."""
     from filemem.server import http
-    from filemem.web.site import Site
 
-    site, (address, shown) = Site(stated), _address(project, stated)
+    site = _site(project, stated)
+    address, shown = _address(project, stated)
     try:
         http.serve_beside(
             offer, calls, version, address, site, partial(_tell, site, address, shown)
         )
     except FilememError as error:
         click.echo(f"filemem: no page is served: {error.told}", err=True)
+
+
+def _site(project: Project, stated: Any) -> Any:
+    """The site of a project; the page of an empty memory says what is still to be set up."""
+    from filemem.cli import doctor
+    from filemem.web.site import Site
+
+    return Site(stated, todo=partial(doctor.todo, project))
 
 
 def _address(
@@ -238,11 +246,10 @@ def web(
     from filemem.dialects.tool import profile as offered
     from filemem.repo import Repo
     from filemem.server import http
-    from filemem.web.site import Site
 
     Repo.discover(project.folder).close()  # without one it does not start
     offer, stated = with_workspace(project, offered(profile, prefix)), config.web()
-    site = Site(stated)
+    site = _site(project, stated)
     if phone and (token or names):
         raise BadInput(
             "--phone has an address and a token of its own",

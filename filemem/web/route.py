@@ -30,12 +30,16 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 class Context(NamedTuple):
-    """What functions may use besides their arguments; `running` limits the number of sandboxes at once."""
+    """What functions may use besides their arguments.
+
+    `running` limits the number of sandboxes at once; `todo` says what is still to be set up.
+    """
 
     ask: Ask
     log: Sequence[str]
     web: Web
     running: asyncio.Semaphore
+    todo: Callable[[], Sequence[str]]
 
 
 class Told(NamedTuple):

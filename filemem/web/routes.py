@@ -40,6 +40,11 @@ async def asset(_: Context, arguments: Arguments) -> Told:
     return await asyncio.to_thread(viewer.asset, arguments.get("name", "viewer.html"))
 
 
+async def todo(context: Context, _: Arguments) -> Answer:
+    """What is still to be set up, as `filemem doctor` says it."""
+    return {"todo": await asyncio.to_thread(context.todo)}
+
+
 async def events(context: Context, _: Arguments) -> Told:
     """Tell a page of every change, for as long as it listens."""
     loop, states = asyncio.get_running_loop(), asyncio.Queue[str]()
@@ -158,6 +163,7 @@ GET /viewer/brief viewer.brief plain
     paths: text
 GET /viewer/near viewer.near plain
     topic decision: text
+GET /viewer/todo routes.todo plain
 GET /viewer/events routes.events plain
 POST /viewer/save viewer.save plain
     topic! decision! reasoning!: said

@@ -63,8 +63,14 @@ _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real pro
 class Site:
     """What is served beside MCP."""
 
-    def __init__(self, web: Web | None = None, rows: Sequence[Route] = ROUTES) -> None:
+    def __init__(
+        self,
+        web: Web | None = None,
+        rows: Sequence[Route] = ROUTES,
+        todo: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self.log, self._web, self._rows = deque[str](maxlen=LOGGED), web or Web(), rows
+        self._todo = todo
         self._table = [(compile_path(route.path)[0], route) for route in rows]
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -88,7 +94,7 @@ class Site:
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it; `ask` reaches the memory, `on_crash` gets defects."""
-        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES))
+        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES), self._todo)
 
         def told(where: str, error: BaseException) -> None:
             self.note(f"defect in {where}: {type(error).__name__}")

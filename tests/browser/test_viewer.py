@@ -73,6 +73,7 @@ def a_chain() -> list[str]:
 
 def test_titles_are_readable_and_nothing_leaves_the_host(page: Page, server: Server) -> None:
     """At 1440x900 four of five titles in sight can be read, none lies on another, and every request stays here."""
+    show(page, server, "#from=all", ".mark")
     titles = page.js(TITLES)
     assert len(titles) > 40
     readable = [each for each in titles if each["shown"] >= 12 or each["whole"]]
@@ -116,7 +117,8 @@ def test_everybody_can_use_it(page: Page, server: Server) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("width", "height", "dark"), [(1440, 900, True), (390, 844, False), (390, 844, True)]
+    ("width", "height", "dark"),
+    [(1440, 900, True), (1030, 900, False), (768, 900, True), (390, 844, False), (390, 844, True)],
 )
 def test_everybody_can_use_it_elsewhere(
     page: Page, server: Server, width: int, height: int, dark: bool

@@ -10,7 +10,7 @@ const App = (() => {
     if (Search.matches && !Search.matches.has(row.id)) return false;
     if (Data.marks && !Data.marks.has(row.id)) return false;
     const { only } = State.now;
-    return !only || row.type !== "decision" || only.split(",").includes(Data.kind(row));
+    return !only || row.type !== "decision" || only.split(",").some((kind) => Data.is(row, kind));
   }
 
   /** Open a record ("" closes), and bring it into sight. */
@@ -49,17 +49,20 @@ const App = (() => {
 
   function legend() {
     const counts = {};
+    const forked = new Set(); // topics, as `filemem status` counts them
     const there = Data.decisions.filter(Data.there);
     const rest = State.now.only;
     for (const row of there) {
-      const kind = Data.kind(row);
-      if ((!Search.matches || Search.matches.has(row.id)) && (!Data.marks || Data.marks.has(row.id))) counts[kind] = (counts[kind] || 0) + 1;
+      if ((Search.matches && !Search.matches.has(row.id)) || (Data.marks && !Data.marks.has(row.id))) continue;
+      for (const kind of Object.keys(Data.KINDS)) if (Data.is(row, kind)) counts[kind] = (counts[kind] || 0) + 1;
+      if (Data.kind(row) === "fork") forked.add(row.topic.toLowerCase().replace(/[\s_\-/.:]+/g, " "));
     }
+    if (counts.fork) counts.fork = forked.size;
     const only = new Set(rest ? rest.split(",") : []);
     const chip = ([kind, name]) => h("button", { class: `chip k-${kind}`, type: "button", "data-kind": kind, "aria-pressed": String(only.has(kind)), disabled: !counts[kind] && !only.has(kind), onclick: () => {
       only.has(kind) ? only.delete(kind) : only.add(kind);
       State.change({ only: [...only].join(",") });
-    } }, Dom.icon(kind), `${name} `, h("b", {}, (counts[kind] || 0).toLocaleString("en")));
+    } }, Dom.icon(kind), `${kind === "fork" ? "topics forked" : name} `, h("b", {}, (counts[kind] || 0).toLocaleString("en")));
     const kinds = Object.entries(Data.KINDS).filter(([kind]) => kind !== "fork" || counts.fork || only.has("fork"));
     const focused = document.activeElement?.closest?.("#legend [data-kind]")?.dataset.kind;
     const off = (name, patch) => h("button", { class: "chip off", type: "button", onclick: () => State.change(patch) }, name, " ", h("span", { "aria-hidden": "true" }, "×"));
@@ -100,6 +103,7 @@ const App = (() => {
     const any = (...names) => names.some((name) => keys.includes(name));
     const focused = document.activeElement?.closest?.("#board [data-id]")?.dataset.id;
     bar();
+    document.body.toggleAttribute("data-empty", Welcome.draw());
     if (State.now.view === "time") {
       if (any(...LAYOUT, "rows")) Timeline.layout();
       else Timeline.paint();
@@ -240,7 +244,7 @@ const App = (() => {
   async function start() {
     try { document.documentElement.dataset.theme = localStorage.getItem("theme") || ""; } catch { /* as above */ }
     listen();
-    for (const part of [Timeline, Strip, List, Panel, Search]) part.start();
+    for (const part of [Timeline, Strip, List, Panel, Search, Paper]) part.start();
     try {
       await Data.load();
     } catch (error) {
@@ -250,6 +254,7 @@ const App = (() => {
     }
     if (Data.facts.static) document.head.append(h("script", { src: "viewer/assets/vendor/minisearch.js" }));
     State.on(changed);
+    State.openAt(Data.recent);
     const given = State.parse(location.hash);
     Object.assign(State.now, given, { view: given.view || (narrow.matches ? "list" : "time") });
     if (given.asof) await Data.goTo(given.asof).catch(tell);
@@ -257,6 +262,7 @@ const App = (() => {
     Search.run();
     refresh("rows", "view", "q", "id");
     if (given.id) (State.now.view === "list" ? List : Timeline).reveal(given.id, false);
+    else if (State.now.view === "time" && given.from === Data.recent && Data.decisions.length) Timeline.reveal(Data.decisions.at(-1).id, false);
     document.body.dataset.ready = "";
     follow();
   }

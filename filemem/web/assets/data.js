@@ -11,6 +11,10 @@ const Data = (() => {
   let byId = new Map();
   let kinds = new Map();
   let span = [0, 1];
+  const FEW = 40; // decisions below which they stand in order, not by time
+  const NEW = 60; // decisions that the page opens with, where there are many more
+  let few = false;
+  let recent = 0;
   let past = null; // {when, live: Set, exact} while the page shows a day in the past
   let marks = null; // id -> new | replaced | edited | removed | forked while it compares a branch
 
@@ -67,6 +71,9 @@ const Data = (() => {
     const [oldest, newest] = dated.length ? [dated[0].t, dated.at(-1).t] : [Date.now() - 30 * State.DAY, Date.now()];
     const width = Math.max(newest - oldest, State.DAY);
     span = [oldest - width * 0.02, newest + width * 0.012];
+    few = dated.length < FEW || newest - oldest < State.DAY;
+    const since = dated.at(-NEW)?.t;
+    recent = !few && dated.length > 1.5 * NEW ? since - (newest - since) * 0.02 : 0;
     recount();
   }
 
@@ -109,6 +116,15 @@ const Data = (() => {
     const here = (row) => (marks?.get(row.id) === "replaced" ? "gone" : today(row)); // as the compared branch has it
     kinds = new Map(rows.map((row) => [row.id, past ? then(row) : here(row)]));
   }
+
+  /** Whether a decision holds, as `filemem status` counts it: also one that failed, while nothing has replaced it. */
+  function holds(row) {
+    if (marks?.get(row.id) === "replaced") return false;
+    if (!past) return Boolean(row.live);
+    return past.exact ? past.live.has(row.id) : /holds|part|fork/.test(kinds.get(row.id));
+  }
+  /** Whether a record belongs to a chip of the legend. */
+  const is = (row, kind) => (kind === "holds" ? holds(row) : kinds.get(row.id) === kind);
 
   /** Whether the record was there on the day that is shown. */
   const there = (row) => !past || (past.exact && past.live.has(row.id)) || row.t <= past.when;
@@ -173,10 +189,12 @@ const Data = (() => {
   }
 
   return {
-    KINDS, facts, ask, post, load, goTo, compare, chain, record, Refused, there, accepted,
+    KINDS, facts, ask, post, load, goTo, compare, chain, record, Refused, there, accepted, is,
     get rows() { return rows; },
     get decisions() { return decisions; },
     get span() { return span; },
+    get few() { return few; },
+    get recent() { return recent; },
     get past() { return past; },
     get marks() { return marks; },
     get: (id) => byId.get(id),

@@ -54,7 +54,7 @@ const Dom = (() => {
     }
     return sum;
   }
-  /** The text, cut to a width with an ellipsis: after a word, so that what is seen is part of what is read aloud. */
+  /** The text, cut to a width with an ellipsis: after a word, so that it reads well, if twelve characters are left. */
   function fit(text, room) {
     if (measure(text, room) <= room) return text;
     let sum = measure("…");
@@ -65,7 +65,7 @@ const Dom = (() => {
       end += sign.length;
     }
     const word = text.lastIndexOf(" ", end);
-    const cut = text.slice(0, word > 5 ? word : end).replace(/[\s,;:(–-]+$/, "");
+    const cut = text.slice(0, word > 11 ? word : end).replace(/[\s,;:(–-]+$/, "");
     return cut ? `${cut}…` : "";
   }
 

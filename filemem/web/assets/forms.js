@@ -10,7 +10,7 @@ const Forms = (() => {
   let counter = 0;
 
   const quote = (text) => `'${String(text).replace(/'/g, "'\\''")}'`;
-  const command = (text) => h("p", { class: "command" }, h("code", {}, text), Panel.copy(text, "Copy"));
+  const command = (text) => h("p", { class: "command" }, h("code", {}, text.split(" ").flatMap((word) => [" ", h("span", {}, word)]).slice(1)), Panel.copy(text, "Copy"));
 
   /** A label and its field. */
   function field(label, node, help) {
@@ -180,5 +180,5 @@ const Forms = (() => {
     form.requestSubmit();
   }
 
-  return { outcome, save, forget, brief, dialog };
+  return { outcome, save, forget, brief, dialog, command };
 })();

@@ -99,5 +99,8 @@ const List = (() => {
     }, { passive: true });
   }
 
-  return { draw, select, start, focus, reveal, next, TYPES };
+  /** Draw the rows that wait for the reader to scroll. */
+  const whole = () => { while (drawn < rows.length) more(); };
+
+  return { draw, select, start, focus, reveal, next, whole, TYPES };
 })();

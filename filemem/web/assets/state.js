@@ -6,6 +6,11 @@ const State = (() => {
   const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", from: 0, to: 0 };
   const now = { ...first };
   const listeners = [];
+  let opening = 0; // from when on the timeline shows, where the address says nothing
+
+  /* What an address that names no start of the time means: a filter looks through everything, else what is new. */
+  const FILTERS = ["q", "only", "lane", "asof", "branch"];
+  const start = (state) => (["id", "to", ...FILTERS].some((key) => state[key]) ? 0 : opening);
 
   const day = (time) => new Date(time).toISOString().slice(0, 10);
   const endOf = (date) => Date.parse(`${date}T23:59:59.999Z`) || 0;
@@ -16,23 +21,25 @@ const State = (() => {
     const state = { ...first };
     for (const key of Object.keys(first)) if (given[key]) state[key] = given[key];
     state.asof = given.asof ? endOf(given.asof) : 0;
-    state.from = given.from ? Date.parse(given.from) || 0 : 0;
     state.to = given.to ? Date.parse(given.to) || 0 : 0;
+    state.from = given.from ? Date.parse(given.from) || 0 : start(state); // "all" is no date
     return state;
   }
 
   function address() {
     const named = new URLSearchParams();
-    const stamp = (time) => new Date(time).toISOString().replace(/:\d\d\.\d+Z$/, "Z");
+    const stamp = (time) => (time ? new Date(time).toISOString().replace(/:\d\d\.\d+Z$/, "Z") : "all");
     for (const [key, value] of Object.entries(now)) {
-      if (value === first[key]) continue;
+      if (value === (key === "from" ? start(now) : first[key])) continue;
       named.set(key, key === "asof" ? day(value) : key === "from" || key === "to" ? stamp(value) : value);
     }
     return `#${named}`;
   }
 
   /** Change some members; listeners hear which ones. Opening a record, and each view, is a step that Back goes back. */
-  function change(patch) {
+  function change(asked) {
+    const leaves = opening && now.from === opening && asked.from === undefined && FILTERS.some((key) => asked[key]);
+    const patch = leaves ? { ...asked, from: 0 } : asked;
     const keys = new Set(Object.keys(patch).filter((key) => patch[key] !== now[key]));
     if (!keys.size) return;
     Object.assign(now, patch);
@@ -46,5 +53,7 @@ const State = (() => {
   addEventListener("popstate", follow);
   addEventListener("hashchange", follow);
 
-  return { now, change, parse, on: (listener) => listeners.push(listener), day, endOf, DAY };
+  const openAt = (time) => (opening = time);
+
+  return { now, change, parse, openAt, on: (listener) => listeners.push(listener), day, endOf, DAY };
 })();

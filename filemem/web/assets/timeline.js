@@ -26,8 +26,8 @@ const Timeline = (() => {
     head = narrow ? 26 : 0;
     step = matchMedia("(max-width: 760px)").matches ? 44 : 23;
     width = Math.max(240, board().clientWidth);
-    const edge = narrow ? 120 : 170; // room for the titles of the newest
-    x = d3.scaleUtc(windowOf().map((time) => new Date(time)), [gutter + 8, width - edge]);
+    const edge = narrow ? 140 : 170; // room for the titles of the newest
+    x = scale(gutter + 8, width - edge);
     const by = State.now.by || Lanes.usual(Data.decisions);
     lanes = Lanes.group(Data.decisions, by);
     if (State.now.lane) lanes = lanes.filter((lane) => lane.name === State.now.lane);
@@ -46,6 +46,15 @@ const Timeline = (() => {
     build();
   }
 
+  /** The place of a time. Few decisions, and those of one day, stand one step apart: by time most would share a column. */
+  function scale(left, right) {
+    const [from, to] = windowOf();
+    const times = Data.few ? [...new Set(Data.decisions.map((row) => row.t))].filter((time) => time > from && time < to) : [];
+    const places = times.map((_, i) => left + ((right - left) * (i + 0.5)) / times.length);
+    return d3.scaleUtc([from, ...times, to].map((time) => new Date(time)), [left, ...places, right]);
+  }
+  const ends = () => [x.range()[0], x.range().at(-1)];
+
   function build() {
     laneLayer = s("g");
     linkLayer = s("g", { "aria-hidden": "true" });
@@ -62,16 +71,27 @@ const Timeline = (() => {
     paint();
   }
 
-  const ticks = () => x.ticks(Math.max(2, Math.round((x.range()[1] - x.range()[0]) / 120)));
+  /** The times that the axis names: round ones; those of decisions where they stand in order. */
+  function ticks() {
+    const [left, right] = ends();
+    const most = Math.max(2, Math.round((right - left) / 120));
+    if (!Data.few) return x.ticks(most).map((time) => [time, label(time)]);
+    const times = x.domain().slice(1, -1);
+    const oneDay = times.length && times.at(-1) - times[0] < State.DAY;
+    const text = (time, i) => d3.utcFormat(!oneDay ? "%-d %b %Y" : i ? "%H:%M" : "%-d %b, %H:%M")(time);
+    const every = Math.ceil(times.length / most);
+    const named = times.filter((_, i) => i % every === 0).map((time, i) => [time, text(time, i)]);
+    return named.filter(([, name], i) => name !== named[i - 1]?.[1]);
+  }
   function label(time) {
     const format = time.getUTCHours() || time.getUTCMinutes() ? "%H:%M" : time.getUTCDate() > 1 ? "%b %-d" : time.getUTCMonth() ? "%b %Y" : "%Y";
     return d3.utcFormat(format)(time);
   }
   /** Bold: what is coarser than the finest of the ticks; all, if they are all of one kind. */
-  const rank = (time) => [/:/, / \d{1,2}$/, / /, /./].findIndex((form) => form.test(label(time)));
-  const major = (time, all) => rank(time) > Math.min(...all.map(rank)) || rank(time) === 3;
+  const rank = ([, name]) => [/:/, / \d{1,2}$/, / /, /./].findIndex((form) => form.test(name));
+  const major = (tick, all) => rank(tick) > Math.min(...all.map(rank)) || rank(tick) === 3;
   function grid() {
-    return s("g", { "aria-hidden": "true" }, ticks().map((time) => s("line", { class: "grid", x1: x(time), x2: x(time), y1: 0, y2: height })));
+    return s("g", { "aria-hidden": "true" }, ticks().map(([time]) => s("line", { class: "grid", x1: x(time), x2: x(time), y1: 0, y2: height })));
   }
 
   /* ---- the axis and the day in the past ---- */
@@ -79,9 +99,10 @@ const Timeline = (() => {
     const all = ticks();
     const picture = s("svg", { width, height: AXIS, "aria-hidden": "true" });
     const heading = { code: "governed code", area: "area", topic: "topic", who: "who decided" }[State.now.by || Lanes.usual(Data.decisions)];
-    if (gutter > 20) picture.append(s("text", { x: 18, y: 22, class: "tick" }, heading));
-    for (const time of all) {
-      picture.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 24, y2: AXIS }), s("text", { x: x(time), y: 21, "text-anchor": "middle", class: major(time, all) ? "tick major" : "tick" }, label(time)));
+    if (gutter > 20) picture.append(s("text", { x: 18, y: 22, class: "tick" }, Data.few ? `${heading}, in order` : heading));
+    for (const tick of all) {
+      const [time, name] = tick;
+      picture.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 24, y2: AXIS }), s("text", { x: x(time), y: 21, "text-anchor": "middle", class: major(tick, all) ? "tick major" : "tick" }, name));
     }
     Dom.put($("axis-picture"), picture);
     asOf();
@@ -326,7 +347,7 @@ const Timeline = (() => {
   function pan(pixels) {
     const [from, to] = windowOf();
     const wide = to - from;
-    const start = Math.max(Data.span[0], Math.min(from + (pixels / (x.range()[1] - x.range()[0])) * wide, Data.span[1] - wide));
+    const start = Math.max(Data.span[0], Math.min(from + (pixels / (ends()[1] - ends()[0])) * wide, Data.span[1] - wide));
     show(start, start + wide);
   }
 
@@ -337,7 +358,7 @@ const Timeline = (() => {
       const across = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
       if (event.ctrlKey || event.metaKey) {
         event.preventDefault();
-        const [a, b] = x.range();
+        const [a, b] = ends();
         zoom(Math.exp(event.deltaY / 300), Math.max(0, Math.min(1, (event.clientX - board().getBoundingClientRect().left - a) / (b - a))));
       } else if (Math.abs(across) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
         event.preventDefault();
@@ -417,14 +438,29 @@ const Timeline = (() => {
     return copy;
   }
 
+  const whole = () => lanes.forEach((lane, index) => drawn.has(index) || drawn.set(index, laneLayer.appendChild(drawLane(lane, index))));
+
+  /** The axis and each lane as pictures of their own, which a page break leaves whole. */
+  function pieces() {
+    layout();
+    whole();
+    const arrow = svg.querySelector("defs");
+    const piece = (y, tall, ...parts) => s("svg", { viewBox: `0 ${y} ${width} ${tall}` }, [arrow, ...parts].map((part) => part.cloneNode(true)));
+    const axisPiece = piece(0, AXIS, $("axis-picture").firstChild);
+    return [axisPiece, ...lanes.map((lane, index) => piece(lane.y, lane.height, svg.querySelector("[aria-hidden]"), drawn.get(index)))];
+  }
+
   /** The picture as a file: every lane, as it is seen. */
   function save() {
-    lanes.forEach((lane, index) => drawn.has(index) || drawn.set(index, laneLayer.appendChild(drawLane(lane, index))));
+    whole();
     const style = getComputedStyle(document.body);
     const lower = dressed(svg);
-    lower.setAttribute("y", AXIS);
-    const out = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: height + AXIS + 8, "font-family": style.fontFamily },
-      s("rect", { width: "100%", height: "100%", fill: style.backgroundColor }), dressed($("axis-picture").firstChild), lower);
+    const heading = Paper.heading(width);
+    const top = dressed($("axis-picture").firstChild);
+    top.setAttribute("y", heading.height);
+    lower.setAttribute("y", heading.height + AXIS);
+    const out = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: height + heading.height + AXIS + 8, "font-family": style.fontFamily },
+      s("title", {}, document.title), s("rect", { width: "100%", height: "100%", fill: style.backgroundColor }), heading.picture, top, lower);
     const blob = new Blob([new XMLSerializer().serializeToString(out)], { type: "image/svg+xml" });
     const link = h("a", { href: URL.createObjectURL(blob), download: `${Data.facts.name || "decisions"}.svg` });
     link.click();
@@ -433,7 +469,7 @@ const Timeline = (() => {
   }
 
   return {
-    start, layout, paint, reveal, nearest, next, zoom, show, save, moveAsOf, stack, label, windowOf,
+    start, layout, paint, pieces, dressed, reveal, nearest, next, zoom, show, save, moveAsOf, stack, label, windowOf,
     get lanes() { return lanes; },
     place: (id) => places.get(id),
   };
