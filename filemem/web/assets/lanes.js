@@ -109,8 +109,9 @@ const Lanes = (() => {
     titled.forEach((mark, i) => {
       const next = titled[i + 1];
       const linked = next?.row.supersedes.includes(mark.row.id);
-      const end = next && next.line === mark.line ? next.x - GAP - (linked ? ARROW : 0) : right;
-      mark.room = Math.min(mark.want, end - mark.x);
+      const free = (next && next.line === mark.line ? next.x - GAP : right) - mark.x;
+      const arrow = linked && free - ARROW >= WIDTHS.at(-1) ? ARROW : 0; // a title of few letters is worth more than an arrow
+      mark.room = Math.min(mark.want, free - arrow);
     });
     const dots = marks.filter((mark) => mark.line < 0);
     return { marks: titled, dots, dense: dots.length > DOTS, lines: lines + (dots.length ? 1 : 0), count: marks.length };
