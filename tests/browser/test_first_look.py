@@ -23,6 +23,8 @@ SEEN = """(id => { const mark = document.querySelector(`.mark[data-id="${id}"]`)
   const board = document.getElementById('board').getBoundingClientRect();
   return mark.top > board.top + 34 && mark.bottom < board.bottom && mark.right < innerWidth })"""
 IN_SIGHT = "Timeline.lanes.reduce((sum, lane) => sum + lane.packed.count, 0)"
+TICKS = """Math.min(...[...document.querySelectorAll('#axis .tick')]
+  .map(each => each.getBoundingClientRect().left))"""
 CHIPS = """Object.fromEntries([...document.querySelectorAll('#legend [data-kind]')]
   .map(each => [each.dataset.kind, Number(each.querySelector('b').textContent)]))"""
 
@@ -99,6 +101,9 @@ def test_few_decisions_stand_in_order_not_in_one_column(browser: Browser, tmp_pa
         assert len(spots) == 12
         assert max(steps) - min(steps) < 1
         assert spots[-1] - spots[0] > 700
+        page.look(390, 844)
+        page.wait("document.getElementById('picture').clientWidth <= 390")
+        assert page.js(TICKS) >= 0
         page.js("Timeline.zoom(0.5)")
         assert 0 < len(page.js(SPOTS)) < 12
         assert page.wrong == []

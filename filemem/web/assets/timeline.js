@@ -102,7 +102,7 @@ const Timeline = (() => {
     if (gutter > 20) picture.append(s("text", { x: 18, y: 22, class: "tick" }, Data.few ? `${heading}, in order` : heading));
     for (const tick of all) {
       const [time, name] = tick;
-      picture.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 24, y2: AXIS }), s("text", { x: x(time), y: 21, "text-anchor": "middle", class: major(tick, all) ? "tick major" : "tick" }, name));
+      picture.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 24, y2: AXIS }), s("text", { x: Math.max(x(time), Dom.measure(name) / 2 + 4), y: 21, "text-anchor": "middle", class: major(tick, all) ? "tick major" : "tick" }, name));
     }
     Dom.put($("axis-picture"), picture);
     asOf();
