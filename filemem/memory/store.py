@@ -31,7 +31,7 @@ from filemem.record import (
     short_id,
     topic_key,
 )
-from filemem.repo.history import History
+from filemem.repo.history import History, written
 
 Progress = Callable[[int, int], object]  # records done, records in all
 FORGOTTEN = ".forgotten"  # the folder of tombstones
@@ -247,7 +247,7 @@ class Store:
         touched = self.history.touches(names, self.seen_from)
         boundary = self.repo.boundary
         return {
-            names[name]: Provenance.of(rows, boundary, *branches, landed.get(name))
+            names[name]: Provenance(**written(rows, boundary, *branches, landed.get(name)))
             for name, rows in touched.items()
             if rows
         }

@@ -1,6 +1,6 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from filemem.query.score import Scores
@@ -8,7 +8,6 @@ from filemem.query.snippet import Ranges
 from filemem.record import Edge, Record
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
-EDITS_SHOWN = 5  # of a record, the newest
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
 
 
@@ -32,34 +31,6 @@ class Provenance(NamedTuple):
     reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
     co_authors: tuple[str, ...] = ()
     edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
-
-    @classmethod
-    def of(
-        cls,
-        rows: Sequence[Any],  # what touched its file, newest first
-        boundary: Container[str],  # the commits that a shallow clone begins with
-        here: str,
-        default: str,
-        landed: Any,  # the commit that brought it to the default branch, or None
-    ) -> "Provenance":
-        """Return who wrote a record, seen from the branch `here`."""
-        first = rows[-1].commit
-        if first.id in boundary:  # who brought it stands in a commit that the clone lacks
-            return cls(commit=rows[0].commit.id)
-        edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new]
-        return cls(
-            author=first.author,
-            agent=first.agent,
-            commit=first.id,
-            date=first.at,
-            branch=here,
-            default=default,
-            merged=(landed is not None or default == here) if default else None,
-            landed=landed.at if landed else None,
-            reviewers=first.reviewers,
-            co_authors=first.co_authors,
-            edits=tuple(reversed(edits[:EDITS_SHOWN])),
-        )
 
 
 class Drift(NamedTuple):

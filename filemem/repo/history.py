@@ -11,7 +11,7 @@ import re
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -50,6 +50,9 @@ _REVERT = re.compile(
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
+EDITS_SHOWN = 5  # of a file, the newest
+
+
 class Commit(NamedTuple):
     """A commit: when it was made (epoch ms), and what its trailers say; (`REVERTS`, id) for each one it reverts."""
 
@@ -73,6 +76,33 @@ class Touch(NamedTuple):
     before: str
     old: str
     new: str
+
+
+def written(
+    rows: Sequence[Touch],  # what touched a file, newest first
+    boundary: Container[str],  # the commits that a shallow clone begins with
+    here: str,
+    default: str,
+    landed: Commit | None,  # what brought the file to the default branch
+) -> dict[str, Any]:
+    """Return who wrote a file, seen from the branch `here`, as the fields of a `Provenance`."""
+    first = rows[-1].commit
+    if first.id in boundary:  # who brought it stands in a commit that the clone lacks
+        return {"commit": rows[0].commit.id}
+    edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new]
+    return {
+        "author": first.author,
+        "agent": first.agent,
+        "commit": first.id,
+        "date": first.at,
+        "branch": here,
+        "default": default,
+        "merged": (landed is not None or default == here) if default else None,
+        "landed": landed.at if landed else None,
+        "reviewers": first.reviewers,
+        "co_authors": first.co_authors,
+        "edits": tuple(reversed(edits[:EDITS_SHOWN])),
+    }
 
 
 def _answering(method: _Method) -> _Method:
