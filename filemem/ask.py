@@ -31,6 +31,8 @@ ENDS = 10.0  # seconds without a byte after it
 HOOK_ENDS = 0.5
 LARGEST = 1_000_000  # bytes of an input that is read
 _LONGEST = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
+_ADDING = (b"install", b" add ", b" get ", b" i ")  # verbs of commands that add a dependency
+_FAILING = (b"error", b"fail", b"panic", b"fatal", b"traceback")
 _standard_input: list[bytes] = []
 
 
@@ -41,6 +43,8 @@ def answered(words: list[str], version: str) -> int | None:
     """
     if not _is_for_server(words):
         return None
+    if words[0] == "hook" and _is_idle(words[1:], standard_input()):
+        return 0
     try:
         code, out, err = _asked(words, version)
         _write(1, out)
@@ -60,6 +64,15 @@ def _is_for_server(words: list[str]) -> bool:
     if any(stream is None or stream.encoding != "utf-8" for stream in streams):
         return False
     return not any(word.startswith(_ELSEWHERE) or _has_help(word) for word in words)
+
+
+def _is_idle(words: list[str], data: bytes) -> bool:
+    """Whether a hook's input is a command that adds nothing, or has not failed: most are."""
+    if b'"Bash"' not in data:
+        return False
+    if "edits" in words:
+        return not any(verb in data for verb in _ADDING)
+    return "failures" in words and not any(sign in data.lower() for sign in _FAILING)
 
 
 def _has_help(word: str) -> bool:

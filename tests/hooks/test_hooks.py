@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from filemem import ask, hooks
+from filemem import ask, events, hooks
 from filemem.memory import Memory
 from tests.support import git, index_folder, make_repo, write
 
@@ -59,7 +59,7 @@ def repo(template: Path, tmp_path: Path) -> Path:
 
 def said(repo: Path, given: dict[str, Any], hook: str = "", client: str = "") -> dict[str, Any]:
     """The answer to an input, as JSON; nothing for none."""
-    found = hooks.read(json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo)
+    found = events.read(json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo)
     text = hooks.said(found, hook) if found else ""
     return json.loads(hooks.spelt(found, text)) if found and text else {}
 
@@ -109,7 +109,7 @@ def test_what_is_no_event_is_passed_over(repo: Path) -> None:
     ):
         assert not said(repo, START | more), more
     for data in (b"", b"\xff\xfe", b"[1]", b"{}"):
-        assert not hooks.read(data, "", "", repo), data
+        assert not events.read(data, "", "", repo), data
 
 
 @pytest.mark.parametrize(
