@@ -17,29 +17,19 @@ from filemem.record import DECISION, OBSERVATION, Record
 
 ENOUGH = 5  # what shared words must weigh together
 NAME = 3  # what a name weighs: `pg_isready`, `ECONNREFUSED`, `E0502`; a plain word weighs 1
+PLAIN = 2  # what all plain words weigh at most: in a long output some are in any record
 LONG = 5  # what a name of three parts weighs: `test_retry_backoff`
 _END = 4_000  # characters of an error that are read, from its end
 _MOST = 48  # words that are searched
 _DEPTH = 8  # records that are compared, of each type
 _WORD = re.compile(r"[^\W_][\w\-]*\w")
-_NAME = re.compile(r"\d|_|-|[a-z][A-Z]|^[A-Z]{4,}$|^[A-Z][a-z]+(?:Error|Exception)$")
+_NAME = re.compile(r"\d|_|-|[a-z][A-Z]|^[A-Z]{4,}$")
 _PART = re.compile(r"[^\W_][a-z0-9]+|[^\W_a-z]+")
 _NUMBER = re.compile(r"[\d\-.:x]*|0x[0-9a-fA-F]+|[0-9a-f]{7,40}")
-# What any failure says; a name of no thing.
+# What any failure says.
 _USUAL = (
-    "error errors exception failed failure failing fail fails failures fatal panic warning"
-    " traceback recent call last file files line lines code exit exited status command test"
-    " tests testing passed assert assertion assertionerror expected actual received got"
-    " value values typeerror valueerror keyerror runtimeerror oserror attributeerror"
-    " importerror nameerror modulenotfounderror indexerror filenotfounderror true false none"
-    " null undefined object string int str list dict function method class module import"
-    " return raise def self cls main python python3 node npm build run running process src"
-    " lib app usr bin home var tmp project at in on of to is was be been has have had not no"
-    " and or the an it its this that with from for by as if but can could cannot does did do"
-    " you your we all any more than then when while after before see use used using new old"
-    " first second set get make time times cause caused stack trace output input missing"
-    " found invalid unexpected unknown unable try again please short summary info session"
-    " starts collected items wall tool result index name type version"
+    " error errors failed test tests file line code exit command python node npm assert with from"
+    " assertionerror typeerror valueerror true false none the and not for this that "
 )
 
 
@@ -64,25 +54,20 @@ def about(store: Store, error: str) -> list[str]:
 
 def distinctive(error: str) -> dict[str, tuple[bool, str]]:
     """Return the words that make a failure this one, folded: if each is a name, and as typed."""
-    usual = frozenset(_USUAL.split())
     words: dict[str, tuple[bool, str]] = {}
     for word in _WORD.findall(error[-_END:]):
         folded = word.casefold()
-        if folded not in usual and len(word) > 2 and not _NUMBER.fullmatch(word):
+        if f" {folded} " not in _USUAL and len(word) > 2 and not _NUMBER.fullmatch(word):
             words.setdefault(folded, (bool(_NAME.search(word)), word))
     return words
 
 
 def weight(words: dict[str, tuple[bool, str]], record: Record) -> int:
-    """Return what the words that a record shares with a failure weigh together."""
+    """Return what the words that a record shares with a failure weigh; 0 without a name."""
     shared = words.keys() & _words(_texts(record))
-    return sum(_weight_of(*words[word]) for word in shared)
-
-
-def _weight_of(name: bool, word: str) -> int:
-    if not name:
-        return 1
-    return LONG if len(_PART.findall(word)) > 2 else NAME
+    names = [words[word][1] for word in shared if words[word][0]]
+    parts = sum(LONG if len(_PART.findall(name)) > 2 else NAME for name in names)
+    return parts + min(PLAIN, len(shared) - len(names)) if names else 0
 
 
 def _texts(record: Record) -> Iterable[str]:

@@ -235,7 +235,13 @@ def test_a_reminder_comes_once_and_never_while_a_hook_is_at_work(repo: Path) -> 
     }
     write(repo / "memory/README.md", "What init writes is nothing saved.")
     assert not said(repo, stop | {"stop_hook_active": True}, "remind")
-    assert "src/cache.py" in str(said(repo, stop | {"session_id": "2"}, "remind"))
+    answer = said(repo, stop | {"session_id": "2"}, "remind")
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert (
+        f"This session changed src/cache.py and saved nothing. They are governed by {TOLD}" in text
+    )
+    call, _ = json.JSONDecoder().raw_decode(text[text.index('{"topic"') :])
+    assert (call["topic"], call["affects"]) == ("cache", ["src/cache.py"])
     assert not said(repo, stop | {"session_id": "2", "reason": "again"}, "remind")
     said(repo, START | {"session_id": "3"})
     assert not said(
