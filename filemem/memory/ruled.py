@@ -15,7 +15,7 @@ from filemem.query import Filter
 from filemem.record import DECISION, Record
 from filemem.record.commands import Addition, additions
 from filemem.record.manifest import dependencies, same
-from filemem.record.mention import alternative, chooses, mentions, words_of
+from filemem.record.mention import alternative, chooses, mentions, plain
 
 __all__ = ["Addition", "Ruling", "added", "additions", "ruled_out"]
 
@@ -71,7 +71,7 @@ def _by_decisions(store: Store, wanted: Iterable[Addition]) -> Iterator[Ruling]:
 
 def _naming(store: Store, names: Iterable[str]) -> list[tuple[Record, Record]]:
     """The decisions with words of some names, each with what holds in its place."""
-    text = " ".join(dict.fromkeys(word for name in names for word in words_of(name)))
+    text = " ".join(dict.fromkeys(map(plain, names)))
     terms, _ = query.parse(text, store.clock())
     decisions = Filter(types=(DECISION,), reader=store.reader)
     candidates = store.index.candidates(terms, decisions, _DEPTH, mode="keyword").candidates
@@ -98,7 +98,7 @@ def _against(record: Record, head: Record, name: str) -> Iterator[Ruling]:
 
 def _qualified(record: Record, rejected: str, name: str) -> bool:
     """Whether only a way to use the name is rejected: `Redis Streams` beside `Use Redis lists`."""
-    longer = len(words_of(rejected.partition(": ")[0])) > len(words_of(name))
+    longer = len(plain(rejected.partition(": ")[0])) > len(plain(name))
     return longer and chooses(_choice(record), name)
 
 
