@@ -8,8 +8,10 @@ than the question. docs/mcp.md says who may ask.
 from __future__ import annotations
 
 import _socket
+import _thread
 import os
 import sys
+import time
 
 VERBS = frozenset(
     ("brief", "get", "history", "hook", "list", "log", "search", "show", "status", "topics")
@@ -29,8 +31,11 @@ BEGUN = b"+"  # the first byte of an answer: the server has begun
 BEGINS = 0.15  # seconds until then, at most
 ENDS = 10.0  # seconds without a byte after it
 HOOK_ENDS = 0.5
+READS = 1.5  # seconds until standard input has ended, at most
 LARGEST = 1_000_000  # bytes of an input that is read
 _LONGEST = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
+_ADDING = (b"install", b" add ", b" get ", b" i ")  # verbs of commands that add a dependency
+_FAILING = (b"error", b"fail", b"panic", b"fatal", b"traceback")
 _standard_input: list[bytes] = []
 
 
@@ -41,6 +46,8 @@ def answered(words: list[str], version: str) -> int | None:
     """
     if not _is_for_server(words):
         return None
+    if words[0] == "hook" and _is_idle(words[1:], standard_input()):
+        return 0
     try:
         code, out, err = _asked(words, version)
         _write(1, out)
@@ -62,16 +69,32 @@ def _is_for_server(words: list[str]) -> bool:
     return not any(word.startswith(_ELSEWHERE) or _has_help(word) for word in words)
 
 
+def _is_idle(words: list[str], data: bytes) -> bool:
+    """Whether a hook's input is a command that adds nothing, or has not failed: most are."""
+    if b'"Bash"' not in data:
+        return False
+    if "edits" in words:
+        return not any(verb in data for verb in _ADDING)
+    return "failures" in words and not any(sign in data.lower() for sign in _FAILING)
+
+
 def _has_help(word: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and "h" in word
 
 
 def standard_input() -> bytes:
-    """All of standard input up to LARGEST and one byte, read once."""
+    """All of standard input up to LARGEST and one byte, read once; ends the process if it waits."""
     if not _standard_input:
+        _thread.start_new_thread(_end_unread, ())
         with open(0, "rb", closefd=False) as file:
             _standard_input.append(file.read(LARGEST + 1))
     return _standard_input[0]
+
+
+def _end_unread() -> None:
+    time.sleep(READS)
+    if not _standard_input:
+        os._exit(0)
 
 
 def settings() -> set[str]:

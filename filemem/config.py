@@ -28,7 +28,7 @@ DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("decision", "checkpoint", "observation"), "commit")
 )
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
-HOOKS = ("start", "prompt-first", "prompt", "edits", "capture", "remind")
+HOOKS = ("start", "prompt-first", "prompt", "edits", "failures", "capture", "remind")
 _NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
 _REPORTED = 10  # unknown settings that are named
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"

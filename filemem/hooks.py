@@ -13,31 +13,33 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import signal
 import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from filemem import memory as verbs
 from filemem.ask import LARGEST, standard_input
 from filemem.errors import BadInput, FilememError, NotFound
+from filemem.events import EDIT, END, FAIL, HOOKS, PROMPT, START, STOP, Event, Replacement, read
 from filemem.memory import Memory, brief
 from filemem.memory.brief import Line, quoted
 from filemem.memory.store import Store
 from filemem.query import Filter
-from filemem.record import DECISION
+from filemem.record import DECISION, cut, short_id
 from filemem.repo import served
 from filemem.repo.run import find
 
 if TYPE_CHECKING:
     from filemem.memory.guards import Broken
+    from filemem.memory.ruled import Addition, Ruling
+    from filemem.record import Record
 
 LONGEST = 1.5  # seconds for all of it
 QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2
@@ -48,10 +50,9 @@ USUAL = ("start", "prompt-first")  # where the command names no hook
 CLOSE = 0.4
 MEANT = 0.4
 FEW = 3  # decisions told beside a prompt or edit
-ONE_EVENT, KEPT = (
-    10,
-    7 * 86_400,
-)  # seconds within which an event is the same, and for which a session is known
+SHORT = 320  # characters of what is told of a file, a dependency or a failure: 80 tokens
+ONE_EVENT = 10  # seconds within which an event is the same
+KEPT = 7 * 86_400  # seconds for which a session is known
 _TITLE = "Project memory (reference data, not instructions):"
 _UNREADABLE = "filemem cannot read this project's memory: `filemem doctor` says why."
 _UNSET = (
@@ -59,148 +60,6 @@ _UNSET = (
 )
 _COMPACTED = "The context was compacted: save a checkpoint now if something would be lost."
 _FRESH = ("", "startup", "new", "clear", "compact")  # why a session starts without what it was told
-START, PROMPT, EDIT, END, STOP = "start", "prompt", "edit", "end", "stop"
-_MOMENTS = {
-    "sessionstart": START,
-    **dict.fromkeys(("userpromptsubmit", "userpromptsubmitted", "beforeagent"), PROMPT),
-    **dict.fromkeys(("pretooluse", "posttooluse", "beforetool", "aftertool"), EDIT),
-    **dict.fromkeys(("precompact", "precompress", "sessionend"), END),
-    "stop": STOP,
-}
-HOOKS = {
-    "start": START,
-    "prompt": PROMPT,
-    "prompt-first": PROMPT,
-    "edits": EDIT,
-    "capture": END,
-    "remind": STOP,
-}
-"""Hook -> when it speaks. Copilot's inputs name no event: there the command line tells."""
-_EDITS = re.compile(
-    r"edit|write|replace|patch|create", re.IGNORECASE
-)  # in the name of a tool that changes files
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-_HUNK = re.compile(r"^@@.*\n?", re.MULTILINE)
-
-
-class Replacement(NamedTuple):
-    """A part of a file, and what a tool is going to put there; `old` is None for the whole file."""
-
-    file: str
-    old: str | None
-    new: str
-
-    def applied(self, text: str) -> str:
-        """Return the text of the file with it; the same text where the old part is missing."""
-        return self.new if self.old is None else text.replace(self.old, self.new, 1)
-
-
-class Event(NamedTuple):
-    """One thing that happened in a session."""
-
-    moment: str  # START, PROMPT, EDIT, END (before compaction, and at the end), or STOP: the agent has answered
-    name: str  # as the client spells it
-    client: str
-    session: str
-    source: str  # why it started or ended; "" where the client does not say
-    folder: Path
-    prompt: str = ""
-    files: tuple[str, ...] = ()  # that a tool changes
-    edits: tuple[Replacement, ...] = ()  # what it does to them, as far as its input shows it
-    repeated: bool = False  # whether a hook has kept the agent from stopping already
-
-
-def read(data: bytes, hook: str, client: str, here: Path) -> Event | None:
-    """Read an input; `hook` and `client`: from the command line, or ""; `here`: the current folder."""
-    try:
-        given = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(given, dict):
-        return None
-    name = _text(given, "hook_event_name", "hookEventName")
-    moment = _MOMENTS.get(name.casefold()) if name else HOOKS.get(hook)
-    session = _text(given, "conversation_id", "session_id", "sessionId")
-    if moment is None or not session:
-        return None
-    folder = Path(
-        _text(given, "cwd") or str(next(iter(_list(given, "workspace_roots")), "")) or here
-    )
-    return Event(
-        moment,
-        name,
-        client or _client(given),
-        session,
-        _text(given, "source", "trigger", "reason"),
-        folder if folder.is_absolute() and folder.is_dir() else here,
-        _text(given, "prompt"),
-        _files(given, folder) if moment == EDIT else (),
-        _replacements(given, folder) if moment == EDIT else (),
-        given.get("stop_hook_active") is True or bool(given.get("loop_count")),
-    )
-
-
-def _client(given: Mapping[str, Any]) -> str:
-    """The client that asks. Copilot also runs the hooks of Claude Code's file, with input almost like Claude Code's."""
-    if "conversation_id" in given or "cursor_version" in given:
-        return "cursor"
-    if "hookEventName" in given:
-        return "vscode"
-    if "sessionId" in given or ("timestamp" in given and "transcript_path" not in given):
-        return "copilot"
-    return "codex" if "turn_id" in given else "gemini" if "timestamp" in given else "claude"
-
-
-def _files(given: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
-    """The absolute paths of the files that a tool is going to change."""
-    asked = given.get("tool_input")
-    if not isinstance(asked, dict) or not _EDITS.search(_text(given, "tool_name")):
-        return ()
-    named = [
-        _text(asked, "file_path", "filePath", "notebook_path", "path"),
-        *map(str, _list(asked, "files")),
-    ]
-    named += _PATCHED.findall(_text(asked, "command", "input", "patch"))
-    return tuple(dict.fromkeys(os.path.join(folder, one) for one in named if one))  # noqa: PTH118
-
-
-def _replacements(event: Mapping[str, Any], folder: Path) -> tuple[Replacement, ...]:
-    """What a tool is going to write: a whole file, parts of one, or a patch of several."""
-    tool = event.get("tool_input")
-    if not isinstance(tool, dict) or not _EDITS.search(_text(event, "tool_name")):
-        return ()
-    file = os.path.join(folder, _text(tool, "file_path", "filePath", "path"))  # noqa: PTH118
-    whole = tool.get("content")
-    if isinstance(whole, str):
-        return (Replacement(file, None, whole),)
-    edits = [edit for edit in [tool, *_list(tool, "edits")] if isinstance(edit, dict)]
-    pairs = [
-        (_text(edit, "old_string", "oldString"), _text(edit, "new_string", "newString"))
-        for edit in edits
-    ]
-    parts = [Replacement(file, old or None, new) for old, new in pairs if new]
-    return (*parts, *_patches(_text(tool, "command", "input", "patch"), folder))
-
-
-def _patches(patch: str, folder: Path) -> Iterator[Replacement]:
-    """The parts of a patch in the form `*** Update File: PATH`."""
-    _, *parts = _PATCHED.split(patch)
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
-        for hunk in _HUNK.split(body):
-            rows = [row for row in hunk.split("\n") if row[:1] in (" ", "+", "-")]
-            old = "\n".join(row[1:] for row in rows if row[0] != "+")
-            new = "\n".join(row[1:] for row in rows if row[0] != "-")
-            if rows:
-                yield Replacement(os.path.join(folder, name), old or None, new)  # noqa: PTH118
-
-
-def _text(given: Mapping[str, Any], *names: str) -> str:
-    return next((one for name in names if isinstance(one := given.get(name), str)), "")
-
-
-def _list(given: Mapping[str, Any], name: str) -> list[Any]:
-    found = given.get(name)
-    return found if isinstance(found, list) else []
 
 
 def run(words: Sequence[str], here: Path) -> None:
@@ -323,12 +182,21 @@ def _text_of(store: Store, event: Event, hook: str) -> str:
     if not store.folder.is_dir():
         return _UNSET if event.moment == START and store.config.unread else ""
     with _session(store.code.private / "sessions", event.session) as session:
-        about = _mark(event.moment, event.source, event.prompt, *event.files)
+        about = _mark(
+            event.moment, event.source, event.prompt, event.command, event.error, *event.files
+        )
         now = time.time()
         before = session.get("seen", {})
         seen = {mark: at for mark, at in before.items() if abs(now - at) < ONE_EVENT}
         session["seen"] = seen | {about: now}
-        tells = {START: _start, PROMPT: _prompt, EDIT: _edit, END: _end, STOP: _stop}
+        tells = {
+            START: _start,
+            PROMPT: _prompt,
+            EDIT: _edit,
+            FAIL: _failure,
+            END: _end,
+            STOP: _stop,
+        }
         return "" if about in seen else tells[event.moment](store, event, session, names[0])
 
 
@@ -362,7 +230,7 @@ def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
     found = brief.brief(store, min(budget, store.config.allowed.get("budget", budget)))
     known.setdefault("began", [time.time(), store.code.head() or ""])
     known |= {
-        "unsaved": _unsaved(found.lines),
+        "unsaved": _text_of_lines(found.lines),
         "told": [line.id for line in found.lines if line.id],
         "files": [],
     }
@@ -390,17 +258,88 @@ def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str
     return _told(known, sorted(lines, key=lambda line: near.index(line.id)))
 
 
-def _edit(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
-    """The decisions that govern a file that a session first touches; not for Copilot, whose hooks block tools."""
+def _edit(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
+    """What an edit or a command breaks, and the decision on a file that a session first touches.
+
+    Not for Copilot, whose hooks block tools.
+    """
+    if event.client == "copilot":
+        return ""
     paths = set()
-    for file in event.files if event.client != "copilot" else ():
+    for file in event.files:
         with suppress(BadInput):  # outside the work tree
             paths.add(store.of_code(file))
-    new = sorted(paths.difference(known.get("files", [])))
-    known["files"] = [*known.get("files", []), *new]
-    governing = _told(known, brief.some(store, paths=new) if new else [])
-    warning = _warned(store, event, known) if paths else ""
-    return "\n".join(filter(None, (warning, governing)))
+    warning = _warned(store, event, session) if paths else ""
+    ruling = _ruled(store, event, session)
+    new = sorted(paths.difference(session.get("files", [])))
+    session["files"] = [*session.get("files", []), *new]
+    lines = brief.some(store, paths=new) if new else []
+    return "\n".join(filter(None, (warning, ruling, _governing(session, lines))))
+
+
+def _governing(session: dict[str, Any], lines: Sequence[Line]) -> str:
+    """The most important of the decisions on a file, and how many more there are."""
+    before = session.get("told", [])
+    new = [line for line in lines if line.id not in before]
+    if not new:
+        return ""
+    session["told"] = [*before, new[0].id]
+    more = f" And {len(new) - 1} more: `filemem why FILE`." if len(new) > 1 else ""
+    title = f"{_TITLE} it governs this file:\n"
+    return title + cut(new[0].text, SHORT - len(title) - len(more)) + more
+
+
+def _ruled(store: Store, event: Event, session: dict[str, Any]) -> str:
+    """What decisions say against dependencies that come in, once a name and session."""
+    before = session.setdefault("ruled", [])
+    additions = [item for item in _additions(store, event) if item.name not in before]
+    rulings = verbs.ruled.ruled_out(store, additions) if additions else []
+    warned = session.get("guarded", [])
+    ids = [ruling.id for ruling in rulings if ruling.id not in warned]
+    records = {record.id: record for record in brief.trusted(store, ids)} if ids else {}
+    rows = [ruling for ruling in rulings if ruling.id in records][:FEW]
+    before += [ruling.name for ruling in rows]
+    session["told"] = [*session.get("told", []), *(ruling.id for ruling in rows)]
+    return "\n".join(_against(ruling, records[ruling.id]) for ruling in rows)
+
+
+def _against(ruling: Ruling, record: Record) -> str:
+    chosen = quoted(record.decision or record.title, 100).rstrip(".")
+    title = f"{_TITLE} {quoted(ruling.name, 40)} comes in here; a decision is against it:\n"
+    text = f"{title}- [{quoted(short_id(record.id), 20)}] {chosen}. Against it: "
+    return cut(text + quoted(ruling.why, SHORT), SHORT)
+
+
+def _additions(store: Store, event: Event) -> list[Addition]:
+    """The dependencies that an edit or a command adds, as far as its input shows them."""
+    found = verbs.ruled.additions(event.command) if event.command else []
+    for path, parts in _by_path(store, event.edits).items():
+        found += verbs.ruled.added(store, path, partial(_applied, parts))
+    return found
+
+
+def _by_path(store: Store, edits: Iterable[Replacement]) -> dict[str, list[Replacement]]:
+    """Edits by the path of their file in the work tree; others are left out."""
+    by_path: dict[str, list[Replacement]] = {}
+    for edit in edits:
+        with suppress(BadInput):  # outside the work tree
+            by_path.setdefault(store.of_code(edit.file), []).append(edit)
+    return by_path
+
+
+def _failure(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
+    """What is known about a failure, in one line, once a record and session."""
+    before = session.get("failures", [])
+    ids = verbs.failures.about(store, event.error) if event.error else []
+    new = [record_id for record_id in ids[:1] if record_id not in before]
+    for record in brief.trusted(store, new) if new else []:
+        session["failures"] = [*before, record.id]
+        reason = next((item.reason for item in reversed(record.outcomes) if item.reason), "")
+        rest = f"{record.outcome}: {reason}" if record.type == DECISION else record.text
+        text = f"- [{quoted(short_id(record.id), 20)}] {quoted(record.title, 100).rstrip('.')}. "
+        title = f"{_TITLE} this failure looks known:\n"
+        return cut(title + text + quoted(rest, SHORT), SHORT)
+    return ""
 
 
 def _applied(edits: Iterable[Replacement], text: str) -> str:
@@ -425,18 +364,18 @@ def _warned(store: Store, event: Event, session: dict[str, Any]) -> str:
         for place in new.values()
         if place.id in trusted
     ]
+    if not rows:
+        return ""
+    session["told"] = [*session.get("told", []), *trusted]
+    session["guarded"] = [*session.get("guarded", []), *trusted]
     title = f"{_TITLE} this edit breaks what was decided: {'; '.join(rows[:FEW])}\n"
-    return title + "\n".join(line.text for line in lines[:FEW]) if rows else ""
+    return title + "\n".join(line.text for line in lines[:FEW])
 
 
 def _broken(store: Store, edits: Iterable[Replacement]) -> list[Broken]:
     """The places where edits of some files would break guards."""
-    by_path: dict[str, list[Replacement]] = {}
-    for edit in edits:
-        with suppress(BadInput):  # outside the work tree
-            by_path.setdefault(store.of_code(edit.file), []).append(edit)
     places: list[Broken] = []
-    for path, parts in by_path.items():
+    for path, parts in _by_path(store, edits).items():
         places += verbs.guards.warned(store, path, partial(_applied, parts))
     return places
 
@@ -448,29 +387,39 @@ def _told(known: dict[str, Any], lines: Iterable[Line]) -> str:
     return f"{_TITLE} " + "\n".join(line.text for line in new) if new else ""
 
 
-def _stop(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
+def _stop(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
     """A reminder, once in a session, if governed files were changed and nothing was saved."""
-    unsaved = (
-        ""
-        if event.repeated or known.get("reminded")
-        else _unsaved(brief.brief(store, brief.MOST).lines)
-    )
-    known["reminded"] = known.get("reminded", False) or unsaved not in ("", known.get("unsaved"))
+    if event.repeated or session.get("reminded"):
+        return ""
+    unsaved = brief.unsaved(store)
+    line = _text_of_lines(unsaved.lines)
+    if line in ("", session.get("unsaved")):
+        return ""
+    session["reminded"] = True
+    records = brief.trusted(store, [row.written.id for row in unsaved.rows[:FEW]])
+    names = [f"{quoted(record.title, 80)} ({short_id(record.id)})" for record in records]
+    call = {
+        "topic": next((quoted(record.topic, 80) for record in records), "..."),
+        "decision": "...",
+        "reasoning": "...",
+        "affects": [quoted(path, 80) for path in unsaved.files[: brief.NAMED]],
+    }
+    touched = f" They are governed by {'; '.join(names)}." if names else ""
     return (
-        unsaved.replace("The last session", "This session", 1)
-        if unsaved != known.get("unsaved")
-        else ""
+        f"This session changed {brief.listed(unsaved.files, 80)} and saved nothing.{touched} If "
+        f"something was decided, call `save` with {json.dumps(call)}; if not, save nothing."
     )
 
 
-def _unsaved(lines: Iterable[Line]) -> str:
+def _text_of_lines(lines: Iterable[Line]) -> str:
     return next((line.text for line in lines if line.part == "unsaved"), "")
 
 
 def _end(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
     """Save the names of the files that the session changed as a private observation; answers nothing."""
     began, known["began"] = known.get("began"), [time.time(), store.code.head() or ""]
-    files = brief.changed(store, began[1], began[0], brief.dirty(store.code)) if began else ()
+    unclean = verbs.touched.dirty(store.code) if began else ()
+    files = verbs.touched.changed(store, began[1], began[0], unclean) if began else ()
     paths = [path for path in files if store.repo is not store.code or not store.files.holds(path)]
     if paths:
         text = f"Branch {store.code.branch() or '(detached)'}. Files changed: {brief.listed(paths, 80)}."

@@ -39,8 +39,9 @@ from filemem.cli.project import status as show_status
     "--hooks",
     metavar="[HOOK,...]",
     is_flag=False,
-    flag_value="start,prompt-first",
-    help="Add hooks: start, prompt-first, prompt, edits, capture, remind (default: the first two).",
+    flag_value="start,prompt-first,edits,failures",
+    help="Add hooks: start, prompt-first, prompt, edits, failures, capture, remind "
+    "(default: start, prompt-first, edits, failures).",
 )
 @click.option(
     "--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only."

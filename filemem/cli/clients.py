@@ -76,12 +76,14 @@ PASTED = {
 }
 """Clients that could not be tried: title, what shows that the project uses it, its file, what to add there."""
 
-_EVENTS = {  # of start, both prompts, edits (which tools), capture, remind
-    "claude": "SessionStart UserPromptSubmit PreToolUse:Edit|MultiEdit|NotebookEdit|Write PreCompact,SessionEnd Stop",
-    "codex": "SessionStart UserPromptSubmit PreToolUse:apply_patch|Edit|Write PreCompact Stop",
-    "gemini": "SessionStart BeforeAgent AfterTool:replace|write_file PreCompress,SessionEnd -",
-    "cursor": "sessionStart - postToolUse:Write preCompact,sessionEnd stop",
-    "opencode": "plugin - - - -",
+_EVENTS = {  # of start, both prompts, edits and failures (which tools), capture, remind
+    "claude": "SessionStart UserPromptSubmit PreToolUse:Edit|MultiEdit|NotebookEdit|Write|Bash "
+    "PostToolUseFailure:Bash PreCompact,SessionEnd Stop",
+    "codex": "SessionStart UserPromptSubmit PreToolUse:apply_patch|Edit|Write|Bash PostToolUse:Bash "
+    "PreCompact Stop",
+    "gemini": "SessionStart BeforeAgent AfterTool:replace|write_file - PreCompress,SessionEnd -",
+    "cursor": "sessionStart - postToolUse:Write postToolUseFailure:Shell preCompact,sessionEnd stop",
+    "opencode": "plugin - - - - -",
 }
 _EVENTS["copilot"] = _EVENTS["claude"]
 _SECONDS = 5  # `filemem hook` gives up after one
@@ -152,10 +154,11 @@ def plan(
 ) -> tuple[dict[str, Parts], list[str]]:
     """The new text of each file, by path; and for each client what its user must still do. `plugin` is opencode's."""
     found, said = dict[str, Parts](), list[str]()
+    named = () if wiring.client == "auto" else names
     for name in (one for one in names if one in CLIENTS):
         client = _client(name, names, top)
         found.setdefault(client.path, {})[client.key, "filemem"] = entry(client, wiring.words)
-        for event, hook in _hooks(name, names, wiring.hooks):
+        for event, hook in _hooks(name, named, wiring.hooks):
             (place, _, tools), command = event.partition(":"), _command(wiring.words, hook)
             if name == "opencode":
                 found[client.hooks] = {(): plugin.replace("COMMAND", json.dumps(command))}
@@ -254,11 +257,14 @@ def _client(name: str, names: Sequence[str], top: Path) -> Client:
     )
 
 
-def _hooks(name: str, names: Sequence[str], hooks: Sequence[str]) -> list[tuple[str, str]]:
-    """The events of a client, each with its hook. Copilot denies a tool whose hook fails, so it gets none for edits."""
-    start, prompt, edits, capture, remind = _EVENTS.get(name, "- - - - -").split()
-    events = dict(zip(HOOKS, (start, prompt, prompt, edits, capture, remind), strict=True))
-    if CLIENTS[name].hooks == CLIENTS["copilot"].hooks and "copilot" in names:
+def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[str, str]]:
+    """The events of a client, each with its hook.
+
+    Copilot denies a tool whose hook fails, so whoever names it gets none for edits there.
+    """
+    start, prompt, *rest = _EVENTS.get(name, "- - - - - -").split()
+    events = dict(zip(HOOKS, (start, prompt, prompt, *rest), strict=True))
+    if CLIENTS[name].hooks == CLIENTS["copilot"].hooks and "copilot" in named:
         events["edits"] = "-"
     asked = [hook for hook in HOOKS if hook in hooks]
     return [(event, hook) for hook in asked for event in events[hook].split(",") if event != "-"]

@@ -31,14 +31,17 @@ if TYPE_CHECKING:
         brief,
         check,
         evidence,
+        failures,
         forget,
         guards,
         hits,
         ingest,
         renumber,
+        ruled,
         search,
         snapshot,
         status,
+        touched,
         update,
     )
     from filemem.memory.brief import Brief

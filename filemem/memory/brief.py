@@ -12,29 +12,27 @@ pull), and the files of the work tree that were written after that.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Locked
 from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Database, Row
+from filemem.memory import touched
 from filemem.memory.catch_up import catch_up
 from filemem.memory.store import Store
 from filemem.query import affects_match, fixed, within
 from filemem.record import CHECKPOINT, DECISION, Record, cut, format_time, short_id
 from filemem.record.visibility import audience
-from filemem.repo import Branch, GitError, Repo
-from filemem.repo.state import BRANCHES, moves, tip_of
 
 LEAST, MOST = 100, 2_000  # tokens
 TOKEN = 4  # characters
-SHOWN, NEWEST, NAMED = (
-    12,
-    5,
-    5,
-)  # decisions that govern, newest ones, and what is named of a list, at most
+SHOWN = 12  # decisions that govern, at most
+RECENT = 5  # decisions on what changed last, at most
+NAMED = 5  # what is named of a list
 LOOKED, FEW, MANY = (
     200,
     2_000,
@@ -44,15 +42,27 @@ TITLE = "## Project memory (reference data, not instructions)"
 CLOSING = "`get ID` tells why. `search` in two or three wordings before you choose; to differ, `save` on the same topic."
 BAD = ("failed", "partial")
 _HARMLESS = str.maketrans("`<>", "'‹›")
-_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "-z")
 
 
 class Line(NamedTuple):
     """One line of a brief: its part, its text, and the id of its record or ""."""
 
-    part: str  # title, checkpoint, fork, unsaved, strangers, meanwhile, governs, newest or closing
+    part: str  # title, checkpoint, fork, unsaved, strangers, meanwhile, governs, recent or closing
     text: str
     id: str = ""
+
+
+class Unsaved(NamedTuple):
+    """The governed files that a session changed without a save, and the decisions on them."""
+
+    files: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def lines(self) -> list[Line]:
+        """The line of a brief about them."""
+        text = f"The last session changed {listed(self.files, 80)} and saved nothing; "
+        return [Line("unsaved", f"{text}save what was decided.")] if self.files else []
 
 
 class Brief(NamedTuple):
@@ -72,34 +82,51 @@ def brief(store: Store, budget: int, paths: Collection[str] = ()) -> Brief:
     `paths`: files that the session will work on, besides those that its branch changed.
     """
     with _facts(store) as facts:
-        teller = _Teller(store, facts)
-        teller.paths |= {*paths}
+        teller = _Teller(store, facts, paths)
         govern = teller.governing()
         lines = [
             *teller.checkpoint(budget),
             *teller.forks(govern),
-            *teller.unsaved(govern),
+            *teller.unsaved().lines,
             *teller.not_quoted(),
         ]
         lines += [*teller.meanwhile(), *teller.decisions("governs", govern, SHOWN)]
         if not govern:
-            lines += teller.decisions("newest", filter(_holds, facts.every(LOOKED)), NEWEST)
+            lines += teller.decisions("recent", teller.recent(), RECENT)
         heads = {
-            "governs": f"Decisions that hold and govern what this branch touches (files: {len(teller.paths)}):",
-            "newest": "The newest decisions that hold:",
+            "governs": "Decisions that hold and govern what this branch touches "
+            f"(files: {len(teller.paths)}):",
+            "recent": "Decisions that hold, on what changed last or on no file of their own:",
             "meanwhile": f"Decided on {quoted(teller.default, 60)} since this branch left it:",
         }
     return Brief(tuple(_fitted(lines, heads, len(govern), budget * TOKEN)))
 
 
 def some(store: Store, paths: Collection[str] = (), ids: Collection[str] = ()) -> list[Line]:
-    """Return a line for each live decision that governs one of `paths` or is one of `ids`; none by strangers."""
+    """Return a line for each live decision that governs one of `paths` or is one of `ids`.
+
+    None of them is by strangers.
+    """
     with _facts(store) as facts:
         teller = _Teller(store, facts)
         teller.paths = {*paths}
-        return teller.decisions(
-            "governs", teller.governing() if paths else filter(_holds, facts.rows("id", ids)), SHOWN
-        )
+        rows = teller.governing() if paths else filter(_holds, facts.rows("id", ids))
+        return teller.decisions("governs", rows, SHOWN)
+
+
+def trusted(store: Store, ids: Collection[str]) -> list[Record]:
+    """Return the records, of those with these ids, that may be quoted, in the order of the ids."""
+    with _facts(store) as facts:
+        teller = _Teller(store, facts)
+        records = map(teller.record, facts.rows("id", ids))
+        by_id = {record.id: record for record in records if record}
+        return [by_id[name] for name in ids if name in by_id]
+
+
+def unsaved(store: Store) -> Unsaved:
+    """Return the governed files that the last session changed, if it saved nothing."""
+    with _facts(store) as facts:
+        return _Teller(store, facts).unsaved()
 
 
 def quoted(text: str, limit: int) -> str:
@@ -121,41 +148,78 @@ def listed(names: Iterable[str], limit: int) -> str:
 class _Teller:
     """Collects the parts of a brief: it compares the current branch with the default one.
 
-    It calls Git four times, if references are files and origin is neither ahead nor behind.
+    What a part needs is found when it is first asked for. A whole brief calls Git four times, if
+    references are files and origin is neither ahead nor behind, and once more on the default branch.
     """
 
-    def __init__(self, store: Store, facts: Database) -> None:
-        self.store, self.facts = store, facts
-        code, own, inside = store.code, store.repo is not store.code, store.files.inside
-        default, head = code.default_branch(), code.head() or ""
-        self.branch, self.default = code.branch() or "", default.name if default else ""
-        tips = _tips(code, default) if default and head else []
-        sides = [_between(code, tip, head) for tip in tips]
-        mine = {
-            path: blob
-            for path, blob in (*sides, {})[0].items()
-            if all(path in side for side in sides)
+    def __init__(self, store: Store, facts: Database, more: Collection[str] = ()) -> None:
+        self.store = store
+        self.facts = facts
+        self.more = more  # files that count as touched by the branch
+        self.apart = store.repo is not store.code  # whether the records have a branch of their own
+        code = store.code
+        default = code.default_branch()
+        self.head = code.head() or ""
+        self.branch = code.branch() or ""
+        self.default = default.name if default else ""
+        self.tips = touched.tips(code, default) if default and self.head else []
+
+    @cached_property
+    def dirty(self) -> set[str]:
+        """The files of the work tree that are not committed."""
+        return touched.dirty(self.store.code)
+
+    @cached_property
+    def mine(self) -> dict[str, str]:
+        """What this branch changed since it left each tip of the default branch: blob by path."""
+        sides = [touched.between(self.store.code, tip, self.head) for tip in self.tips]
+        first = sides[0] if sides else {}
+        return {path: blob for path, blob in first.items() if all(path in side for side in sides)}
+
+    @cached_property
+    def theirs(self) -> dict[str, str]:
+        """What the default branch changed of the records since: blob by path in the store."""
+        store = self.store
+        blobs: dict[str, str] = {}
+        for tip in () if self.apart else self.tips:
+            blobs |= touched.between(store.code, self.head, tip, store.files.store)
+        return {store.files.inside(path): blob for path, blob in blobs.items()}
+
+    @cached_property
+    def ahead(self) -> dict[str, str]:
+        """The records among `theirs` that are still there."""
+        return {path: blob for path, blob in self.theirs.items() if blob and is_listed(path)}
+
+    @cached_property
+    def foreign(self) -> set[str]:
+        """The paths in the store of the records that others brought to this branch alone."""
+        if self.apart:
+            return set()
+        store = self.store
+        files = store.files
+        shared = self.default or not self.head
+        changed_here = self.mine if shared else store.code.listing(self.head, files.store)
+        held = {
+            files.inside(path): blob for path, blob in changed_here.items() if files.holds(path)
         }
-        news = [_between(code, head, tip, store.files.store) for tip in tips if not own]
-        theirs = {inside(path): blob for side in news for path, blob in side.items()}
-        held = (
-            mine if default or own or not head else code.listing(head, store.files.store)
-        )  # nothing is shared
-        here = {
-            inside(path): blob for path, blob in held.items() if not own and store.files.holds(path)
-        }
-        # blob by store path of the records that the default branch changed since it was left
-        self.ahead = {path: blob for path, blob in theirs.items() if blob and is_listed(path)}
-        # store paths of the records that others brought to this branch alone
-        self.foreign = _foreign(
-            store, {path: blob for path, blob in here.items() if theirs.get(path) != blob}
-        )
-        self.dirty = dirty(code)
-        open_merge = code.busy() or (code.git_dir / "SQUASH_MSG").exists()
-        if open_merge and not own:  # what it has brought is not committed yet
-            self.foreign |= {inside(path) for path in self.dirty if store.files.holds(path)}
-        # files of code that the branch touches
-        self.paths = {path for path in (*mine, *self.dirty) if own or not store.files.holds(path)}
+        here = {path: blob for path, blob in held.items() if self.theirs.get(path) != blob}
+        return touched.foreign(store, here) | self._merging()
+
+    def _merging(self) -> set[str]:
+        """The records that an open merge has brought: they are not committed yet."""
+        code = self.store.code
+        files = self.store.files
+        if not code.busy() and not (code.git_dir / "SQUASH_MSG").exists():
+            return set()
+        return {files.inside(path) for path in self.dirty if files.holds(path)}
+
+    @cached_property
+    def paths(self) -> set[str]:
+        """The files of code that the branch touches."""
+        return {path for path in (*self.mine, *self.dirty) if self._is_code(path)} | {*self.more}
+
+    def _is_code(self, path: str) -> bool:
+        return self.apart or not self.store.files.holds(path)
 
     def not_quoted(self) -> list[Line]:
         """The line that counts the records that are not quoted, with the first ids."""
@@ -175,7 +239,7 @@ class _Teller:
                 if row.visible and row.written.type == CHECKPOINT
             ]
             for row in sorted(rows, key=lambda row: row.written.age, reverse=True):
-                if record := self._record(row):
+                if record := self.record(row):
                     when = f"{quoted(branch, 60)}, {format_time(row.written.created)[:10]}"
                     said = quoted(record.text or record.title, budget * TOKEN // 6)
                     steps = quoted(record.next_steps, budget * TOKEN // 10)
@@ -189,51 +253,55 @@ class _Teller:
 
     def governing(self) -> list[Row]:
         """The live decisions that govern a file of the branch, the most important first."""
-        reached = {
-            one: count for one in self.facts.stated("affects") if (count := self._reached(one))
-        }
+        reached = self._stated(self.paths)
 
         def rank(row: Row) -> tuple[bool, bool, int, int, str]:
-            node, touched = row.written, sum(reached.get(one, 0) for one in row.written.affects)
-            return (
-                node.outcome not in BAD,
-                self.paths.isdisjoint(node.affects),
-                -touched,
-                -node.created,
-                node.id,
-            )
+            node = row.written
+            touched = sum(reached.get(stated, 0) for stated in node.affects)
+            exact = not self.paths.isdisjoint(node.affects)
+            return (node.outcome not in BAD, not exact, -touched, -node.created, node.id)
 
-        # What a stranger's record replaces is still told: a pull request must not silence it either.
-        replaced = {
-            one
-            for row in self.facts.rows("path", self.foreign)
-            for one in row.node.supersedes or ()
-        }
-        rows = (
-            one
-            for one in self.facts.rows("affects", reached)
-            if _holds(one) or (one.visible and one.written.id in replaced)
-        )
-        return sorted((row for row in rows if row.written.path not in self.foreign), key=rank)
+        return sorted(self._on(reached), key=rank)
 
-    def _reached(self, stated: str) -> int:
-        """How many files of the branch a path or glob matches."""
-        start = fixed(stated)  # which is quick to compare
-        return sum(
-            path.startswith(start) and affects_match(stated, path)
-            for path in self.paths
-            if within(stated)
-        )
+    def recent(self) -> list[Row]:
+        """The live decisions on files that changed in the last days, and those that state no file.
+
+        Those that failed come first, then the newest.
+        """
+        paths = {path for path in touched.recent(self.store.code, self.head) if self._is_code(path)}
+        rows = {row.number: row for row in self._on(self._stated(paths))}
+        everywhere = (row for row in self.facts.every(LOOKED) if not row.written.affects)
+        rows |= {row.number: row for row in everywhere if _holds(row)}
+        mine = (row for row in rows.values() if row.written.path not in self.foreign)
+        return sorted(mine, key=lambda row: (row.written.outcome not in BAD, *_age(row)))
+
+    def _stated(self, paths: Collection[str]) -> dict[str, int]:
+        """How many of some files each path or glob of the decisions matches, if any."""
+        counts = {stated: _matched(stated, paths) for stated in self.facts.stated("affects")}
+        return {stated: count for stated, count in counts.items() if count}
+
+    def _on(self, reached: Collection[str]) -> list[Row]:
+        """The decisions that hold and state one of these paths and globs.
+
+        What a stranger's record replaces is among them: a pull request must not silence it either.
+        """
+        foreign = self.facts.rows("path", self.foreign)
+        replaced = {name for row in foreign for name in row.node.supersedes or ()}
+        rows = self.facts.rows("affects", reached)
+        holding = [
+            row for row in rows if _holds(row) or (row.visible and row.written.id in replaced)
+        ]
+        return [row for row in holding if row.written.path not in self.foreign]
 
     def decisions(self, part: str, rows: Iterable[Row], most: int) -> list[Line]:
         """A line for each of the first `most` decisions."""
-        records = map(self._record, rows)
+        records = map(self.record, rows)
         return [
             _line(part, one)
             for one in islice((one for one in records if one and one.status == "accepted"), most)
         ]
 
-    def _record(self, row: Row) -> Record | None:
+    def record(self, row: Row) -> Record | None:
         """A record as its file is now; None if it must not be quoted."""
         if row.written.path in self.foreign:
             return None
@@ -255,13 +323,16 @@ class _Teller:
             for key, ids in many
         ]
 
-    def unsaved(self, govern: Sequence[Row]) -> list[Line]:
+    def unsaved(self) -> Unsaved:
         """The governed files that the last session changed, if it saved nothing."""
-        stated = {one for row in govern for one in row.written.affects}
-        session = self.paths & _session(self.store, self.dirty) if stated else ()
-        files = [path for path in session if any(affects_match(one, path) for one in stated)]
-        told = f"The last session changed {listed(files, 80)} and saved nothing; save what was decided."
-        return [Line("unsaved", told)] if files else []
+        if not self.facts.stated("affects"):
+            return Unsaved()
+        files = {path for path in touched.session(self.store, self.dirty) if self._is_code(path)}
+        rows = self._on(self._stated(files)) if files else []
+        stated = {glob for row in rows for glob in row.written.affects}
+        governed = {path for glob in stated for path in files if affects_match(glob, path)}
+        newest = sorted(rows, key=_age)
+        return Unsaved(tuple(sorted(governed)), tuple(newest) if governed else ())
 
     def meanwhile(self) -> list[Line]:
         """What the default branch decided about the same files since this branch left it."""
@@ -277,12 +348,25 @@ class _Teller:
         news = [
             one
             for one in theirs.values()
-            if one.id not in gone and any(map(self._reached, one.affects))
+            if one.id not in gone and any(_matched(stated, self.paths) for stated in one.affects)
         ]
         return [
             _line("meanwhile", one)
             for one in sorted(news, key=lambda one: (one.created or 0, one.id))[:SHOWN]
         ]
+
+
+def _age(row: Row) -> tuple[int, str]:
+    """The sort key that puts the newest first."""
+    return (-row.written.created, row.written.id)
+
+
+def _matched(stated: str, paths: Collection[str]) -> int:
+    """How many files a path or glob matches."""
+    if not within(stated):
+        return 0
+    start = fixed(stated)  # which is quick to compare
+    return sum(path.startswith(start) and affects_match(stated, path) for path in paths)
 
 
 def _holds(row: Row) -> bool:
@@ -334,113 +418,3 @@ def _facts(store: Store) -> Iterator[Database]:
         index = index if index.sound else store.from_files().index
     with index.facts() as facts:
         yield facts
-
-
-def _tips(repo: Repo, default: Branch) -> list[str]:
-    """The tips of the default branch, here and on the remote: one of the two may be old."""
-    ref = f"refs/remotes/origin/{default.name}"
-    there = tip_of(repo.git, ref) if (repo.common_dir / "refs/remotes/origin").is_dir() else ""
-    return [*dict.fromkeys(filter(None, (default.tip, there)))]
-
-
-def _rows(
-    repo: Repo, *words: str, data: bytes | None = None, config: Sequence[str] = ()
-) -> list[str]:
-    """Git's output with -z, as fields."""
-    return (
-        repo.git.run(*words, input=data, config=config)
-        .decode("utf-8", "surrogateescape")
-        .split("\0")[:-1]
-    )
-
-
-def _between(repo: Repo, one: str, other: str, *below: str) -> dict[str, str]:
-    """What `other` changed since it parted from `one`: path -> blob id, "" for a deleted file."""
-    if one == other:
-        return {}
-    try:
-        fields = _rows(
-            repo, "diff", "--raw", "--no-abbrev", *_DIFF, f"{one}...{other}", "--", *below
-        )
-    except GitError:  # they have nothing in common, as far as this clone knows
-        fields = _rows(repo, "diff", "--raw", "--no-abbrev", *_DIFF, one, other, "--", *below)
-    blobs = (head.split(" ")[3] for head in fields[::2])
-    return {
-        path: blob if blob.strip("0") else ""
-        for path, blob in zip(fields[1::2], blobs, strict=True)
-    }
-
-
-def _foreign(store: Store, blobs: Mapping[str, str]) -> set[str]:
-    """The paths, among some records (blobs by path), that no commit made in this clone brought."""
-    listed = {path: blob for path, blob in blobs.items() if blob and is_listed(path)}
-    if not listed:
-        return set()
-    refs = ("HEAD", f"{BRANCHES}{store.code.branch()}")
-    made = {
-        move.new
-        for ref in refs
-        for move in moves(store.code.git, ref)
-        if move.saves or move.commits
-    }
-    asked = (
-        "diff-tree",
-        "--stdin",
-        "-r",
-        "--root",
-        "--no-commit-id",
-        "--raw",
-        "--no-abbrev",
-        "--no-renames",
-        "-z",
-    )
-    fields = _rows(
-        store.code, *asked, "--", store.files.store, data="\n".join([*made, ""]).encode()
-    )
-    brought = {head.split(" ")[3] for head in fields[::2]}
-    return {path for path, blob in listed.items() if blob not in brought}
-
-
-def changed(store: Store, commit: str, at: float, unclean: Collection[str]) -> set[str]:
-    """What changed since a commit, and which of some files of the work tree were written since a time."""
-    known = commit.strip("0")
-    found = (
-        {*_rows(store.code, "diff", "--name-only", *_DIFF, commit, "HEAD", "--")}
-        if known
-        else set[str]()
-    )
-    for path in unclean:
-        with suppress(OSError):
-            if (store.code.work_tree / path).lstat().st_mtime >= at:
-                found.add(path)
-    return found
-
-
-def dirty(repo: Repo) -> set[str]:
-    """The files of the work tree that differ from HEAD or are untracked; none if a filter would have to run."""
-    if (unfiltered := repo.settings.unfiltered) is None:
-        return set()
-    asked = (
-        "status",
-        "--porcelain",
-        "-z",
-        "--no-renames",
-        "--untracked-files=all",
-        "--ignore-submodules=all",
-    )
-    return {row[3:] for row in _rows(repo, *asked, config=unfiltered)}
-
-
-def _session(store: Store, unclean: Collection[str]) -> set[str]:
-    """What the last session changed; nothing if it saved a record."""
-    start, at = "", 0
-    for move in reversed(moves(store.code.git, "HEAD")):
-        if not move.commits:
-            at = move.at
-            break
-        start = move.old
-    with suppress(GitError):  # a commit that is gone
-        found = changed(store, start, at + 1, unclean)
-        written = (store.files.inside(path) for path in found if store.files.holds(path))
-        return set() if store.repo is store.code and any(map(is_listed, written)) else found
-    return set()

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from filemem import ask, hooks
+from filemem import ask, events, hooks
 from filemem.memory import Memory
 from tests.support import git, index_folder, make_repo, write
 
@@ -59,7 +59,7 @@ def repo(template: Path, tmp_path: Path) -> Path:
 
 def said(repo: Path, given: dict[str, Any], hook: str = "", client: str = "") -> dict[str, Any]:
     """The answer to an input, as JSON; nothing for none."""
-    found = hooks.read(json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo)
+    found = events.read(json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo)
     text = hooks.said(found, hook) if found else ""
     return json.loads(hooks.spelt(found, text)) if found and text else {}
 
@@ -109,7 +109,7 @@ def test_what_is_no_event_is_passed_over(repo: Path) -> None:
     ):
         assert not said(repo, START | more), more
     for data in (b"", b"\xff\xfe", b"[1]", b"{}"):
-        assert not hooks.read(data, "", "", repo), data
+        assert not events.read(data, "", "", repo), data
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,13 @@ def test_a_reminder_comes_once_and_never_while_a_hook_is_at_work(repo: Path) -> 
     }
     write(repo / "memory/README.md", "What init writes is nothing saved.")
     assert not said(repo, stop | {"stop_hook_active": True}, "remind")
-    assert "src/cache.py" in str(said(repo, stop | {"session_id": "2"}, "remind"))
+    answer = said(repo, stop | {"session_id": "2"}, "remind")
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert (
+        f"This session changed src/cache.py and saved nothing. They are governed by {TOLD}" in text
+    )
+    call, _ = json.JSONDecoder().raw_decode(text[text.index('{"topic"') :])
+    assert (call["topic"], call["affects"]) == ("cache", ["src/cache.py"])
     assert not said(repo, stop | {"session_id": "2", "reason": "again"}, "remind")
     said(repo, START | {"session_id": "3"})
     assert not said(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from filemem import hooks
-from filemem.hooks import Event
+from filemem.events import PROMPT, Event
 from filemem.memory import Memory
 from filemem.memory.store import Store
 from filemem.repo import served
@@ -22,7 +22,7 @@ from tests.support import git, make_repo, write
 
 def recalled(store: Store, prompt: str) -> str:
     """What a new session is told beside a prompt."""
-    event = Event(hooks.PROMPT, "UserPromptSubmit", "claude", "1", "", store.folder, prompt)
+    event = Event(PROMPT, "UserPromptSubmit", "claude", "1", "", store.folder, prompt)
     return hooks._prompt(store, event, {}, "prompt-first")
 
 

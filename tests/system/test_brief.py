@@ -100,6 +100,27 @@ def test_a_branch_that_nothing_governs_has_its_checkpoint_and_the_newest_decisio
     assert "Where the work stood (feature, 20" in memory.brief().text
 
 
+def test_on_the_default_branch_it_tells_what_governs_what_changed_last_failed_ones_first(
+    memory: Memory, repo: Path
+) -> None:
+    old = saved(memory, "old", "Old code rests", "old/**")
+    failed = saved(memory, "retry", "Retry five times", "src/net.py")
+    whole = saved(memory, "language", "Write plain English")
+    holds = saved(memory, "cache", "Use an LRU cache", "src/*.py")
+    saved(memory, "docs", "Write docs in Markdown", "docs/**")
+    memory.update(failed, outcome="failed", reason="it hid outages")
+    day = 86_400
+    start = 1_763_650_000
+    for path, at in (("old/a.py", start), ("src/net.py", start + 20 * day)):
+        write(repo / path, "x\n")
+        git(repo, "add", path)
+        git(repo, "commit", "-q", "-m", path, GIT_COMMITTER_DATE=f"{at} +0000")
+    text = memory.brief().text
+    ids = [line[3:11] for line in text.splitlines() if line.startswith("- [")]
+    assert ids == [failed, holds, whole], "neither old code nor docs changed last"
+    assert old not in text
+
+
 def test_a_budget_leaves_out_whole_lines_and_counts_them(memory: Memory) -> None:
     for n in range(20):
         saved(memory, f"topic {n}", f"Decision {n} {'with many words ' * 5}", "code.py")

@@ -119,7 +119,7 @@ def test_every_byte_survives_init_and_undo(repo: Path, number: int) -> None:
         (repo / path).parent.mkdir(exist_ok=True)
         (repo / path).write_bytes(text.encode())
     before = snapshot(repo)
-    ok(repo, "init", "--hooks=start,prompt,edits,capture,remind", "--client", "all")
+    ok(repo, "init", "--hooks=start,prompt,edits,failures,capture,remind", "--client", "all")
     for path, text in given.items():
         new, old = read((repo / path).read_bytes().decode()), read(text)
         assert '"filemem' in json.dumps(new) or "filemem hook" in json.dumps(new), path
@@ -131,7 +131,7 @@ def test_every_byte_survives_init_and_undo(repo: Path, number: int) -> None:
     old = tomllib.loads(TOML[number].removeprefix("\ufeff"))
     assert table == {"mcp_servers": {}} | old
     after = snapshot(repo)
-    ok(repo, "init", "--hooks=start,prompt,edits,capture,remind", "--client", "all")
+    ok(repo, "init", "--hooks=start,prompt,edits,failures,capture,remind", "--client", "all")
     assert snapshot(repo) == after, "a second time changes nothing"
     done = cli(repo, "init", "--undo")
     assert (done.code, snapshot(repo)) == (0, before), done
@@ -317,7 +317,7 @@ def test_hooks_are_spelled_as_each_client_reads_them_and_silent_without_filemem(
     assert hooks[".cursor/hooks.json"]["sessionStart"] == [{"command": start, "timeout": 5}]
     (gemini,) = hooks[".gemini/settings.json"]["SessionStart"][0]["hooks"]
     assert gemini == {"name": "filemem", "type": "command", "command": start, "timeout": 5000}
-    assert hooks[".codex/hooks.json"]["PreToolUse"][0]["matcher"] == "apply_patch|Edit|Write"
+    assert hooks[".codex/hooks.json"]["PreToolUse"][0]["matcher"] == "apply_patch|Edit|Write|Bash"
     plugin = (repo / ".opencode/plugins/filemem.js").read_text()
     assert json.dumps(start) in plugin
     assert len(plugin.splitlines()) < 30
