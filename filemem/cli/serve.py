@@ -171,13 +171,25 @@ def _address(
     return address, not chosen
 
 
-def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
-    """Say where the page is, here and for `status`."""
+def page_of(project: Project, name: str) -> tuple[str, list[str]]:
+    """What follows the address of the page to show a record, and where pages of this memory are now."""
+    from urllib.parse import quote
+
+    from filemem.repo import served
+
+    with project.memory() as memory:
+        return f"#id={quote(memory.id_of(name))}", served.addresses(
+            memory.keeper.store.repo.private
+        )
+
+
+def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any, record: str = "") -> None:
+    """Say where the page is, here and for `status`; here at a record."""
     from filemem.repo import served
 
     host = f"[{address.host}]" if ":" in address.host else address.host
     page = f"http://{host}:{port}/viewer" + (f"?token={address.token}" if shown else "")
-    click.echo(f"filemem: a page for people: {page}", err=True)
+    click.echo(f"filemem: a page for people: {page}{record}", err=True)
     if not address.token:
         click.echo(f"filemem: {OPEN}", err=True)
     site.note(f"started on port {port}")
@@ -211,16 +223,18 @@ def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
 )
 @_profile
 @_prefix
+@click.argument("id", default="")
 @pass_project
 def web(
     project: Project,
+    /,
+    id: str,  # noqa: A002  the tools' word
     host: str,
     port: int | None,
     token: str,
     names: tuple[str, ...],
     phone: bool,
-    profile: str,
-    prefix: str,
+    **tools: str,
 ) -> None:
     """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
 
@@ -233,9 +247,13 @@ def web(
     With --phone the page is served to the local network, by this machine's address there and with a token of its own,
     without encryption.
 
+    With an ID the address is that of the page at this record. Where a page of this memory is shown already, its
+    address is printed and no other is started.
+
     \b
     Examples:
       filemem web
+      filemem web k3f9w2ma
       filemem web --port 8080
       filemem web --token none
       filemem web --phone
@@ -248,7 +266,12 @@ def web(
     from filemem.server import http
 
     Repo.discover(project.folder).close()  # without one it does not start
-    offer, stated = with_workspace(project, offered(profile, prefix)), config.web()
+    record, pages = page_of(project, id) if id else ("", [])
+    if pages:
+        click.echo(pages[0] + record)
+        return
+    offer = with_workspace(project, offered(tools["profile"], tools["prefix"]))
+    stated = config.web()
     site = _site(project, stated)
     if phone and (token or names):
         raise BadInput(
@@ -261,7 +284,7 @@ def web(
     address, shown = _address(project, stated, token, port, host=host, names=names, alone=phone)
 
     def tell(port: int, ask: Any) -> None:
-        _tell(site, address, shown or phone, port, ask)
+        _tell(site, address, shown or phone, port, ask, record)
         for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
             click.echo(f"filemem: {line}", err=True)
         if phone:
