@@ -66,7 +66,7 @@ def tool(one: Tool) -> Entry:
         schema = {name: value for name, value in schema.items() if name != "additionalProperties"}
         schema["properties"] = shown
     told: Entry = {"name": one.name, "description": one.description, "inputSchema": schema}
-    told |= {"outputSchema": one.output_schema} if one.output_schema is not None else {}
+    told |= {"title": one.title} if one.title else {}
     return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
 
 
