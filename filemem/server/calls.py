@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from filemem.dialects.call import call, perform
-from filemem.dialects.tool import Dialect, Payload, Resource
+from filemem.dialects.complete import completed
+from filemem.dialects.tool import Answer, Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, refused
 from filemem.record.visibility import EVERYBODY
 from filemem.server.wire import INTERNAL_ERROR, Refusal, dump
@@ -97,6 +98,10 @@ class Calls:
             code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
             return Refusal(code, message, data={"uri": uri[:_SHOWN]})
 
+    def complete(self, name: str, start: str) -> Future[Result]:
+        """Find what completes an argument; nothing where the memory cannot be opened."""
+        return self.submit(lambda: {"completion": self._completed(name, start)})
+
     def prepare(self) -> None:
         """Open the memory, load what a search needs; if that fails, the first call says why."""
         self.ask(lambda memory: memory.search("prepare", limit=1))
@@ -156,6 +161,12 @@ class Calls:
             return result
         further = {"notice": notice} if notice else {}
         return {"_meta": {ANSWER: json.loads(text_of(payload)) | further}, **result}
+
+    def _completed(self, name: str, start: str) -> Answer:
+        try:
+            return completed(self._opened(), name, start)
+        except FilememError:
+            return {"values": []}
 
     def _read(self, uri: str) -> Result:
         resource, arguments = _resource(self.dialect, uri)
