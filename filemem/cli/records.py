@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import click
 
+from filemem.cli import console
 from filemem.cli.options import (
     Fields,
     agent,
@@ -189,16 +190,13 @@ def get(web: bool, **fields: Any) -> Fields:
 
 def _print_page(names: Sequence[str]) -> NoReturn:
     """Print where the page shows a record, and end the command. Raises BadInput, NotFound."""
-    from filemem.cli.console import out
-    from filemem.cli.serve import page_of
-
     if len(names) != 1:
         raise BadInput("the page shows one record", "give one ID", field="ids")
     context = click.get_current_context()
-    record, pages = page_of(context.obj, names[0])
+    record, pages = context.obj.page_of(names[0])
     if not pages:
         raise NotFound("no page of this memory is shown now", f"filemem web {names[0]}")
-    out().write(f"{pages[0]}{record}\n")
+    console.out().write(f"{pages[0]}{record}\n")
     context.exit()
 
 

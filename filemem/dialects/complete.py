@@ -1,4 +1,4 @@
-"""What completes an argument of a prompt, or of the address of a resource: topics, and ids of decisions that hold."""
+"""What completes an argument of a prompt or of an address: topics, ids of what holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ = 1_000  # topics
 
 
 def completed(memory: Memory, name: str, start: str) -> Answer:
-    """The values of an argument of this name that have `start` in them; none for a name of other things."""
+    """The values of an argument that have `start` in them; none for a name of other things."""
     values = [value for value in _values(memory, name) if start.casefold() in value.casefold()]
     return {
         "hasMore": len(values) > _SHOWN,

@@ -181,7 +181,7 @@ class Front:
 
     def _served(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
         if method == "completion/complete" and self.offer.prompts:
-            return Turn.COMPLETE if self.greeted and _completes(params) else _WRONG
+            return self._completion(params)
         if method not in _NAMES or f"{method.partition('/')[0]}/list" not in self._lists:
             return Refusal(NO_METHOD, "Method not found", data=method)
         if not (self.greeted and _fits(method, params)):
@@ -189,6 +189,9 @@ class Front:
         if method == "prompts/get":
             return prompt(self.offer, params["name"], params.get("arguments") or {})
         return _TURNS[method]
+
+    def _completion(self, params: Mapping[str, Any]) -> Refusal | Turn:
+        return Turn.COMPLETE if self.greeted and _completes(params) else _WRONG
 
     def _initialize(self, params: Mapping[str, Any]) -> Entry | Refusal:
         if not _is_client(params):
