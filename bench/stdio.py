@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.measure import Surroundings
+from filemem.server.calls import ANSWER
 
 PATIENCE = 300  # seconds after which a server that does not answer is ended
 CHUNK = 1 << 16
@@ -52,7 +53,7 @@ class Server:
         return [tool["name"] for tool in self.ask("tools/list")["tools"]]
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool and return its structured answer.
+        """Call a tool and return the object of its answer.
 
         Raises:
             RuntimeError: the tool failed.
@@ -60,8 +61,8 @@ class Server:
         result = self.ask("tools/call", name=tool, arguments=arguments)
         if result.get("isError"):
             raise RuntimeError(f"{tool} failed: {result['content']}")
-        structure: dict[str, Any] = result.get("structuredContent", {})
-        return structure
+        answer: dict[str, Any] = result["_meta"][ANSWER]
+        return answer
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a request and wait for its answer.

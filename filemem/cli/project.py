@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from filemem import config
 from filemem.cli import console, show
@@ -61,6 +62,11 @@ class Project:
         parent, name = os.path.split(os.path.normpath(self.folder.resolve() / given))
         found = Path(os.path.relpath(Path(os.path.realpath(parent), name), work_tree)).as_posix()
         return given if os.path.isabs(given) and found.startswith("../") else found  # noqa: PTH117
+
+    def page_of(self, name: str) -> tuple[str, list[str]]:
+        """What follows the address of the page to show a record, and where such pages are now."""
+        with self.memory() as memory:
+            return f"#id={quote(memory.id_of(name))}", memory.status().get("pages", [])
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import click
 
+from filemem.cli import console
 from filemem.cli.options import (
     Fields,
     agent,
@@ -19,7 +21,7 @@ from filemem.cli.options import (
     tool,
     words,
 )
-from filemem.errors import BadInput
+from filemem.errors import BadInput, NotFound
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -167,10 +169,11 @@ def observation(**fields: Any) -> Fields:
     click.option(
         "--history", is_flag=True, help="Also how each was edited: when, by whom, what changed."
     ),
+    click.option("--web", is_flag=True, help="Only the address of the page at the record."),
     as_of,
     org,
 )
-def get(**fields: Any) -> Fields:
+def get(web: bool, **fields: Any) -> Fields:
     """Show whole records by id, short id, path, title, number or file name.
 
     \b
@@ -178,8 +181,23 @@ def get(**fields: Any) -> Fields:
       filemem get k3f9w2ma
       filemem get "Use an LRU cache" --history
       filemem get k3f9w2ma --org
+      filemem get --web k3f9w2ma
     """
+    if web:
+        _print_page(fields["ids"])
     return fields
+
+
+def _print_page(names: Sequence[str]) -> NoReturn:
+    """Print where the page shows a record, and end the command. Raises BadInput, NotFound."""
+    if len(names) != 1:
+        raise BadInput("the page shows one record", "give one ID", field="ids")
+    context = click.get_current_context()
+    record, pages = context.obj.page_of(names[0])
+    if not pages:
+        raise NotFound("no page of this memory is shown now", f"filemem web {names[0]}")
+    console.out().write(f"{pages[0]}{record}\n")
+    context.exit()
 
 
 @tool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -171,13 +171,13 @@ def _address(
     return address, not chosen
 
 
-def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
-    """Say where the page is, here and for `status`."""
+def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any, record: str = "") -> None:
+    """Say where the page is, here and for `status`; here at a record."""
     from filemem.repo import served
 
     host = f"[{address.host}]" if ":" in address.host else address.host
     page = f"http://{host}:{port}/viewer" + (f"?token={address.token}" if shown else "")
-    click.echo(f"filemem: a page for people: {page}", err=True)
+    click.echo(f"filemem: a page for people: {page}{record}", err=True)
     if not address.token:
         click.echo(f"filemem: {OPEN}", err=True)
     site.note(f"started on port {port}")
@@ -211,16 +211,18 @@ def _tell(site: Any, address: Any, shown: bool, port: int, ask: Any) -> None:
 )
 @_profile
 @_prefix
+@click.argument("id", default="")
 @pass_project
 def web(
     project: Project,
+    /,
+    id: str,  # noqa: A002  the tools' word
     host: str,
     port: int | None,
     token: str,
     names: tuple[str, ...],
     phone: bool,
-    profile: str,
-    prefix: str,
+    **tools: str,
 ) -> None:
     """Serve this project's memory over HTTP: a page for people, the routes of MAMA and mem-claude, and MCP at /mcp.
 
@@ -233,9 +235,13 @@ def web(
     With --phone the page is served to the local network, by this machine's address there and with a token of its own,
     without encryption.
 
+    With an ID the address is that of the page at this record. Where a page of this memory is
+    shown already, its address is printed and no other is started.
+
     \b
     Examples:
       filemem web
+      filemem web k3f9w2ma
       filemem web --port 8080
       filemem web --token none
       filemem web --phone
@@ -248,26 +254,38 @@ def web(
     from filemem.server import http
 
     Repo.discover(project.folder).close()  # without one it does not start
-    offer, stated = with_workspace(project, offered(profile, prefix)), config.web()
+    record, pages = project.page_of(id) if id else ("", [])
+    if pages:
+        click.echo(pages[0] + record)
+        return
+    offer = with_workspace(project, offered(tools["profile"], tools["prefix"]))
+    stated = config.web()
     site = _site(project, stated)
-    if phone and (token or names):
+    if phone:
+        _refuse_named(token, names)
+        token = secrets.token_urlsafe(24)
+        host = local_address() if host == "127.0.0.1" else host
+    address, shown = _address(project, stated, token, port, host=host, names=names, alone=phone)
+
+    def tell(port: int, ask: Any) -> None:
+        _tell(site, address, shown or phone, port, ask, record)
+        if stated.unneeded:
+            click.echo(f"filemem: {stated.unneeded}", err=True)
+        if phone:
+            click.echo(f"filemem: {NO_ENCRYPTION}", err=True)
+            _draw(f"http://{address.host}:{port}/viewer?token={address.token}")
+
+    http.serve(offer, _opener(project), VERSION, address, site, tell, report)
+
+
+def _refuse_named(token: str, names: Sequence[str]) -> None:
+    """Raise BadInput where a page for a phone is given what it makes itself."""
+    if token or names:
         raise BadInput(
             "--phone has an address and a token of its own",
             "leave out --token and --name",
             field="phone",
         )
-    if phone:
-        token, host = secrets.token_urlsafe(24), local_address() if host == "127.0.0.1" else host
-    address, shown = _address(project, stated, token, port, host=host, names=names, alone=phone)
-
-    def tell(port: int, ask: Any) -> None:
-        _tell(site, address, shown or phone, port, ask)
-        for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
-            click.echo(f"filemem: {line}", err=True)
-        if phone:
-            _draw(f"http://{address.host}:{port}/viewer?token={address.token}")
-
-    http.serve(offer, _opener(project), VERSION, address, site, tell, report)
 
 
 def _draw(page: str) -> None:

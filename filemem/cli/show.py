@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from filemem.cli import console
+from filemem.query import WEAK
 
 Answer = Mapping[str, Any]
 _COLOURS = {
@@ -43,7 +44,6 @@ _FORMS = {
 """Fields that have a row of their own: how it is said; of the others the value alone."""
 _NOTES = "pending degraded warning note"
 _LINE, _LEAST = 100, 20  # characters: of a line, and of a path that is cut
-WEAK = 0.5  # of the score of the best: what has less is not shown unless it is asked for
 _YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
 _APART = (
     "id path title text decision score scores by snippet related reasons success superseded_by proposed successors "

@@ -287,7 +287,7 @@ def readable(answer: Answer) -> str:
         # What lists several is read to choose; `get` has the path.
         hidden = {*_HEAD, *_TEXTS, *_UNSAID, *(["path"] if len(listed) > 1 else [])}
         rows += [_entry(f"{at}. ", record, hidden) for at, record in enumerate(listed, 1)]
-    return "\n".join(rows)
+    return "\n".join(rows) or "nothing found"
 
 
 def _rows(values: Answer, unsaid: Collection[str]) -> list[str]:

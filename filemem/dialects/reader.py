@@ -61,7 +61,7 @@ def search(
         at += size
     lost = bool(first.hits) and not kept
     note = "what was found does not pass the filters" if lost else first.note
-    return Results(tuple(kept.values())[:wanted], first.degraded, note)
+    return Results(tuple(kept.values())[:wanted], first.degraded, note, far=first.far)
 
 
 def page(found: Results, offset: int, limit: int) -> Results:

@@ -72,9 +72,7 @@ class Tool(NamedTuple):
     input_schema: Mapping[str, Any]  # JSON Schema 2020-12 of the arguments, an object
     call: Call  # gets the memory and arguments that satisfy the schema; returns plain JSON values, or text
     annotations: Mapping[str, bool] | None = None  # MCP's hints
-    output_schema: Mapping[str, Any] | None = (
-        None  # of what `call` returns on success; None if it promises none
-    )
+    title: str = ""  # for people
     cut: bool = False  # whether its answer is cut to the dialect's budget
     unlisted: frozenset[str] = (
         frozenset()
@@ -126,7 +124,7 @@ class Dialect(NamedTuple):
     others: tuple[
         str, ...
     ] = ()  # profiles whose tools can be called too, if none of this dialect has the name
-    readable: bool = False  # whether the text beside a structured answer is for reading; else it is the same JSON
+    readable: bool = False  # whether the text of an answer is for reading; else it is JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
     whole: str = "limit 1 shows the best one whole"  # how to read what was cut
     listed: tuple[Tool, ...] = ()  # what a server shows; `profile` says which

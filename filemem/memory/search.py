@@ -150,11 +150,13 @@ def _nearest(place: Place, terms: Terms, wanted: Filter, how: How) -> Results:
     placed, rows = _placed(place, scored, known, wanted, how.end)
     hits = of_places(place, rows, placed[how.offset :], terms, detail=how.detail)
     notes = [] if wanted.live else [_left_behind(scored[: how.end], known, placed)]
+    far = False
     if hits:
         notes += ["no record holds that phrase; these are the nearest to its words"] * loose
-        is_far = how.mode == "hybrid" and scored[0].scores.final < CLOSE
-        notes += [FAR] * is_far
-    return Results(hits, degraded=found.degraded or "", note="; ".join(filter(None, notes)))
+        far = how.mode == "hybrid" and scored[0].scores.final < CLOSE
+        notes += [FAR] * far
+    note = "; ".join(filter(None, notes))
+    return Results(hits, degraded=found.degraded or "", note=note, far=far)
 
 
 def _placed(

@@ -13,7 +13,17 @@ from filemem.query.filter import (
     touches,
     within,
 )
-from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet, bare
+from filemem.query.hit import (
+    WEAK,
+    Drift,
+    Evidence,
+    Hit,
+    Name,
+    Provenance,
+    Results,
+    Snippet,
+    bare,
+)
 from filemem.query.order import Placed, arrange, is_unclear
 from filemem.query.score import (
     FEW,

@@ -8,6 +8,7 @@ from filemem.query.snippet import Ranges
 from filemem.record import Edge, Record
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
+WEAK = 0.5  # of the score of the best: what has less is counted, not shown, unless it is asked for
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
 
 
@@ -150,12 +151,25 @@ def bare(address: str) -> str:
 
 
 class Results:
-    """An answer to a search: hits, best first; why it may be worse than it could be; of a timeline its `anchor`."""
+    """An answer to a search: hits, best first; why it may be worse than it could be; of a timeline its `anchor`.
+
+    `far`: nothing of the question is in what was found.
+    """
 
     def __init__(
-        self, hits: tuple[Hit, ...], degraded: str = "", note: str = "", anchor: str = ""
+        self,
+        hits: tuple[Hit, ...],
+        degraded: str = "",
+        note: str = "",
+        anchor: str = "",
+        *,
+        far: bool = False,
     ) -> None:
-        self.hits, self.degraded, self.note, self.anchor = hits, degraded, note, anchor
+        self.hits = hits
+        self.degraded = degraded
+        self.note = note
+        self.anchor = anchor
+        self.far = far
 
     def replace(self, **changes: Any) -> "Results":
         """The same answer with other values."""

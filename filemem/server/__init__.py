@@ -124,6 +124,8 @@ class _Connection:
             self.line().call(message["id"], params)
         elif turn is Turn.READ:
             self.line().read(message["id"], params)
+        elif turn is Turn.COMPLETE:
+            self.line().complete(message["id"], params)
         elif self._line and turn is Turn.CANCEL:
             self._line.cancel(message)
         elif self._line and turn is Turn.REPLY:

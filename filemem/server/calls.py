@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from filemem.dialects.call import call, perform
-from filemem.dialects.tool import Dialect, Payload, Resource
+from filemem.dialects.complete import completed
+from filemem.dialects.tool import Answer, Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, refused
 from filemem.record.visibility import EVERYBODY
 from filemem.server.wire import INTERNAL_ERROR, Refusal, dump
@@ -33,6 +34,9 @@ Result = dict[str, object]
 
 MISSING = -32002  # "resource not found" of the handshake protocols
 _SHOWN = 200  # characters of an address in a message
+# In `_meta`: the object of a readable answer, for programs. No client shows it to a model; of
+# `structuredContent` some show it instead of the text, and some beside it.
+ANSWER = "filemem/answer"
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
 
@@ -60,9 +64,6 @@ class Calls:
         self.dialect = dialect
         self._open_memory = open_memory
         self.on_crash = on_crash
-        self._structured = frozenset(
-            tool.name for tool in dialect.tools if tool.output_schema is not None
-        )
         self._memory: Memory | None = None
         self._ending = False
         # Else each thread of Tantivy keeps what it freed: 70 MB in 600 saves.
@@ -96,6 +97,10 @@ class Calls:
             message = f"{error.message} ({error.hint})" if error.hint else error.message
             code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
             return Refusal(code, message, data={"uri": uri[:_SHOWN]})
+
+    def complete(self, name: str, start: str) -> Future[Result]:
+        """Find what completes an argument; nothing where the memory cannot be opened."""
+        return self.submit(lambda: {"completion": self._completed(name, start)})
 
     def prepare(self) -> None:
         """Open the memory, load what a search needs; if that fails, the first call says why."""
@@ -152,10 +157,16 @@ class Calls:
         notice = vars(memory).pop("notice", "")  # what the first answer says besides
         texts = [text_of(words or payload), *([notice] if notice else [])]
         result = _result(texts, is_error=is_error)
-        if name in self._structured and not is_error and not isinstance(payload, str):
-            further = {"notice": notice} if notice else {}
-            result["structuredContent"] = json.loads(text_of(payload)) | further
-        return result
+        if not words:
+            return result
+        further = {"notice": notice} if notice else {}
+        return {"_meta": {ANSWER: json.loads(text_of(payload)) | further}, **result}
+
+    def _completed(self, name: str, start: str) -> Answer:
+        try:
+            return completed(self._opened(), name, start)
+        except FilememError:
+            return {"values": []}
 
     def _read(self, uri: str) -> Result:
         resource, arguments = _resource(self.dialect, uri)

@@ -47,6 +47,7 @@ def capabilities(dialect: Dialect) -> Entry:
         able["resources"] = {"subscribe": False, "listChanged": False}
     if dialect.prompts:
         able["prompts"] = {"listChanged": False}
+        able["completions"] = {}
     return able
 
 
@@ -66,7 +67,7 @@ def tool(one: Tool) -> Entry:
         schema = {name: value for name, value in schema.items() if name != "additionalProperties"}
         schema["properties"] = shown
     told: Entry = {"name": one.name, "description": one.description, "inputSchema": schema}
-    told |= {"outputSchema": one.output_schema} if one.output_schema is not None else {}
+    told |= {"title": one.title} if one.title else {}
     return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
 
 
@@ -127,6 +128,7 @@ class Turn(Enum):
     HAND_OVER = "hand over"
     CALL = "call"
     READ = "read"
+    COMPLETE = "complete"
     CANCEL = "cancel"
     REPLY = "reply"
     ROOTS = "roots"
@@ -135,6 +137,7 @@ class Turn(Enum):
 # What the connection does for a request, and the parameter that says for which thing.
 _TURNS: Mapping[str, Turn] = {"tools/call": Turn.CALL, "resources/read": Turn.READ}
 _NAMES: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_ARGUMENT = ("name", "value")  # of an argument to complete
 # What the client notifies of.
 _NOTICES: Mapping[object, Turn] = {
     "notifications/cancelled": Turn.CANCEL,
@@ -177,6 +180,8 @@ class Front:
         return self._lists[method] if method in self._lists else self._served(method, params)
 
     def _served(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
+        if method == "completion/complete" and self.offer.prompts:
+            return self._completion(params)
         if method not in _NAMES or f"{method.partition('/')[0]}/list" not in self._lists:
             return Refusal(NO_METHOD, "Method not found", data=method)
         if not (self.greeted and _fits(method, params)):
@@ -184,6 +189,9 @@ class Front:
         if method == "prompts/get":
             return prompt(self.offer, params["name"], params.get("arguments") or {})
         return _TURNS[method]
+
+    def _completion(self, params: Mapping[str, Any]) -> Refusal | Turn:
+        return Turn.COMPLETE if self.greeted and _completes(params) else _WRONG
 
     def _initialize(self, params: Mapping[str, Any]) -> Entry | Refusal:
         if not _is_client(params):
@@ -225,3 +233,14 @@ def _fits(method: str, params: Mapping[str, Any]) -> bool:
     return (
         all(map(is_text, texts)) and isinstance(meta, dict | None) and isinstance(token, int | str)
     )
+
+
+def _completes(params: Mapping[str, Any]) -> bool:
+    """Whether a request says what argument of what is to be completed."""
+    thing = params.get("ref")
+    argument = params.get("argument")
+    if not (isinstance(thing, dict) and isinstance(argument, dict)):
+        return False
+    names = {"ref/prompt": "name", "ref/resource": "uri"}
+    texts = (thing.get(names.get(str(thing.get("type")), "")), *map(argument.get, _ARGUMENT))
+    return all(map(is_text, texts))

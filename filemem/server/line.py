@@ -54,6 +54,12 @@ class Line:
         future = self.calls.read(uri)
         self._answer(id_, future, lambda: self.calls.content(future, uri))
 
+    def complete(self, id_: Any, params: Mapping[str, Any]) -> None:
+        """Begin to complete an argument, in turn with the calls."""
+        name = params["argument"]["name"]
+        future = self.calls.complete(name, params["argument"]["value"])
+        self._answer(id_, future, lambda: self.calls.content(future, name))
+
     def cancel(self, message: Message) -> None:
         """Drop a call that has not begun; one that runs ends, and is not answered."""
         params: Any = message.get("params") or {}

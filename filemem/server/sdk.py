@@ -70,6 +70,7 @@ class FilememServer(Server[Any]):
             handlers["on_read_resource"] = self.read_resource
         if self.dialect.prompts:
             handlers["on_get_prompt"] = self.get_prompt
+            handlers["on_completion"] = self.complete
         named: Any = server(self.dialect, version)
         told = self.dialect.instructions or None
         super().__init__(**named, instructions=told, lifespan=self._lifespan, **handlers)
@@ -102,6 +103,15 @@ class FilememServer(Server[Any]):
         missing = INVALID_PARAMS if modern else MISSING
         content = self.calls.content(future, params.uri, missing)
         return types.ReadResourceResult.model_validate(_unrefused(content))
+
+    async def complete(
+        self, _: _Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """Complete an argument."""
+        name = params.argument.name
+        future = self.calls.complete(name, params.argument.value)
+        await _settled(future)
+        return types.CompleteResult.model_validate(_unrefused(self.calls.content(future, name)))
 
     async def get_prompt(
         self, _: _Context, params: types.GetPromptRequestParams

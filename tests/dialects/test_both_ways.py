@@ -79,6 +79,20 @@ PROMPTS: list[dict[str, Any]] = [
     {"name": "resume", "cursor": "x"},
     {"arguments": {}},
 ]
+_PROMPT = {"type": "ref/prompt", "name": "record-decision"}
+_TOPIC = {"name": "topic", "value": "c"}
+COMPLETIONS: list[dict[str, Any]] = [
+    {"ref": _PROMPT, "argument": _TOPIC},
+    {"ref": _PROMPT, "argument": {"name": "decision", "value": ""}, "_meta": {}},
+    {"ref": {"type": "ref/resource", "uri": "filemem://topic/{topic}"}, "argument": _TOPIC},
+    {"ref": {"type": "ref/prompt"}, "argument": _TOPIC},
+    {"ref": {"type": "ref/tool", "name": "x"}, "argument": _TOPIC},
+    {"ref": _PROMPT, "argument": {"name": "topic"}},
+    {"ref": _PROMPT, "argument": {"name": "topic", "value": 5}},
+    {"ref": _PROMPT},
+    {"argument": _TOPIC},
+    {},
+]
 ADDRESSES = [
     "filemem://checkpoint/latest",
     "filemem://topic/a%20b%2F\u2028",
@@ -220,3 +234,15 @@ def test_every_conversation_is_answered_alike(
     answers[:] = [reply for _, reply in pairs]
     alike(wire, by_the_sdk(offer, Notebook(), messages))
     assert len(wire) == len(pairs) + 1
+
+
+def test_completions_are_answered_alike(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    messages = requests(COMPLETIONS, "completion/complete")
+    with Memory.open(repo) as memory:
+        memory.save(topic="caching", decision="Redis", reasoning="Shared")
+        wire = by_the_wire(profile("native"), memory, messages, tmp_path / "out")
+        alike(wire, by_the_sdk(profile("native"), memory, messages))
+    replies = by_id(wire[1:])
+    assert json.loads(replies["first"])["result"]["completion"]["values"] == ["caching"]
+    assert all("error" in json.loads(replies[at]) for at in range(3, len(COMPLETIONS)))

@@ -20,6 +20,7 @@ from filemem.errors import BadInput
 from filemem.memory import Memory
 from filemem.org import access, service, worker
 from filemem.org.postgres import Postgres
+from filemem.server.calls import ANSWER
 from tests.org.conftest import MODEL, copied
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, talking
@@ -232,7 +233,7 @@ def test_people_who_ask_at_the_same_time_are_kept_apart(running: Running) -> Non
     def seen(name: str) -> bool:
         call = running.as_tool("search", {"query": QUESTION}, running.tokens[name])
         route = running.ask("POST", "/org/search", {"query": QUESTION}, running.tokens[name])
-        answers = json.loads(call[1])["result"]["structuredContent"], json.loads(route[1])
+        answers = json.loads(call[1])["result"]["_meta"][ANSWER], json.loads(route[1])
         return all({hit["repository"] for hit in one["results"]} == mine[name] for one in answers)
 
     with ThreadPoolExecutor(6) as threads:

@@ -100,16 +100,7 @@ TOOLS = (
             text={"type": "string"},
             times={"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
         ),
-        output_schema={
-            "type": "object",
-            "$defs": {"nothing": {"type": ["string", "null"], "default": None}},
-            "properties": {
-                "success": {"type": "boolean"},
-                "said": {"type": "string"},
-                "none": {"enum": [None]},
-            },
-            "required": ["success", "said"],
-        },
+        title="Echo",
         annotations={
             "readOnlyHint": True,
             "destructiveHint": False,
@@ -117,23 +108,11 @@ TOOLS = (
             "openWorldHint": False,
         },
     ),
-    _tool(
-        fail,
-        {"type": "object"},
-        output_schema={
-            "type": "object",
-            "properties": {"x": {"type": "integer"}},
-            "required": ["x"],
-        },
-    ),
+    _tool(fail, {"type": "object"}),
     _tool(crash, {"type": "object"}),
     _tool(full, {"type": "object"}),
     _tool(slow, _object("seconds", seconds={"type": "number"})),
-    _tool(
-        odd,
-        _object("kind", kind={"enum": ["text", "half", "nan"]}),
-        output_schema={"type": "object"},
-    ),
+    _tool(odd, _object("kind", kind={"enum": ["text", "half", "nan"]})),
 )
 DIALECT = Dialect(name="tiny", tools=TOOLS, instructions="Say — hello.", failure=envelope)
 OFFER = DIALECT._replace(listed=TOOLS)

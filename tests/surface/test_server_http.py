@@ -88,13 +88,12 @@ def test_the_official_client_over_http(port: int, mode: str) -> None:
             replies = await asyncio.gather(
                 *(client.call_tool("echo", {"text": str(n)}) for n in range(50))
             )
-            assert [(reply.structured_content or {})["said"] for reply in replies] == [
-                str(n) for n in range(50)
-            ]
+            texts: list[Any] = [reply.content[0] for reply in replies]
+            said = [json.loads(text.text)["said"] for text in texts]
+            assert said == [str(n) for n in range(50)]
             assert (await client.call_tool("crash", {})).is_error
-            assert (await client.call_tool("odd", {"kind": "half"})).structured_content == {
-                "said": "?"
-            }
+            half: Any = (await client.call_tool("odd", {"kind": "half"})).content[0]
+            assert json.loads(half.text) == {"said": "?"}
 
     asyncio.run(talk())
 
@@ -112,7 +111,7 @@ def test_a_plain_request_is_answered_as_json(port: int) -> None:
     status, headers, body = send(port, "POST", "/mcp", CALL, **ACCEPT)
     assert status == 200
     assert headers["content-type"].startswith("application/json")
-    assert json.loads(body)["result"]["structuredContent"]["said"] == "hi"
+    assert json.loads(json.loads(body)["result"]["content"][0]["text"])["said"] == "hi"
 
 
 def test_own_callers_are_served(port: int) -> None:

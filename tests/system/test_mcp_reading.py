@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
+from filemem.server.calls import ANSWER
 from tests.support import make_repo
 from tests.system.tools import serving_http
 
@@ -45,7 +46,7 @@ async def connected(target: Path | str, mode: Any) -> AsyncIterator[Client]:
 async def save(client: Client, **fields: Any) -> str:
     reply = await client.call_tool("save", fields)
     assert not reply.is_error, reply
-    return str((reply.structured_content or {})["id"])
+    return str((reply.meta or {})[ANSWER]["id"])
 
 
 async def text(client: Client, uri: str) -> Any:
@@ -69,7 +70,7 @@ async def reads(client: Client, modern: bool) -> None:
     assert able.resources == types.ResourcesCapability(subscribe=False, list_changed=False)
     assert (able.prompts is None, able.completions is None, able.logging is None) == (
         False,
-        True,
+        False,
         True,
     )
     assert [str(one.uri) for one in (await client.list_resources()).resources] == [LATEST]
@@ -97,6 +98,20 @@ async def reads(client: Client, modern: bool) -> None:
         error = (await refusal(client.read_resource(uri))).error
         assert error.code == (-32602 if modern else -32002)
         assert error.data == {"uri": uri}
+
+
+async def completions(client: Client) -> None:
+    """What can stand in a prompt or an address: topics, and ids of what holds."""
+    topic: Any = types.PromptReference(name="record-decision")
+    address: Any = types.ResourceTemplateReference(uri="filemem://decision/{id}")
+
+    async def found(ref: Any, name: str, value: str) -> list[str]:
+        return (await client.complete(ref, {"name": name, "value": value})).completion.values
+
+    assert await found(topic, "topic", "") == await found(topic, "topic", "CACH") == ["caching"]
+    assert await found(topic, "topic", "nothing") == await found(topic, "decision", "") == []
+    [decided] = await found(address, "id", "decision_cach")
+    assert (await text(client, f"filemem://decision/{decided}"))["results"][0]["topic"] == "caching"
 
 
 async def prompts(client: Client) -> None:
@@ -131,6 +146,7 @@ def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str
             assert modern == (mode == "auto")
             await reads(client, modern)
             await prompts(client)
+            await completions(client)
 
     if wire == "stdio":
         asyncio.run(talk(repo))

@@ -255,6 +255,7 @@ def test_scores_and_doubts_do_not_hang_on_how_many_are_asked_for(repo: Path) -> 
                 [hit.score for hit in all_of_them.hits[:limit]]
             )
         assert memory.search("Redis replica", limit=2, offset=2).note == ""
+        assert memory.search("waiting room").far
         assert "nothing is close" in memory.search("waiting room").note
         assert "nothing is close" in memory.search("waiting room", offset=1).note
 

@@ -94,7 +94,7 @@ def serving(
         told = "".join(process.stderr.readline() for _ in range(lines))
         port = re.search(r":(\d+)/mcp", told)
         assert port, told + process.stderr.read()
-        token = re.search(r"token=(\S+)", told)
+        token = re.search(r"token=([^\s#]+)", told)
         host = re.search(r"http://([0-9.]+):", told)
         assert host
         server = Server(
