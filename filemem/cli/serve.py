@@ -243,7 +243,6 @@ def web(
       filemem web
       filemem web k3f9w2ma
       filemem web --port 8080
-      filemem web --token none
       filemem web --phone
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
@@ -269,10 +268,9 @@ def web(
 
     def tell(port: int, ask: Any) -> None:
         _tell(site, address, shown or phone, port, ask, record)
-        if stated.unneeded:
-            click.echo(f"filemem: {stated.unneeded}", err=True)
+        for line in filter(None, (stated.unneeded, NO_ENCRYPTION if phone else "")):
+            click.echo(f"filemem: {line}", err=True)
         if phone:
-            click.echo(f"filemem: {NO_ENCRYPTION}", err=True)
             _draw(f"http://{address.host}:{port}/viewer?token={address.token}")
 
     http.serve(offer, _opener(project), VERSION, address, site, tell, report)
