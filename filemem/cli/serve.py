@@ -235,8 +235,7 @@ def web(
     With --phone the page is served to the local network, by this machine's address there and with a token of its own,
     without encryption.
 
-    With an ID the address is that of the page at this record. Where a page of this memory is
-    shown already, its address is printed and no other is started.
+    With an ID the page opens at this record. A page that is served already is used.
 
     \b
     Examples:
