@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench eval tools clients plugins vendor-check lock docs release clean
+.PHONY: help demo test test-long check lint coverage bench eval tools clients plugins vendor-check lock docs release clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -19,7 +19,7 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## what filemem does, in two minutes, on scratch copies
 	@$(BIN)/python bench/demo.py
 
-test: export PYTHONDONTWRITEBYTECODE =
+test check: export PYTHONDONTWRITEBYTECODE =
 test: lint $(READY)  ## everything: style, types, layers, tests; three workers, for some of them always wait
 	$(BIN)/python -m pytest -n 3 -m "not long"
 
@@ -36,6 +36,12 @@ lint: $(READY)  ## ruff, mypy, import-linter, what makes code hard to read, and 
 
 check: lint $(READY)  ## the quick part: lint and the pure tests
 	$(BIN)/python -m pytest -q -n 2 -m "not long" tests/pure
+
+coverage: $(READY)  ## which lines the tests run, also in the processes that they start; whether they pass, make test says
+	rm -rf .coverage
+	-$(BIN)/python -m coverage run -m pytest -q -n 3 -m "not long"
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
 
 bench: $(READY)  ## print the figures of docs/figures.md
 	$(BIN)/python -m bench
@@ -71,4 +77,4 @@ release: $(READY)  ## build wheel, server.json and bundle into dist/; refuses wh
 	@$(BIN)/python -m tools.release
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build site
+	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis .coverage dist build site

@@ -132,7 +132,8 @@ def unready() -> list[str]:
     found = [
         f"pyproject.toml: [project.urls] {name} names {PLACEHOLDER}" for name in placeholders()
     ]
-    grep = ["git", "grep", "-n", f"{PLACEHOLDER}/filemem", "--", "*.md", "*.yml"]
+    forms = ["-e", f"{PLACEHOLDER}/filemem", "-e", f"@{PLACEHOLDER}"]
+    grep = ["git", "grep", "-n", *forms, "--", "*.md", "*.yml", ".github/CODEOWNERS"]
     pages = subprocess.run(grep, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     found += [f"{':'.join(row.split(':')[:2])} names {PLACEHOLDER}" for row in pages.splitlines()]
     if not re.search(

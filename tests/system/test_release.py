@@ -15,6 +15,7 @@ import jsonschema_rs
 import pytest
 
 from filemem import VERSION
+from tests.support import git, make_repo, write
 from tests.system.tools import ok
 from tools import release
 from tools.readme import readme
@@ -239,6 +240,19 @@ def test_placeholders_are_refused(
         release, "project", lambda: {"urls": {"Source": "https://github.com/ada/filemem"}}
     )
     assert release.placeholders() == []
+
+
+def test_a_placeholder_among_the_reviewers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo(tmp_path / "repo")
+    write(repo / "pyproject.toml", "[project]\nurls = {}\n")
+    write(repo / "CHANGELOG.md", f"## {VERSION}\n")
+    write(repo / ".github/CODEOWNERS", "* @OWNER\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "Begin")
+    monkeypatch.setattr(release, "ROOT", repo)
+    assert release.unready() == [".github/CODEOWNERS:1 names OWNER"]
 
 
 def test_the_version_and_the_addresses_stand_in_one_place() -> None:
