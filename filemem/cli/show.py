@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from filemem.cli import console
-from filemem.query import WEAK
 
 Answer = Mapping[str, Any]
 _COLOURS = {
@@ -147,11 +146,11 @@ def _commit(answer: Answer) -> str:
 
 
 def search(
-    answer: Answer, *, every: bool = True, explain: Callable[[Answer], Iterable[str]] = lambda _: ()
+    answer: Answer, *, share: float = 0.0, explain: Callable[[Answer], Iterable[str]] = lambda _: ()
 ) -> str:
-    """Search results, best first, without those far below the best unless `every` one is asked for."""
+    """Search results, best first; those below a share of the best score are counted alone."""
     hits = answer["results"]
-    least = 0.0 if every or not hits else WEAK * hits[0].get("score", 0.0)
+    least = share * hits[0].get("score", 0.0) if hits else 0.0
     near = [hit for hit in hits if hit.get("score", 0.0) >= least]
     shown = {hit["id"]: hit for hit in near}
     found = list[str]()

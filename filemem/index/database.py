@@ -68,7 +68,7 @@ CREATE {temporary} TABLE IF NOT EXISTS targets (
     value BLOB, number INTEGER, PRIMARY KEY (value, number)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS {schema}.targets_number ON targets (number);
 """
-_OF_CONTENT = ("docs", "texts", "meaning", "links", "fields", "folders")
+_OF_CONTENT = ("docs", "texts", "meaning", "links", "fields", "folders", "checked")
 _OF_A_STATE = ("state", "files", "standing", "targets")
 _AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
 _NUMBERS = "IN (SELECT value FROM json_each(?))"

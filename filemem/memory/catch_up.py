@@ -233,15 +233,19 @@ class Keeper:
         with self.looking:
             ask = partial(catch_up, self.store, progress=self._progress)
             try:
-                changed = ask(hints=hints, anew=anew, full=full)
+                changed = self._looked(ask, anew, hints=hints, full=full)
             except IndexDamaged:
-                anew = True
-                changed = ask(anew=True)
-            if anew:  # what was saved while it was built
-                ask(full=True)
-            self._fold(1 if anew else BEHIND_SERVING if self.store.serving else BEHIND)
+                changed = self._looked(ask, anew=True)
             self.store.repo.share()
             return changed
+
+    def _looked(self, ask: Callable[..., int], anew: bool, **where: Any) -> int:
+        """Look, and move the caches. Raises IndexDamaged, even of what no look reads."""
+        changed = ask(anew=anew, **where)
+        if anew:  # what was saved while it was built
+            ask(full=True)
+        self._fold(1 if anew else BEHIND_SERVING if self.store.serving else BEHIND)
+        return changed
 
     def _fold(self, least: int) -> None:
         """Move the caches of the index forward if they are behind by so many records."""

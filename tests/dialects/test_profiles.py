@@ -20,7 +20,7 @@ from filemem.server import front as entries
 from tests.dialects.support import good, refused
 
 MOST_BYTES = {
-    "native": 7_168,
+    "native": 7_296,
     "mama": 2_048,
     "mama-v1": 3_072,
     "openclaw": 2_048,

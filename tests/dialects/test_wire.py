@@ -81,7 +81,12 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
     answer = json.loads(line)
     assert answer["id"] == 1
     assert answer["result"]["protocolVersion"] == "2024-11-05"
-    assert set(answer["result"]["capabilities"]) == {"tools", "resources", "prompts"}
+    assert set(answer["result"]["capabilities"]) == {
+        "tools",
+        "resources",
+        "prompts",
+        "completions",
+    }
 
 
 @pytest.mark.requirement("mama-server-name")
@@ -202,7 +207,7 @@ def test_every_profile_speaks_over_standard_input_and_output(repo: Path, profile
     [line] = served(repo, profile, HELLO)
     answer = json.loads(line)
     assert answer["result"]["instructions"]
-    assert set(answer["result"]["capabilities"]) == {"tools", "prompts"}
+    assert set(answer["result"]["capabilities"]) == {"tools", "prompts", "completions"}
 
 
 @pytest.mark.requirement("pm-resource", "pm-summary")
