@@ -162,12 +162,12 @@ def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def search(project: Project, as_json: bool, options: Mapping[str, Any]) -> None:
     """Search; `explain` and `oneline`: how it is shown. With a limit weak hits are shown too."""
-    from filemem.query import WEAK
+    from filemem import query
 
     given = {"detail": True, **options}
     oneline = given.pop("oneline", False)
     explain = given.pop("explain", False)
-    share = WEAK if given.get("limit") is None else 0.0
+    share = query.WEAK if given.get("limit") is None else 0.0
     shape = one_line if oneline else partial(show.search, share=share)
     if explain and not oneline:
         reasons = partial(explained, mode=given.get("mode") or "hybrid")
@@ -186,12 +186,12 @@ _PARTS = {
 
 def explained(hit: Mapping[str, Any], mode: str) -> Iterator[str]:
     """Yield how the score of a search result came about, in `mode`: hybrid, keyword or vector."""
-    from filemem.query import score
+    from filemem import query
 
     scores = hit.get("scores") or dict.fromkeys((*_PARTS, "final"), 0.0)
     worded = mode == "keyword" or not any(scores[name] for name in ("vector", "title", "wording"))
-    by_meaning = score.MEANING_ONLY if mode == "vector" else score.HYBRID
-    weights = score.KEYWORD_ONLY if worded else by_meaning
+    by_meaning = query.MEANING_ONLY if mode == "vector" else query.HYBRID
+    weights = query.KEYWORD_ONLY if worded else by_meaning
     counted = {
         name: weight for name, weight in weights._asdict().items() if weight and "scores" in hit
     }

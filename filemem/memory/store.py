@@ -329,7 +329,7 @@ class Store:
             message = f"{len(holding)} decisions hold on topic {reference}: {listed(holding)}"
             heads = tuple(node.id for node in holding)
             raise Conflict(message, "name one of them by its short id", heads)
-        return Named(holding[0], f"{called(holding[0])} is what holds on topic {reference}")
+        return Named(holding[0], f"topic {reference} means {called(holding[0])}")
 
     def guarding(self, paths: Collection[str]) -> list[Node]:
         """The decisions that hold, may be seen, and guard one of these files of the code."""

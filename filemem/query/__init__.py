@@ -27,6 +27,8 @@ from filemem.query.hit import (
 from filemem.query.order import Placed, arrange, is_unclear
 from filemem.query.score import (
     FEW,
+    HYBRID,
+    KEYWORD_ONLY,
     MEANING_ONLY,
     Candidate,
     Scored,

@@ -130,7 +130,9 @@ _CHOICE = re.compile(r"\s*[|]\s*")
 _CHOICE_IN_BRACKETS = re.compile(r"\s*[|/,]\s*")
 _MARKS = ("not", "yet", "over", "past", "then", "aside")
 _ARROW = r"[-=]+>|[→➔⇒]"
-_BESIDE = r"[(（–—]|\s-+\s"  # behind it a person says what became of it: `Accepted (deprecated)`
+# Behind it a person says what became of it: `Accepted (deprecated)`, `Accepted 2024-09-10, replaced`.
+_BESIDE = r"[(（–—,;、，；]|\s-+\s"
+_DAY = r"(?:\b[a-z]{2,3}\s+)?\b\d{4}-\d\d-\d\d\b"  # `on 2024-09-10`, `am 2024-09-10`
 _NO_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
 ASIDE = r"[.;:,]\s|\(see"
 # A word of a script without spaces ends there, or goes on with a form of the verb.
@@ -190,6 +192,7 @@ def own_words(words: Words) -> Words:
 def _plain(text: str) -> str:
     """Return a text in small letters, without marks, arrows as `then`, brackets as `aside`."""
     text = re.sub(_BESIDE, " aside ", re.sub(_ARROW, " then ", text.casefold()))
+    text = re.sub(_DAY, " ", text)
     text = re.sub(_NO_WORDS, " ", text)
     return " ".join(text.split())
 
@@ -217,7 +220,8 @@ def _of_paragraph(text: str, words: Words) -> str:
         return ""
     present = [pair for pair in pairs if pair[0] != "past"] or pairs
     mark, status = next(filter(_is_later, present[::-1]), present[0])
-    partly = status == "deprecated" and re.search(PARTLY, re.split(ASIDE, text, maxsplit=1)[0])
+    clause = text if mark == "aside" else re.split(ASIDE, text, maxsplit=1)[0]
+    partly = status == "deprecated" and re.search(PARTLY, clause)
     return "accepted" if partly else _changed(status, mark)
 
 

@@ -75,7 +75,10 @@ STATUSES = [
     ("Superseded by [ADR-0005](0005-example.md)", "deprecated"),
     ("superseded by ADR-0123", "deprecated"),
     ("Accepted (superseded by ADR-0002)", "deprecated"),
-    ("Accepted, superseded by ADR-0002", "accepted"),
+    ("Accepted, superseded by ADR-0002", "deprecated"),
+    ("Accepted, superseded in part by ADR-0002", "accepted"),
+    ("Accepted on 2024-09-10, superseded by [1](0001-t.md)", "deprecated"),
+    ("Accepted 2024-09-10, deprecated 2025-01-01", "deprecated"),
     # what became of it, in brackets or behind a dash
     ("Accepted (deprecated)", "deprecated"),
     ("Accepted (Deprecated since 2024-05-06)", "deprecated"),

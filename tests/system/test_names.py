@@ -82,11 +82,11 @@ def test_a_text_that_is_revised_names_what_it_rests_on_too(memory: Memory) -> No
 
 def test_a_topic_names_what_holds_on_it_and_the_answer_says_which(memory: Memory) -> None:
     id = first(memory)  # noqa: A001
-    note = f"Use Postgres ({id[-8:]}) is what holds on topic"
+    named = f"means Use Postgres ({id[-8:]})"
     done = memory.update("order storage", outcome="success", reason="fast")
-    assert (done.id, done.note) == (id, f"{note} order storage")
+    assert (done.id, done.note) == (id, f"topic order storage {named}")
     done = memory.delete("order_storage")
-    assert (done.id, done.note) == (id, f"{note} order_storage")
+    assert (done.id, done.note) == (id, f"topic order_storage {named}")
     done = memory.restore("Order Storage")
     assert (done.id, done.message) == (id, f"Restored Use Postgres ({id[-8:]})")
     other = memory.save(topic="queue", decision="Use NATS", reasoning="r")
