@@ -54,7 +54,9 @@ _PYTHON_NAME = re.compile(r"\s*([A-Za-z0-9][\w.\-]*)")
 _EGG = re.compile(r"#egg=([\w.\-]+)")
 _GO_ROW = re.compile(r"\s*(?:require\s+)?([^\s()]+)\s+v\S+")
 _GEM = re.compile(r"""\s*gem[\s(]+["']([^"']+)["']""")
-_JSON_KEY = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*+:')
+_JSON_TEXT = re.compile(r'"((?:[^"\\]|\\.)*+)"')  # none begins within another
+# tomllib takes the square of the parts of a key.
+_ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 _TOML_KEY = re.compile(r"""(?m)^[ \t]*+(?:\[(?:[^\]\n]*\.)?)?["']?([\w@/\-]++)["']?[ \t]*+[.=\]]""")
 _TOML_TEXT = re.compile(r""""([^"\n]*+)"|'([^'\n]*+)'""")
 _GRADLE = re.compile(
@@ -71,13 +73,13 @@ def _npm(text: str) -> Iterator[Dependency]:
     manifest = _table(json.loads(text))
     for section in _OF_NPM:
         names = _table(manifest.get(section))
-        lines = _lines(_JSON_KEY, text, text.find(f'"{section}"')) if names else {}
+        lines = _lines(_JSON_TEXT, text, text.find(f'"{section}"')) if names else {}
         for name in names:
             yield Dependency(name, lines.get(name, 1))
 
 
 def _pyproject(text: str) -> Iterator[Dependency]:
-    tables = tomllib.loads(text)
+    tables = _toml(text)
     project = _table(tables.get("project"))
     lists = [project.get("dependencies"), _table(tables.get("build-system")).get("requires")]
     lists += _table(project.get("optional-dependencies")).values()
@@ -96,13 +98,20 @@ def _pyproject(text: str) -> Iterator[Dependency]:
 
 
 def _cargo(text: str) -> Iterator[Dependency]:
-    tables = tomllib.loads(text)
+    tables = _toml(text)
     owners = [tables, _table(tables.get("workspace"))]
     owners += map(_table, _table(tables.get("target")).values())
     lines = _lines(_TOML_KEY, text)
     for key, value in _names(owners, _OF_CARGO).items():
         renamed = _table(value).get("package")
         yield Dependency(renamed if isinstance(renamed, str) else key, lines.get(key, 1))
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """Read TOML. Raises ValueError: it is none, or a key has more parts than any real one."""
+    if _ENDLESS_KEY.search(text):
+        raise ValueError("a key has too many parts")
+    return tomllib.loads(text)
 
 
 def _names(tables: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> dict[str, Any]:

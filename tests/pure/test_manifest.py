@@ -114,3 +114,16 @@ def test_hostile_manifests_cost_little(name: str, text: str) -> None:
     began = time.process_time()
     dependencies(name, text)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("package.json", '{"dependencies":{"x":"' + '\\"' * 300_000 + '"}}'),
+        ("pyproject.toml", "a." * 300_000 + "b=1"),
+        ("Cargo.toml", "[" + "'a' . " * 100_000 + "b]"),
+    ],
+)
+def test_a_manifest_made_to_be_slow_is_read_at_once(path: str, text: str) -> None:
+    """The test's own time limit shows it: each took minutes."""
+    assert [item.name for item in dependencies(path, text)] in ([], ["x"])

@@ -136,7 +136,7 @@ def test_commands_take_a_topic(repo: Path, memory: Memory) -> None:
     other = memory.save(topic="queue", decision="Use NATS", reasoning="r")
     assert ok(repo, "link", "queue", "order storage")["id"] == other.id
     shown = cli(repo, "forget", "queue")
-    assert "note: Use NATS" in shown.out
+    assert "note: topic queue means Use NATS" in shown.out
     assert ok(repo, "restore", "queue")["id"] == other.id
 
 
