@@ -64,7 +64,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"provenance"}), partial(governing.measure_provenance, stores, largest)),
         Group(frozenset({"memory"}), partial(starting.measure_memory, stores, largest)),
         Group(
-            frozenset({"save", "flat", "found", "found-other", "tail-save"}),
+            frozenset({"save", "save-json", "flat", "found", "found-other", "tail-save"}),
             partial(saving.measure, stores, sizes),
         ),
         Group(frozenset({"growth"}), partial(saving.measure_growth, stores, largest)),

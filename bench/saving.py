@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
 
 from bench.measure import Samples, allocated, timed
@@ -77,6 +79,37 @@ class GitAuthor:
         self._repository.git("commit", "--quiet", "-m", subject, "--", path)
 
 
+class JsonAuthor:
+    """Keeps all records in one JSON file: reads it, adds one, writes it, syncs it, commits it."""
+
+    def __init__(self, repository: Repository, seed: int) -> None:
+        self._repository = repository
+        self._author = Author(repository, seed)
+        self._file = repository.folder / "memory.json"
+        paths = sorted((repository.folder / STORE).rglob("*.md"))
+        records = [{"path": str(path), "text": path.read_text("utf-8")} for path in paths]
+        self._file.write_text(json.dumps(records), encoding="utf-8")
+        repository.git("add", "--", self._file.name)
+        repository.git("commit", "--quiet", "-m", "Begin", "--", self._file.name)
+
+    def save(self) -> float:
+        """Save one decision; return the seconds that it took."""
+        fields, _ = self._author.next()
+        return timed(lambda: self._add(fields))
+
+    def _add(self, fields: Mapping[str, str]) -> None:
+        records = json.loads(self._file.read_text("utf-8"))
+        records.append(dict(fields))
+        aside = self._file.with_suffix(".tmp")
+        with aside.open("w", encoding="utf-8") as file:
+            json.dump(records, file)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self._file)
+        self._repository.git("add", "--", self._file.name)
+        self._repository.git("commit", "--quiet", "-m", fields["decision"], "--", self._file.name)
+
+
 class Finder:
     """Saves through one server and looks for what was saved through the same and through another."""
 
@@ -111,11 +144,12 @@ def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
     """Measure saving at every size; Git works in a copy of the same repository, in turns with us."""
     small: Samples | None = None
     for size in sizes:
-        finder, git = _one_size(stores, size)
+        finder, git, one_file = _one_size(stores, size)
         saves, own, other = (
             Samples(tuple(taken)) for taken in (finder.saves, finder.own, finder.others)
         )
         yield Line("save", size, saves.p50 / git.p50, str(saves), str(git))
+        yield Line("save-json", size, saves.p50 / one_file.p50, str(saves), str(one_file))
         if small is None and size == 100:
             small = saves
         elif small is not None and size == max(sizes):
@@ -125,11 +159,16 @@ def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
         yield Line("tail-save", size, saves.p95 / saves.p50, str(saves))
 
 
-def _one_size(stores: Stores, size: int) -> tuple[Finder, Samples]:
-    ours, theirs = stores.copy(size), stores.copy(size, indexed=False)
+def _one_size(stores: Stores, size: int) -> tuple[Finder, Samples, Samples]:
+    """Save in turns with Git, and with one JSON file; return the times of both."""
+    ours = stores.copy(size)
+    theirs = stores.copy(size, indexed=False)
+    others = stores.copy(size, indexed=False)
     pauses = Random(SEED)
     git = GitAuthor(theirs, SEED)
+    one_file = JsonAuthor(others, SEED)
     baseline: list[float] = []
+    whole: list[float] = []
     with (
         Server(ours.surroundings, "filemem", "serve") as one,
         Server(ours.surroundings, "filemem", "serve") as other,
@@ -141,12 +180,14 @@ def _one_size(stores: Stores, size: int) -> tuple[Finder, Samples]:
         for number in range(ROUNDS):
             time.sleep(SETTLE)
             baseline += [git.save(), git.save()]
+            whole.append(one_file.save())
             finder.save(elsewhere=bool(number % 2))
             time.sleep(pauses.uniform(0, PAUSE))
             finder.save(elsewhere=not number % 2)
     stores.drop(ours)
     stores.drop(theirs)
-    return finder, Samples(tuple(baseline))
+    stores.drop(others)
+    return finder, Samples(tuple(baseline)), Samples(tuple(whole))
 
 
 def measure_growth(stores: Stores, size: int) -> Iterator[Line]:

@@ -61,7 +61,7 @@ class Server:
         result = self.ask("tools/call", name=tool, arguments=arguments)
         if result.get("isError"):
             raise RuntimeError(f"{tool} failed: {result['content']}")
-        answer: dict[str, Any] = result["_meta"][ANSWER]
+        answer: dict[str, Any] = result.get("_meta", {}).get(ANSWER, {})
         return answer
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
