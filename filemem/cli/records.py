@@ -10,6 +10,7 @@ import click
 from filemem.cli import console
 from filemem.cli.options import (
     Fields,
+    Option,
     agent,
     as_of,
     drafted,
@@ -38,26 +39,43 @@ _about = (
     ),
 )
 
-_guards = (
-    many("--forbid", help="A text that no line of the files named by --in may hold."),
-    many("--require", help="A text that each file named by --in must hold."),
-    many("--in", "within", help="A path or glob for these texts; !GLOB leaves files out."),
-    many("--forbid-dependency", help="The name of a package that no manifest may list."),
-)
+
+def _guards(more: str = "") -> tuple[Option, ...]:
+    """The options of guards; `more`: what the help of those that state one says besides."""
+    return (
+        many("--forbid", help=f"A text that no line of the files named by --in may hold{more}."),
+        many("--require", help=f"A text that each file named by --in must hold{more}."),
+        words("--in", "within", help="A path or glob for these texts; !GLOB leaves files out."),
+        words("--forbid-dependency", help=f"A package that no manifest may list{more}."),
+    )
 
 
 def _guarded(fields: dict[str, Any]) -> dict[str, Any]:
     """Replace the options of guards with the field `guards`."""
-    within = list(fields.pop("within") or ())
+    within = _parts(fields.pop("within"))
     guards: list[dict[str, object]] = [
         {rule: text, "in": within}
         for rule in ("forbid", "require")
         for text in fields.pop(rule) or ()
     ]
-    if within and not guards:
-        raise BadInput("--in names files for --forbid or --require", "give one of them", "guards")
-    guards += [{"dependency": name} for name in fields.pop("forbid_dependency") or ()]
+    _refuse_unmatched(within, texts=bool(guards))
+    guards += [{"dependency": name} for name in _parts(fields.pop("forbid_dependency"))]
     return {**fields, "guards": guards or None}
+
+
+def _refuse_unmatched(within: list[str], *, texts: bool) -> None:
+    """Refuse texts without files, and files without texts. Raises BadInput."""
+    if within and not texts:
+        raise BadInput("--in names files for --forbid or --require", "give one of them", "guards")
+    if texts and all(glob.startswith("!") for glob in within):
+        raise BadInput(
+            "--forbid and --require need --in, which names the files", "--in 'src/**'", "guards"
+        )
+
+
+def _parts(text: str | None) -> list[str]:
+    """The words of an option that commas separate."""
+    return [part for part in map(str.strip, (text or "").split(",")) if part]
 
 
 class Kinds(click.Group):
@@ -93,7 +111,7 @@ def save() -> None:
         "--topic", help="The one question that this answers; a second decision replaces the first."
     ),
     *_about,
-    *_guards,
+    *_guards(),
     _text("--status", help="proposed, accepted (default), rejected or deprecated."),
     _text("--outcome", help="pending (default), success, partial or failed."),
     _text("--limitation", help="Where it does not hold."),
@@ -209,7 +227,7 @@ def _print_page(names: Sequence[str]) -> NoReturn:
     text("--text", help="New text below the heading; the old one stays in history."),
     words("--tag", "tags", help="A tag it has from now on; the others go."),
     many("--affects", help="A path or glob it governs from now on; the others go (none: nothing)."),
-    *_guards,
+    *_guards("; the other guards go"),
     agent,
     _allow,
 )

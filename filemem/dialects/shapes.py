@@ -1,8 +1,9 @@
 """Arguments in the shapes that models send, brought into the shape that a tool takes. Pure.
 
 One rule a shape: lists become a Markdown list where text is taken, text is one item where a list is
-taken, text that is JSON of the kind that is taken is read, and a count above its maximum becomes
-the maximum, with a note. What stays wrong is refused with an example.
+taken and an object one item of a list of objects, text that is JSON of the kind that is taken is
+read, and a count above its maximum becomes the maximum, with a note. What stays wrong is refused
+with an example.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _TYPES: Mapping[type, frozenset[str]] = {
     int: _NUMBERS,
     float: _NUMBERS,
 }
+_OBJECTS = {"type": "object"}
 _ITEM = "- "  # before each of several texts that become one: a list in Markdown
 _BEFORE = {"query": ""}  # wordings of one question
 _EXAMPLES: Mapping[str, object] = {
@@ -30,6 +32,7 @@ _EXAMPLES: Mapping[str, object] = {
     "integer": 10,
     "number": 0.5,
 }
+_OF_NAME: Mapping[str, object] = {"guards": [{"forbid": "import redis", "in": ["src/**"]}]}
 
 
 def fitted(properties: Mapping[str, Schema], arguments: Mapping[str, object]) -> dict[str, object]:
@@ -63,11 +66,15 @@ def example(name: str, schema: Schema) -> str:
     kinds = _kinds(schema)
     if "enum" in schema or not kinds:
         return ""
-    return f"for example {json.dumps({name: schema.get('default', _EXAMPLES[kinds[0]])})}; "
+    usual = schema.get("default", _OF_NAME.get(name, _EXAMPLES[kinds[0]]))
+    return f"for example {json.dumps({name: usual})}; "
 
 
 def _fitted(schema: Schema, value: object, before: str) -> object:
     kinds = _kinds(schema)
+    if schema.get("items") == _OBJECTS:
+        read = _read(value, ["array", "object"]) if isinstance(value, str) else value
+        return [read] if isinstance(read, dict) else read
     if isinstance(value, list):
         return _joined(value, before) if kinds == ["string"] else value
     if not isinstance(value, str) or kinds == ["string"]:

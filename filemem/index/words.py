@@ -54,7 +54,7 @@ _STOP_WORDS = (
     " there these they this those through to too until up very was we were what when where which while who whom why"
     " will with would you your s t ll re ve"
 )
-_VERSION = 11  # of what is read and kept: raised where documents have other texts
+_VERSION = 12  # of what is read and kept: raised where documents have other texts
 READING = (
     _VERSION,
     UNSPACED_SCRIPTS,

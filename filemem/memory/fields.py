@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from filemem.errors import BadInput, suggest
+from filemem.query import within
 from filemem.record import (
     CHECKPOINT,
     DECIDERS,
@@ -123,10 +124,18 @@ def paths(field: str, value: object) -> tuple[str, ...]:
 def guards(field: str, value: object) -> tuple[Guard, ...]:
     """Check a list of guards, each a mapping as in a header. Raises BadInput."""
     try:
-        return read_guards(value)
+        read = read_guards(value)
     except ValueError as error:
         hint = 'such as {"forbid": "import redis", "in": ["src/**"]} or {"dependency": "redis"}'
         raise BadInput(f"{field}: {error}", hint, field=field) from None
+    for glob in (glob for guard in read for glob in guard.within):
+        if not within(glob.removeprefix("!")):
+            raise BadInput(
+                f"{field}: {glob} leads out of the repository",
+                "name files from its top folder, such as src/**",
+                field=field,
+            )
+    return read
 
 
 def one_of(words: tuple[str, ...]) -> Check:

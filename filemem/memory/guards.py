@@ -6,8 +6,9 @@ decision that is superseded, withdrawn or not accepted guards nothing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -25,6 +26,9 @@ from filemem.record.visibility import audience
 GUARD = "guard"  # the code of a break
 GUARDS = "guards"  # the key of a header
 UNREADABLE = f"bad-{GUARDS}"  # the problem that a header's guards cannot be read
+_STATED = re.compile(rb"(?m)^[ \t]*[\"']?guards?[\"']?[ \t]*[:=]")  # in a header of any kind
+_BELOW = re.compile(rb"\n(?:---|\+\+\+)")  # where a header ends
+_HEADER = ("yaml-", "toml-", "json-", "header-")  # how the codes of an unreadable header begin
 _REASON = 160  # characters of the reasoning that a break shows
 
 
@@ -57,7 +61,7 @@ def check(store: Store, base: str = "") -> tuple[int, list[Broken]]:
     """
     since = moment(store, base, "base").id if base else ""
     snapshot = of_work_tree(store)
-    if not any(GUARDS.encode() in data for data in snapshot.data.values()):
+    if not any(GUARD.encode() in data for data in snapshot.data.values()):
         return 0, []
     live = [
         record
@@ -74,9 +78,14 @@ def check(store: Store, base: str = "") -> tuple[int, list[Broken]]:
 def _unreadable(snapshot: Snapshot, live: Iterable[Record]) -> Iterator[Broken]:
     """Yield the live decisions with guards that cannot be read: they guard nothing."""
     for record in live:
+        lost = not record.guards and _STATED.search(_BELOW.split(snapshot.data[record.path], 1)[0])
+        path = snapshot.store.shown(record.path)
         for problem in snapshot.parsed[record.path].problems:
             if problem.code == UNREADABLE:
-                yield Broken(*problem._replace(path=snapshot.store.shown(record.path)))
+                yield Broken(*problem._replace(path=path))
+            elif lost and problem.code.startswith(_HEADER):
+                message = f"{GUARDS} cannot be read: {problem.message}"
+                yield Broken(path, problem.line, UNREADABLE, "error", message)
 
 
 def _brought(
@@ -106,15 +115,28 @@ def _renamed(store: Store, base: str) -> dict[str, str]:
 
 
 def already(store: Store, path: str) -> str:
-    """Return a note where the code breaks the guards of a decision as it is now, or ""."""
+    """Return a note where the code breaks a decision's guards now, or they match nothing."""
     record = store.read(store.asked(path)).record
     if record is None or record.status != "accepted":
         return ""
     guarding = _Guarding(store, [record], {})
-    places = guarding.search(store.code.staged(["."]))
+    tracked = store.code.staged(["."])
+    places = guarding.search(tracked)
     named = ", ".join(f"{place.path}:{place.line}" for place in places[:NAMED])
     more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
-    return f"the code already breaks its guards: {named}{more}" if places else ""
+    broken = f"the code already breaks its guards: {named}{more}" if places else ""
+    return "; ".join(filter(None, (broken, _idle(record, tracked))))
+
+
+def _idle(record: Record, paths: Collection[str]) -> str:
+    """Return a note of the globs of a decision's guards that no file matches, or ""."""
+    globs = dict.fromkeys(glob for guard in record.guards for glob in guard.within)
+    idle = [glob for glob in globs if not (glob.startswith("!") or _is_met(glob, paths))]
+    return f"no file matches {', '.join(idle)} today" if idle else ""
+
+
+def _is_met(glob: str, paths: Iterable[str]) -> bool:
+    return any(among((glob,), path) for path in paths)
 
 
 def warned(store: Store, path: str, change: Callable[[str], str]) -> list[Broken]:

@@ -5,6 +5,7 @@ Rule: a guard is a literal text of one line, matched as whole words, or the name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ RULES = ("forbid", "require", "dependency")
 _KEYS = frozenset((*RULES, "in"))
 MOST = 50  # guards of a decision
 LONGEST = 300  # characters of a text, a name or a glob
+# A name as manifests write it: `left-pad`, `@acme/ui`, `example.com/cache/v2`, `group:artifact`.
+_PART = r"[\w.~+\-]+"
+_PACKAGE = re.compile(rf"(?!(?:npm|pypi|gem|cargo|pkg):)@?{_PART}(?:/{_PART})*+(?::{_PART})?")
 _EVERY_MANIFEST = tuple(f"**/{name}" for name in MANIFESTS)
 
 
@@ -84,11 +88,21 @@ def _guard(item: object, number: int) -> Guard:
     if len(stated) != 1:
         raise ValueError(f"{place}: state one of {', '.join(RULES)}")
     [rule] = stated
-    text = _line(item[rule], f"{place}: {rule}")
+    text = _stated(rule, item[rule], place)
     within = _globs(item.get("in", ()), place)
     if rule != "dependency" and all(glob.startswith("!") for glob in within):
         raise ValueError(f"{place}: `in` must name the files, such as src/**")
     return Guard(within=within, **{rule: text})
+
+
+def _stated(rule: str, value: object, place: str) -> str:
+    text = _line(value, f"{place}: {rule}")
+    if rule == "dependency" and not _PACKAGE.fullmatch(text):
+        raise ValueError(
+            f"{place}: no package is named {text}; write one name alone, as a manifest lists it, "
+            "without version, extras or registry"
+        )
+    return text
 
 
 def _line(value: object, place: str) -> str:

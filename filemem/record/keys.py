@@ -105,6 +105,7 @@ SECRETS_ALLOWED = "allowed"
 
 # Names that other makers use for ours. Where both stand, ours counts and theirs is kept as an unknown key.
 ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status", "state": "status"}
+ALIASES |= {"guard": "guards"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
 _OF_FIELD = {"status": "status", "date": "created", "created": "created"}
 # What we read and never write.
@@ -121,6 +122,10 @@ _ONE_WORD = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 
 class WrongValue(Exception):
     """A value is not what its key asks for; the text says what was expected."""
+
+
+class WrongGuards(WrongValue):
+    """The text says what is wrong, and where."""
 
 
 def shown(value: Value) -> str:
@@ -177,7 +182,7 @@ def _guards(value: Value) -> object:
     try:
         return read_guards(value)
     except ValueError as error:
-        raise WrongValue(f"a list of guards ({error})") from None
+        raise WrongGuards(str(error)) from None
 
 
 def _share(text: str) -> float | None:
@@ -240,7 +245,7 @@ def read_fields(
             extra[name] = value
             # Other makers have types of their own; what states an `id` is ours.
             level = "hint" if key.name == "type" and "id" not in header.values else "warning"
-            message = f"{name} must be {wrong}, not {shown(value)}"
+            message = _complaint(name, wrong, value)
             notes.append(
                 Problem(
                     "",
@@ -266,6 +271,12 @@ def read_fields(
     if fields.get("topic"):
         fields["topic_stated"] = True
     return fields, extra
+
+
+def _complaint(name: str, wrong: WrongValue, value: Value) -> str:
+    if isinstance(wrong, WrongGuards):
+        return f"{name} cannot be read: {wrong}"
+    return f"{name} must be {wrong}, not {shown(value)}"
 
 
 def note_status(stated: Stated, line: int, fields: dict[str, object]) -> Iterator[Problem]:

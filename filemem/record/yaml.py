@@ -241,6 +241,9 @@ def _entries(events: _Events) -> tuple[list[Entry], bool]:
 _CHUNK = re.compile(r"^[^\s#\-\[\]{}][^\n:]{0,200}:(?=\s|\Z)", re.MULTILINE)
 # `title: Use X: the good parts`, the commonest mistake: what is meant is plain.
 _UNQUOTED_COLON = re.compile(r"([A-Za-z_][\w-]*):[ \t]+([^\s\"'\[{|>&*!#%@`][^\n]*)")
+_SIGN = re.compile(
+    r"(?:[:\-] |[\[,] ?)([!*])\S{0,300}+\Z"
+)  # a tag or an alias to YAML, meant as text
 _MOST_CHUNKS = 200
 _MOST_NOTES = 20
 
@@ -300,7 +303,15 @@ def read_yaml(text: str, first_line: int, body: int) -> Header:
 
 def _trouble(error: Refused, text: str, first_line: int) -> Problem:
     line = first_line + text.count("\n", 0, error.at)
-    return Problem("", line, error.code, "error", f"{error.message}; correct the header")
+    row = text[: error.at + 1].rpartition("\n")[2]
+    message = f"{error.message}; {_way_out(row)}"
+    return Problem("", line, error.code, "error", message)
+
+
+def _way_out(row: str) -> str:
+    """How to mend a header that is read no further than the end of this row."""
+    sign = _SIGN.search(row)
+    return f"quote a value that begins with `{sign[1]}`" if sign else "correct the header"
 
 
 def chunks(text: str) -> Iterator[tuple[int, str]]:

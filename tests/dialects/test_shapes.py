@@ -150,6 +150,7 @@ def test_a_limit_above_the_maximum_is_answered_with_a_note(
         ({"metadata": 5}, '{"metadata": {"key": "value"}}'),
         ({"facts": 5}, '{"facts": "some text"}'),
         ({"confidence": "much"}, '{"confidence": 0.5}'),
+        ({"guards": 5}, '{"guards": [{"forbid": "import redis", "in": ["src/**"]}]}'),
         ({"rejected": 5}, '{"rejected": ["some text"]}'),
     ],
 )
@@ -160,6 +161,21 @@ def test_a_refusal_shows_the_shape_that_is_taken(
     decided = {"topic": "t", "decision": "d", "reasoning": "r"}
     error = refused(memory, "native", "save", **decided, **sent)["error"]
     assert f"for example {example}" in error["hint"]
+
+
+@pytest.mark.parametrize("form", ["object", "text", "list", "list as text"])
+@pytest.mark.requirement("bad-input")
+def test_one_guard_is_a_list_of_one(memory: Memory, form: str) -> None:
+    guard = {"forbid": "import redis", "in": ["src/**"]}
+    forms = {
+        "object": guard,
+        "text": json.dumps(guard),
+        "list": [guard],
+        "list as text": json.dumps([guard]),
+    }
+    decided = {"topic": "t", "decision": "d", "reasoning": "r"}
+    saved = good(memory, "native", "save", **decided, guards=forms[form])
+    assert [one.plain for one in memory.get(saved["id"])[0].record.guards] == [guard]
 
 
 @pytest.mark.requirement("bad-input")

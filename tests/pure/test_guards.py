@@ -72,6 +72,7 @@ def test_a_change_of_another_key_keeps_every_byte_of_the_guards() -> None:
         ("[{forbid: [a], in: a}]", "guard 1: forbid must be text of one line"),
         (f"[{{forbid: {'x' * 1_000}, in: a}}]", "guard 1: forbid must be text of one line"),
         ("[{forbid: x, in: [[a]]}]", "guard 1: in must be text of one line"),
+        ("[{dependency: requests>=2}]", "guard 1: no package is named requests>=2"),
         (f"[{', '.join(['{dependency: a}'] * 51)}]", "at most 50 guards, not 51"),
     ],
 )
@@ -82,6 +83,8 @@ def test_lint_says_what_is_wrong_with_a_guard_and_on_which_line(guards: str, sen
     [problem] = problems
     assert (problem.line, problem.code, problem.level) == (6, "bad-guards", "warning")
     assert sentence in problem.message
+    assert problem.message.startswith("guards cannot be read: ")
+    assert "must be a list" not in problem.message
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,42 @@ def test_a_dependency_is_found_in_manifests_alone() -> None:
     text = '{"dependencies": {\n"redis": "1"}}'
     assert [place[1:] for place in breaks(guard, "web/package.json", text)] == [(2, "redis")]
     assert breaks(guard, "web/other.json", text) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "left-pad",
+        "@acme/ui",
+        "typing_extensions",
+        "a.b:c-d",
+        "github.com/x/y/v9",
+        "golang.org/x/~a",
+    ],
+)
+def test_the_name_of_a_package_is_taken_as_manifests_write_it(name: str) -> None:
+    assert read_guards([{"dependency": name}]) == (Guard(dependency=name),)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["requests>=2", "npm:react@18", "npm:react", "react@18", "a,b", "a b", "a[x]", "**", "a/", "@"],
+)
+def test_what_no_package_is_named_is_refused_with_the_way_out(name: str) -> None:
+    with pytest.raises(ValueError, match="without version, extras or registry"):
+        read_guards([{"dependency": name}])
+
+
+def test_a_key_guard_is_read_as_guards() -> None:
+    data = FLOW.replace("guards:", "guard:").encode()
+    record, problems = parse(data, "a.md")
+    assert record is not None
+    assert record.guards == (Guard(forbid="import redis", within=("src/**",)),)
+    assert not problems
+    changed = amend(data, "a.md", keys={"guards": [{"dependency": "redis"}]})
+    again = parse(changed, "a.md").record
+    assert again is not None
+    assert again.guards == (Guard(dependency="redis"),)
 
 
 def test_long_texts_cost_little() -> None:

@@ -128,7 +128,9 @@ def test_the_command_line_saves_guards_and_says_what_they_match(repo: Path) -> N
     assert broken(repo) == []
     assert "guards: [{require: import redis, in: [src/*.py]}]" in file.read_text()
     for wrong, words in (
-        (("--forbid", "x"), "`in` must name the files"),
+        (("--forbid", "x"), "--forbid and --require need --in"),
+        (("--forbid", "x", "--in", "../x/**"), "../x/** leads out of the repository"),
+        (("--forbid-dependency", "npm:react@18"), "no package is named npm:react@18"),
         (("--in", "src/**"), "--in names files for --forbid or --require"),
     ):
         refused = cli(repo, *about, *wrong)
@@ -150,6 +152,32 @@ def test_a_guard_that_cannot_be_read_is_no_silence(repo: Path) -> None:
     assert done.code == 1
     assert "memory/decisions/a.md:3: bad-guards" in done.out
     assert "bad-guards" in cli(repo, "check", "--lint", "memory/decisions/a.md").out
+
+
+@pytest.mark.parametrize("value", ["[src/**, !src/legacy/**]", "*.py", "!src/legacy/**"])
+def test_guards_in_a_header_that_is_no_yaml_are_no_silence(repo: Path, value: str) -> None:
+    header = f"---\ntopic: a\nguards:\n  - forbid: x\n    in: {value}\n---\n# Use A\n"
+    write(repo / "memory/decisions/a.md", header)
+    done = cli(repo, "check", "--code")
+    assert done.code == 1
+    assert "memory/decisions/a.md:5: bad-guards guards cannot be read" in done.out
+    if value[0] in "!*":
+        assert f"quote a value that begins with `{value[0]}`" in done.out
+    write(repo / "memory/decisions/a.md", header.replace("guards:", "others:") + "\nguards: x\n")
+    assert cli(repo, "check", "--code").code == 0
+
+
+def test_commas_part_globs_and_packages_and_what_no_file_matches_is_said(repo: Path) -> None:
+    add(repo, "src/a.py", "x = 1\n")
+    about = ("save", "--topic", "a", "--decision", "Use A", "--reasoning", "B")
+    given = ("--forbid", "y", "--in", "src/**,lib/**", "--forbid-dependency", "left-pad, is-odd")
+    assert ok(repo, *about, *given)["note"] == "no file matches lib/** today"
+    file = next((repo / "memory/decisions").rglob("*.md"))
+    assert (
+        "in: [src/**, lib/**]}, {dependency: left-pad}, {dependency: is-odd}]" in file.read_text()
+    )
+    told = cli(repo, "update", "--help").out
+    assert "the other guards go" in " ".join(told.split())
 
 
 def test_hostile_files_and_guards_do_no_harm(repo: Path, tmp_path: Path) -> None:
