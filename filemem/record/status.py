@@ -130,7 +130,7 @@ _CHOICE = re.compile(r"\s*[|]\s*")
 _CHOICE_IN_BRACKETS = re.compile(r"\s*[|/,]\s*")
 _MARKS = ("not", "yet", "over", "past", "then", "aside")
 _ARROW = r"[-=]+>|[→➔⇒]"
-# Behind it a person says what became of it: `Accepted (deprecated)`, `Accepted 2024-09-10, replaced`.
+# Behind it stands what became of it: `Accepted (deprecated)`, `Accepted 2024-09-10, replaced`.
 _BESIDE = r"[(（–—,;、，；]|\s-+\s"
 _DAY = r"(?:\b[a-z]{2,3}\s+)?\b\d{4}-\d\d-\d\d\b"  # `on 2024-09-10`, `am 2024-09-10`
 _NO_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
