@@ -182,9 +182,8 @@ def _text_of(store: Store, event: Event, hook: str) -> str:
     if not store.folder.is_dir():
         return _UNSET if event.moment == START and store.config.unread else ""
     with _session(store.code.private / "sessions", event.session) as session:
-        about = _mark(
-            event.moment, event.source, event.prompt, event.command, event.error, *event.files
-        )
+        parts = (event.moment, event.source, event.prompt, event.command, event.error)
+        about = _mark(*parts, *event.files, *(edit.new for edit in event.edits))
         now = time.time()
         before = session.get("seen", {})
         seen = {mark: at for mark, at in before.items() if abs(now - at) < ONE_EVENT}
@@ -368,7 +367,7 @@ def _warned(store: Store, event: Event, session: dict[str, Any]) -> str:
         return ""
     session["told"] = [*session.get("told", []), *trusted]
     session["guarded"] = [*session.get("guarded", []), *trusted]
-    title = f"{_TITLE} this edit breaks what was decided: {'; '.join(rows[:FEW])}\n"
+    title = f"{_TITLE} this edit breaks the guards of a decision: {'; '.join(rows[:FEW])}\n"
     return title + "\n".join(line.text for line in lines[:FEW])
 
 
@@ -404,9 +403,10 @@ def _stop(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
         "reasoning": "...",
         "affects": [quoted(path, 80) for path in unsaved.files[: brief.NAMED]],
     }
-    touched = f" They are governed by {'; '.join(names)}." if names else ""
+    touched = f" Decisions that govern this: {'; '.join(names)}." if names else ""
     return (
-        f"This session changed {brief.listed(unsaved.files, 80)} and saved nothing.{touched} If "
+        f"Changed since this session began: {brief.listed(unsaved.files, 80)}; nothing was saved."
+        f"{touched} If "
         f"something was decided, call `save` with {json.dumps(call)}; if not, save nothing."
     )
 

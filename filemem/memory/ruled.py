@@ -93,7 +93,7 @@ def _against(record: Record, head: Record, name: str) -> Iterator[Ruling]:
             if alternative(rejected, name) and not _qualified(record, rejected, name):
                 yield Ruling(name, head.id, rejected)
     elif chooses(_choice(record), name) and not mentions(_choice(head), name):
-        yield Ruling(name, head.id, "replaced")
+        yield Ruling(name, head.id, f"it replaced {record.title}")
 
 
 def _qualified(record: Record, rejected: str, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ _ADDING = {  # program -> the manifest that it changes, and its verbs
     "bun": ("package.json", "install i add"),
     "pip": ("requirements.txt", "install"),
     "pip3": ("requirements.txt", "install"),
+    "pipenv": ("requirements.txt", "install"),  # no Pipfile is read
     "uv": ("pyproject.toml", "add"),
     "poetry": ("pyproject.toml", "add"),
     "pdm": ("pyproject.toml", "add"),
@@ -22,6 +24,8 @@ _ADDING = {  # program -> the manifest that it changes, and its verbs
     "bundle": ("Gemfile", "add"),
 }
 _BETWEEN = re.compile(r"&&|\|\||[;|&\n]")
+# What may stand in front of a program.
+_PLACE = re.compile(r"sudo|env|time|python[0-9.]*|-m|[A-Za-z_]\w*=.*", re.DOTALL)
 _NAME = re.compile(r"@?[A-Za-z][\w./\-]*")  # without a version or an extra behind it
 
 
@@ -34,17 +38,20 @@ class Addition(NamedTuple):
 
 def additions(command: str) -> list[Addition]:
     """Return what a command adds, as far as its words show it. Nothing is run or expanded."""
-    rows = _BETWEEN.split(command)
-    return [addition for row in rows for addition in _of_one(re.sub(r"[\"']", "", row).split())]
+    try:
+        rows = [shlex.split(row, comments=True) for row in _BETWEEN.split(command)]
+    except ValueError:  # a separator in quotes, so the text is not commands alone
+        return []
+    return [addition for row in rows for addition in _of_one(row)]
 
 
 def _of_one(words: list[str]) -> Iterator[Addition]:
     """Yield what one command adds; `python -m pip` and `uv pip` are pip."""
-    programs = [place for place, word in enumerate(words[:5]) if word in _ADDING]
-    if not programs:
-        return
-    at = programs[-1] if words[programs[-1]] in ("pip", "pip3") else programs[0]
-    manifest, verbs = _ADDING[words[at]]
+    before = (_PLACE.fullmatch(word) is not None for word in words)
+    at = next((place for place, skipped in enumerate(before) if not skipped), len(words))
+    if words[at : at + 2] == ["uv", "pip"]:
+        at += 1
+    manifest, verbs = _ADDING.get(next(iter(words[at:]), ""), ("", ""))
     if words[at + 1 : at + 2] and words[at + 1] in verbs.split():
         for word in words[at + 2 :]:
             name = _NAME.match(word)

@@ -187,3 +187,21 @@ def test_what_a_command_adds_is_read_from_its_words() -> None:
         ("lodash", "package.json"),
         ("x", "requirements.txt"),
     ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git commit -m 'pip install redis'",
+        "echo pip install redis",
+        "git commit -m 'first; pip install redis'",
+        "grep 'npm install redis' README.md",
+    ],
+)
+def test_a_command_in_the_words_of_another_adds_nothing(command: str) -> None:
+    assert additions(command) == []
+
+
+def test_a_command_is_read_behind_others() -> None:
+    command = "cd app && python3 -m pip install redis | tee log; pipenv install flask"
+    assert [row.name for row in additions(command)] == ["redis", "flask"]
