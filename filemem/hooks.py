@@ -187,7 +187,7 @@ def _text_of(store: Store, event: Event, hook: str) -> str:
         now = time.time()
         before = session.get("seen", {})
         seen = {mark: at for mark, at in before.items() if abs(now - at) < ONE_EVENT}
-        session["seen"] = seen | {about: now}
+        session["seen"] = {about: now} | seen
         tells = {
             START: _start,
             PROMPT: _prompt,

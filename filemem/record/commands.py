@@ -23,9 +23,11 @@ _ADDING = {  # program -> the manifest that it changes, and its verbs
     "gem": ("Gemfile", "install"),
     "bundle": ("Gemfile", "add"),
 }
-_BETWEEN = re.compile(r"&&|\|\||[;|&\n]")
+_LONGEST = 4_000  # characters of a command that is read
+_BETWEEN = ";&|()\n"
 # What may stand in front of a program.
-_PLACE = re.compile(r"sudo|env|time|python[0-9.]*|-m|[A-Za-z_]\w*=.*", re.DOTALL)
+_PLACE = re.compile(r"sudo|env|time|python[0-9.]*|-\w+|[A-Za-z_]\w*=.*", re.DOTALL)
+_SHELL = re.compile(r"(?:ba|z)?sh -[a-z]*c\Z")
 _NAME = re.compile(r"@?[A-Za-z][\w./\-]*")  # without a version or an extra behind it
 
 
@@ -38,11 +40,36 @@ class Addition(NamedTuple):
 
 def additions(command: str) -> list[Addition]:
     """Return what a command adds, as far as its words show it. Nothing is run or expanded."""
+    if len(command) > _LONGEST:
+        return []
     try:
-        rows = [shlex.split(row, comments=True) for row in _BETWEEN.split(command)]
-    except ValueError:  # a separator in quotes, so the text is not commands alone
+        rows = [inner for row in _rows(command) for inner in _of_shell(row)]
+    except ValueError:  # a quote that is not closed
         return []
     return [addition for row in rows for addition in _of_one(row)]
+
+
+def _rows(command: str) -> Iterator[list[str]]:
+    """Yield the words of each command of a line."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=_BETWEEN)
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    row: list[str] = []
+    for word in lexer:
+        if set(word) <= set(_BETWEEN):
+            yield row
+            row = []
+        else:
+            row.append(word)
+    yield row
+
+
+def _of_shell(words: list[str]) -> Iterator[list[str]]:
+    """Yield the commands of `bash -lc '...'`, whose words some clients join; else the command."""
+    if _SHELL.match(" ".join(words[:2])):
+        yield from _rows(" ".join(words[2:]))
+    else:
+        yield words
 
 
 def _of_one(words: list[str]) -> Iterator[Addition]:

@@ -205,3 +205,15 @@ def test_a_command_in_the_words_of_another_adds_nothing(command: str) -> None:
 def test_a_command_is_read_behind_others() -> None:
     command = "cd app && python3 -m pip install redis | tee log; pipenv install flask"
     assert [row.name for row in additions(command)] == ["redis", "flask"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash -lc npm i redis",
+        "bash -c 'cd app && npm i redis'",
+        "git commit -m 'a; b' && sudo -H npm i redis",
+    ],
+)
+def test_a_command_given_to_a_shell_is_read(command: str) -> None:
+    assert [row.name for row in additions(command)] == ["redis"]
