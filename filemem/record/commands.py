@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import NamedTuple
 
-_ADDING = {  # program -> the manifest that it changes, and its verbs
-    "npm": ("package.json", "install i add"),
-    "pnpm": ("package.json", "install i add"),
-    "yarn": ("package.json", "add"),
-    "bun": ("package.json", "install i add"),
-    "pip": ("requirements.txt", "install"),
-    "pip3": ("requirements.txt", "install"),
-    "pipenv": ("requirements.txt", "install"),  # no Pipfile is read
-    "uv": ("pyproject.toml", "add"),
-    "poetry": ("pyproject.toml", "add"),
-    "pdm": ("pyproject.toml", "add"),
-    "cargo": ("Cargo.toml", "add"),
-    "go": ("go.mod", "get"),
-    "gem": ("Gemfile", "install"),
-    "bundle": ("Gemfile", "add"),
+# Program -> the manifest that it changes, and its verbs.
+_ADDING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "npm": ("package.json", ("install", "i", "add")),
+    "pnpm": ("package.json", ("install", "i", "add")),
+    "yarn": ("package.json", ("add",)),
+    "bun": ("package.json", ("install", "i", "add")),
+    "pip": ("requirements.txt", ("install",)),
+    "pip3": ("requirements.txt", ("install",)),
+    "pipenv": ("requirements.txt", ("install",)),  # no Pipfile is read
+    "uv": ("pyproject.toml", ("add",)),
+    "poetry": ("pyproject.toml", ("add",)),
+    "pdm": ("pyproject.toml", ("add",)),
+    "cargo": ("Cargo.toml", ("add",)),
+    "go": ("go.mod", ("get",)),
+    "gem": ("Gemfile", ("install",)),
+    "bundle": ("Gemfile", ("add",)),
 }
 _LONGEST = 4_000  # characters of a command that is read
 _BETWEEN = ";&|()\n"
@@ -74,13 +76,13 @@ def _of_shell(words: list[str]) -> Iterator[list[str]]:
 
 def _of_one(words: list[str]) -> Iterator[Addition]:
     """Yield what one command adds; `python -m pip` and `uv pip` are pip."""
-    before = (_PLACE.fullmatch(word) is not None for word in words)
-    at = next((place for place, skipped in enumerate(before) if not skipped), len(words))
-    if words[at : at + 2] == ["uv", "pip"]:
-        at += 1
-    manifest, verbs = _ADDING.get(next(iter(words[at:]), ""), ("", ""))
-    if words[at + 1 : at + 2] and words[at + 1] in verbs.split():
-        for word in words[at + 2 :]:
+    words = [*dropwhile(_PLACE.fullmatch, words)]
+    if words[:2] == ["uv", "pip"]:
+        words = words[1:]
+    program, verb = (*words, "", "")[:2]
+    manifest, verbs = _ADDING.get(program, ("", ()))
+    if verb in verbs:
+        for word in words[2:]:
             name = _NAME.match(word)
             if name:
                 yield Addition(name[0], manifest)
