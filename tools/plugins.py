@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem import VERSION
-from filemem.cli import clients
+from filemem.agents import clients
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "plugins/filemem"

@@ -40,9 +40,8 @@ _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt renumber get",
     "find": "search history topics checkpoint why brief hook workspace",
     "gate": "diff check",
-    "care": "init sync status index completion",
+    "care": "init doctor sync status index completion",
     "serve": "serve web site",
-    "doctor": "doctor",
     "transfer": "import export",
     "org": "org",
 }
@@ -194,7 +193,7 @@ def _run(words: Sequence[str]) -> int:
     if first == "hook" and not {"-h", "--help"} & {
         *words
     }:  # it must not fail for a word that is wrong
-        from filemem import hooks
+        from filemem.agents import hooks
 
         hooks.run(words[1:], Path())
         return 0

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filemem import VERSION, ask, config, hooks
+from filemem import VERSION, ask, config
+from filemem.agents import hooks
 from filemem.cli import finished
 from filemem.cli.console import CLIENT, Client, Screen
 from filemem.errors import FilememError

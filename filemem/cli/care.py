@@ -1,13 +1,15 @@
-"""Commands that set up and maintain: init, index, sync, status, completion."""
+"""Commands that set up and maintain: init, doctor, index, sync, status, completion."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
 
 from filemem import config
+from filemem.cli import show
 from filemem.cli.options import COMPLETE, Fields, as_json, pass_project, tool
 from filemem.cli.project import Project, emit
 from filemem.cli.project import status as show_status
@@ -79,7 +81,8 @@ def init(
       filemem --store docs/adr init
       filemem init --own-branch
     """
-    from filemem.cli import clients, setup
+    from filemem.agents import clients
+    from filemem.agents import init as setup
     from filemem.dialects.tool import profile as offered
 
     if wiring["profile"]:
@@ -90,7 +93,70 @@ def init(
     else:
         branch = "" if own_branch is None else config.branch_name(own_branch)
         answer = setup.run(project.folder, project.store, wanted, dry_run=dry_run, branch=branch)
-    emit(answer, as_json, setup.shown)
+    emit(answer, as_json, _setup_shown)
+
+
+def _setup_shown(answer: show.Answer) -> str:
+    """What init did, or would do, in words."""
+    lines = [line for step in answer["steps"] for line in _step_lines(step, answer["dry_run"])]
+    lines += _after_setup(answer)
+    if answer["clients"]:
+        lines.append("coding agents, and what each still asks of you:")
+        lines += [f"  {line}" for line in answer["clients"]]
+    return show.rows_of(*lines, *show.rows(answer, "warning hint", 2))
+
+
+def _step_lines(step: show.Answer, dry_run: bool) -> Iterator[str]:
+    would = "would " if dry_run and step["action"] != "keep" else ""
+    note = f"  ({step['note']})" if step["note"] else ""
+    yield f"{would}{step['action']} {step['path']}{note}"
+    yield from step.get("diff", ())
+
+
+def _after_setup(answer: show.Answer) -> Iterator[str]:
+    changed = any(step["action"] != "keep" for step in answer["steps"])
+    if changed and not answer["dry_run"]:
+        yield "nothing was staged or committed here: look at the files, then commit them yourself"
+        if answer["branch"]:
+            yield (
+                f"until {config.REPOSITORY_FILE} is committed and pushed,"
+                " other clones do not find the memory"
+            )
+    if "undo" in answer:
+        yield "what agents keep in their own files stays" if changed else "nothing to undo"
+
+
+@click.command()
+@as_json
+@pass_project
+@click.pass_context
+def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
+    """Check Git, the memory and each coding agent, and show what to do. Writes nothing.
+
+    For each agent: whether its program is on the PATH, whether its file starts filemem, and whether
+    you trusted the folder or approved the server, if your own files show that. Only `filemem serve`
+    is started, as a test; any other command is shown and not run.
+
+    Exit status: 0 all is well, 1 there is something to do.
+
+    \b
+    Example:
+      filemem doctor
+    """
+    from filemem.agents import doctor as agents
+
+    checks = agents.checks(project.folder, project.store)
+    left = agents.todo(checks)
+    rows = [check._asdict() for check in checks]
+    emit({"success": True, "checks": rows, "todo": left}, as_json, _checks_shown)
+    context.exit(1 if left else 0)
+
+
+def _checks_shown(answer: show.Answer) -> str:
+    """The result of doctor in words."""
+    lines = [f"{check['name']}: {check['state']}" for check in answer["checks"]]
+    steps = answer["todo"] or ["nothing"]
+    return show.rows_of(*lines, *(show.styled(f"to do: {step}", "yellow") for step in steps))
 
 
 @tool(

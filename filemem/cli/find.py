@@ -224,7 +224,7 @@ def hook(project: Project, event: str, client: str) -> None:
     Example:
       filemem hook start < input.json
     """
-    from filemem import hooks
+    from filemem.agents import hooks
 
     hooks.run([event, "--client", client], project.folder)
 

@@ -14,7 +14,8 @@ import click
 
 from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Answer, Project, ask, emit, perform
-from filemem.cli.show import counted, rows_of, styled
+from filemem.cli.show import rows_of, styled
+from filemem.dialects.present import counted
 from filemem.errors import BadInput
 
 _LEVELS = {

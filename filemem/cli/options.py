@@ -197,7 +197,7 @@ def tool(
         def run(context: click.Context, /, as_json: bool, **given: Any) -> None:
             shape = one_line if given.pop("oneline", False) else None
             if verb == "save" and context.obj.personal:
-                from filemem.cli.setup import begin
+                from filemem.agents.init import begin
 
                 if begin(folder := config.personal_folder()):
                     sys.stderr.write(

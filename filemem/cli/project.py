@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from filemem import config
 from filemem.cli import console, show
+from filemem.dialects.present import counted
 from filemem.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
     for name, form in _TODO.items():
         found = [one if isinstance(one, str) else one["restore"] for one in answer.get(name, ())]
         thing, _, told = form.format(answer.get("commit")).partition("/")
-        todo += [show.styled(f"{show.counted(len(found), thing)}{told}", "yellow")] * bool(found)
+        todo += [show.styled(f"{counted(len(found), thing)}{told}", "yellow")] * bool(found)
         most = len(found) if verbose else _SHOWN
         todo += [f"    {row}" for row in found[:most]]
         todo += (
@@ -270,8 +271,8 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
     ]
     holding, last = answer["holding"], answer.get("checkpoint")
     said = [
-        f"{store}: " + ", ".join(show.counted(counts[kind], kind) for kind in counts),
-        f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}"
+        f"{store}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
+        f"{counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}"
         if counts["decision"]
         else "",
         f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
@@ -281,13 +282,13 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         else "",
     ]
     if verbose:
-        read = show.counted(index["records"], "record")
+        read = counted(index["records"], "record")
         said += [
             f"index: {read}, {index['model'] or 'words alone'}: {index['state']}",
             f"    {index['folder']}",
         ]
         if lost := answer.get("recalls_given_up"):
-            said.append(f"recall: {show.counted(lost, 'prompt')} given up, each took too long")
+            said.append(f"recall: {counted(lost, 'prompt')} given up, each took too long")
     return show.rows_of(*said, *(todo or ["nothing to do"]))
 
 

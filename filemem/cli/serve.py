@@ -148,10 +148,13 @@ def _beside(offer: Any, version: str, stated: Any, project: Project, calls: Any)
 
 def _site(project: Project, stated: Any) -> Any:
     """The site of a project; the page of an empty memory says what is still to be set up."""
-    from filemem.cli import doctor
+    from filemem.agents import doctor
     from filemem.web.site import Site
 
-    return Site(stated, todo=partial(doctor.todo, project))
+    def todo() -> list[str]:
+        return doctor.todo(doctor.checks(project.folder, project.store))
+
+    return Site(stated, todo=todo)
 
 
 def _address(
@@ -416,7 +419,7 @@ class Personal:
         self.opened, self.saved, self._memory = ExitStack(), False, cast("Memory", None)
 
     def __getattr__(self, name: str) -> Any:
-        from filemem.cli.setup import begin
+        from filemem.agents.init import begin
         from filemem.memory import Memory
 
         folder = personal_folder()

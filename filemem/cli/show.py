@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from filemem.cli import console
+from filemem.dialects.present import counted
 
 Answer = Mapping[str, Any]
 _COLOURS = {
@@ -94,11 +95,6 @@ def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
 def rows_of(*rows: str) -> str:
     """The rows that are not empty."""
     return "\n".join(row for row in rows if row)
-
-
-def counted(count: int, word: str) -> str:
-    """A number of things."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 # -- what a command did

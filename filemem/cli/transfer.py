@@ -13,7 +13,8 @@ import click
 
 from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Answer, Project, bar, emit
-from filemem.cli.show import counted, plain, rows_of, styled
+from filemem.cli.show import plain, rows_of, styled
+from filemem.dialects.present import counted
 from filemem.errors import BadInput
 from filemem.importers import FORMATS
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from filemem import ask, events, hooks
+from filemem import ask
+from filemem.agents import events, hooks
 from filemem.memory import Memory
 from tests.support import git, index_folder, make_repo, write
 
@@ -167,7 +168,7 @@ def test_an_event_is_answered_once_and_each_compaction_and_clear_again(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000_000.0]
-    monkeypatch.setattr("filemem.hooks.time.time", lambda: now[0])
+    monkeypatch.setattr("filemem.agents.hooks.time.time", lambda: now[0])
     assert said(repo, START)
     assert not said(repo, START)
     copilot = {"sessionId": "1", "timestamp": 1, "source": "startup", "cwd": "FOLDER"}
@@ -336,7 +337,7 @@ def test_a_setting_that_is_passed_over_silences_no_session(repo: Path, text: str
 
 def test_a_recall_that_takes_too_much_processor_time_is_given_up_and_counted(repo: Path) -> None:
     given = {**START, "hook_event_name": "UserPromptSubmit", "prompt": "How do we cache lookups?"}
-    code = "from pathlib import Path; from filemem import hooks; hooks.QUICK = 0.001; hooks.LONGEST = 60"
+    code = "from pathlib import Path; from filemem.agents import hooks; hooks.QUICK = 0.001; hooks.LONGEST = 60"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; hooks.run(['prompt'], Path.cwd())"],
         cwd=repo,

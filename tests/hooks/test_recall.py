@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from filemem import hooks
-from filemem.events import PROMPT, Event
+from filemem.agents import hooks
+from filemem.agents.events import PROMPT, Event
 from filemem.memory import Memory
 from filemem.memory.store import Store
 from filemem.repo import served

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from filemem import events, hooks
+from filemem.agents import events, hooks
 from filemem.memory import Memory
 from filemem.memory.store import Store
 from filemem.record.commands import additions

@@ -12,15 +12,15 @@ import posixpath
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from filemem import config
-from filemem.cli import clients, splice
-from filemem.cli.show import counted, rows, rows_of
+from filemem.agents import clients, splice
+from filemem.dialects.present import counted
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, not_read
 from filemem.memory import own_branch
@@ -435,30 +435,3 @@ def _target_of(work_tree: Path, path: str) -> str:
     if real.exists() and not real.is_file():  # a FIFO would hold us up for ever
         raise BadInput(f"{path} is not a regular file", "move it away, then run filemem init again")
     return real.relative_to(top).as_posix()
-
-
-def shown(answer: Mapping[str, Any]) -> str:
-    """What init did, or would do, in words."""
-    would = "would " if answer["dry_run"] else ""
-    said = []
-    for step in answer["steps"]:
-        verb = step["action"] if step["action"] == "keep" else would + step["action"]
-        said.append(f"{verb} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
-        said += step.get("diff", ())
-    changed = [step for step in answer["steps"] if step["action"] != "keep"]
-    if changed and not answer["dry_run"]:
-        said.append(
-            "nothing was staged or committed here: look at the files, then commit them yourself"
-        )
-        if answer["branch"]:
-            said.append(
-                f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory"
-            )
-    if "undo" in answer:
-        said.append("what agents keep in their own files stays" if changed else "nothing to undo")
-    if answer["clients"]:
-        said += [
-            "coding agents, and what each still asks of you:",
-            *(f"  {line}" for line in answer["clients"]),
-        ]
-    return rows_of(*said, *rows(answer, "warning hint", 2))

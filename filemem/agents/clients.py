@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filemem.cli import splice
+from filemem.agents import splice
 from filemem.config import HOOKS
 from filemem.errors import BadInput
 

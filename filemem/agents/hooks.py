@@ -25,9 +25,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filemem import memory as verbs
+from filemem.agents.events import (
+    EDIT,
+    END,
+    FAIL,
+    HOOKS,
+    PROMPT,
+    START,
+    STOP,
+    Event,
+    Replacement,
+    read,
+)
 from filemem.ask import LARGEST, standard_input
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.events import EDIT, END, FAIL, HOOKS, PROMPT, START, STOP, Event, Replacement, read
 from filemem.memory import Memory, brief
 from filemem.memory.brief import Line, quoted
 from filemem.memory.store import Store
