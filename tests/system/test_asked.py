@@ -92,10 +92,21 @@ def answer(*words: str) -> tuple[int, str, str] | None:
     return code, out.decode(), err.decode()
 
 
+@contextmanager
+def address(repo: Path) -> Iterator[str]:
+    """Where the socket is, however long the path of the folder."""
+    handle = os.open(place(repo), os.O_RDONLY)
+    try:
+        yield ask.address(handle, str(place(repo)))
+    finally:
+        os.close(handle)
+
+
 def raw(repo: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(10)
-    connection.connect(str(place(repo) / "socket"))
+    with address(repo) as path:
+        connection.connect(path)
     return connection
 
 
@@ -399,14 +410,14 @@ def test_a_client_that_sends_byte_by_byte_is_dropped(repo: Path) -> None:
 
 
 def test_a_thousand_connections_end_and_commands_are_done(repo: Path) -> None:
-    with server(repo):
+    with server(repo), address(repo) as path:
         held = []
         refused = 0
         for _ in range(1_000):
             connection = socket.socket(socket.AF_UNIX)
             connection.setblocking(False)
             try:
-                connection.connect(str(place(repo) / "socket"))
+                connection.connect(path)
                 held.append(connection)
             except BlockingIOError:
                 connection.close()
@@ -479,8 +490,8 @@ def test_of_two_servers_the_first_is_asked_and_then_the_second(repo: Path) -> No
 
 def test_the_socket_of_a_killed_server_is_nobodys(repo: Path) -> None:
     place(repo).mkdir(0o700, parents=True)
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(place(repo) / "socket"))
+    with socket.socket(socket.AF_UNIX) as dead, address(repo) as path:
+        dead.bind(path)
     assert answer("topics") is None
     with server(repo):
         assert until(lambda: answer("topics"))
@@ -491,8 +502,8 @@ def test_a_server_that_dies_while_asked_leaves_the_command_which_prints_once(
     repo: Path, sent: bytes
 ) -> None:
     place(repo).mkdir(0o700, parents=True)
-    with socket.socket(socket.AF_UNIX) as dying:
-        dying.bind(str(place(repo) / "socket"))
+    with socket.socket(socket.AF_UNIX) as dying, address(repo) as path:
+        dying.bind(path)
         dying.listen(1)
 
         def die() -> None:
