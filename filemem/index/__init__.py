@@ -327,8 +327,9 @@ class Past(Index):
     def __init__(self, present: Index, dates: Dates) -> None:
         super().__init__(None if present.in_memory else present.root.parent, present.model, dates)
 
-    def _connect(self) -> Database:
-        return Database(self.root / NAME, past=True)
+    def _connect(self, inode: list[int]) -> None:
+        self._database = Database(self.root / NAME, past=True)
+        self._inode = inode
 
     def _open(self) -> None:
         if not self._inode:  # once: what happens to the present does not change a past

@@ -131,7 +131,13 @@ class Database:
         (mode,) = self._con.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
             self._con.execute("PRAGMA journal_mode = TRUNCATE")
-        self._con.executescript(_CONTENT + _STANDING.format(temporary="", schema="main"))
+        tables = _CONTENT + _STANDING.format(temporary="", schema="main")
+        self._con.executescript(f"BEGIN; {tables} PRAGMA user_version = 1; COMMIT")
+
+    @property
+    def is_made(self) -> bool:
+        """Whether its tables are there: another process may be making them now."""
+        return self._ask("PRAGMA user_version") != [(0,)]
 
     def _copy(self) -> None:
         self._con.executescript(_STANDING.format(temporary="TEMP", schema="temp"))

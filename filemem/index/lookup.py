@@ -63,11 +63,16 @@ class Lookups(Chains):
         if inode != self._inode:
             self._forget()
             if inode:
-                self._database = self._connect()
-                self._inode = inode
+                self._connect(inode)
 
-    def _connect(self) -> Database:
-        return Database(self.root / NAME)
+    def _connect(self, inode: list[int]) -> None:
+        """Open the file, or nothing as long as its tables are being made."""
+        database = Database(self.root / NAME)
+        if database.is_made:
+            self._database = database
+            self._inode = inode
+        else:
+            database.close()
 
     @contextlib.contextmanager
     def _now(self) -> Iterator[Database]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Index
+from filemem.index.database import NAME
 from filemem.query import parse
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, fold, make, serial
@@ -165,3 +167,17 @@ def test_kills_lose_nothing(root: Path, kind: str) -> None:
 def test_a_hundred_kills_lose_nothing(root: Path, kind: str) -> None:
     for seed in range(100):
         trial(root, seed, kind)
+
+
+def test_an_index_that_is_being_made_is_empty_and_not_damaged(tmp_path: Path) -> None:
+    reader = Index(tmp_path)
+    writer = Index(tmp_path)
+    writer.root.mkdir(parents=True)
+    unmade = sqlite3.connect(writer.root / NAME)
+    unmade.execute("PRAGMA journal_mode = WAL")
+    assert reader.nodes() == []
+    writer.note(looked=7)
+    assert reader.notes.looked == 7
+    unmade.close()
+    reader.close()
+    writer.close()
