@@ -43,7 +43,7 @@ coverage: $(READY)  ## which lines the tests run, also in the processes that the
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report
 
-bench: $(READY)  ## print the figures of docs/figures.md
+bench: $(READY)  ## print the figures of bench/figures.md
 	$(BIN)/python -m bench
 
 EVAL_SETS ?= ../shared/data/eval-dev

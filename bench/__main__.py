@@ -1,4 +1,4 @@
-"""`python -m bench`: measures what docs/figures.md tells of, each row with its comparison in the same run."""
+"""`python -m bench`: measures what bench/figures.md tells of, each row with its comparison in the same run."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "Agents": ("agents.md", "mcp.md"),
     "Viewer": ("viewer.md",),
     "Import": ("import.md", "migrating.md"),
-    "Git": ("git.md", "history.md", "governing.md", "sharing.md", "ci.md"),
-    "Search": ("ranking.md", "workspace.md", "organisation.md", "model.md"),
+    "Git": ("git.md", "ci.md"),
+    "Search": ("ranking.md", "workspace.md", "organisation.md"),
     "Format": ("format.md",),
     "Commands": ("cli.md",),
     "HTTP": ("http.md",),
     "Python": ("python.md",),
     "FAQ": ("faq.md",),
-    "Project": ("architecture.md", "figures.md"),
+    "Project": ("architecture.md",),
 }
 """What stands in the navigation, in this order; every page of docs/ is in it, but the first, index.md."""
 _CONFIG = """\

@@ -40,7 +40,7 @@ MAX_RUN = 32  # characters of one unspaced run that count
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
 PART = 0.05  # weight of the parts of a word that mixes letters and digits: the whole word wins
-SAID = 0.4  # weight of what may be said instead of a word; measured in a study of its own: docs/ranking.md
+SAID = 0.4  # weight of what may be said instead of a word; measured in a study of its own: bench/relevance.md
 AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
 BOTH = (
     AS_WRITTEN + STEMMED

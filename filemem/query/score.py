@@ -26,7 +26,7 @@ class Weights(NamedTuple):
     recency: float = 0.0
 
 
-# Measured on three retrieval sets, each part left out in turn: docs/ranking.md. Recency moves a record past another
+# Measured on three retrieval sets, each part left out in turn: bench/relevance.md. Recency moves a record past another
 # only where they are within .04.
 HYBRID = Weights(keyword=0.35, vector=0.60, title=0.10, wording=0.30, recency=0.05)
 KEYWORD_ONLY = Weights(keyword=1.0)

@@ -14,7 +14,7 @@ from filemem.index import Model
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "filemem" / "model"
-CARD = ROOT / "docs" / "model.md"
+CARD = ROOT / "bench" / "model.md"
 
 WORDS = {
     "bug": ("defect", ("wallet", "paragraph", "server", "holiday")),
@@ -41,7 +41,7 @@ QUESTIONS = {
 def test_the_card_names_the_files_that_ship(name: str) -> None:
     digest = hashlib.sha256((SHIPPED / name).read_bytes()).hexdigest()
     assert digest in CARD.read_text(encoding="utf-8"), (
-        f"docs/model.md does not describe this {name}"
+        f"bench/model.md does not describe this {name}"
     )
 
 

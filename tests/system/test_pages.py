@@ -104,7 +104,7 @@ def test_records_move_to_a_branch_of_their_own_as_the_page_has_it(
     project: Path, tmp_path: Path
 ) -> None:
     git(tmp_path, "clone", "-q", str(project.parent / "origin.git"), "clone")
-    clone, text = tmp_path / "clone", (ROOT / "docs/sharing.md").read_text(encoding="utf-8")
+    clone, text = tmp_path / "clone", (ROOT / "docs/git.md").read_text(encoding="utf-8")
     write(clone / "memory/private/.gitignore", "*\n")
     (block,) = (one for one in re.findall(r"(?ms)^```console\n.*?^```", text) if MOVE in one)
     block = re.sub(r"&&\n +", "&& ", re.sub(r" +# .*", "", block))
