@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from filemem.dialects import present
+from filemem.dialects import parameter, present
 from filemem.dialects.present import asides, similarities
 from filemem.dialects.reader import for_caller
-from filemem.dialects.tool import Answer, Arguments, Dialect, Tool, sentence, tools
-from filemem.dialects.tool import arguments as schema
+from filemem.dialects.tool import (
+    READS,
+    WRITES,
+    Answer,
+    Arguments,
+    Dialect,
+    Tool,
+    sentence,
+    tool,
+)
 from filemem.errors import Conflict, FilememError, NotFound
 from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION
@@ -155,36 +163,61 @@ def _removed(name: str, instead: str) -> Tool:
     def call(_memory: Memory, _arguments: Arguments) -> Answer:
         raise NotFound(f"{name} was removed", instead)
 
-    return Tool(name, f"Removed: {instead}", schema(closed=False), call)
+    return Tool(name, f"Removed: {instead}", parameter.schema_of((), closed=False), call)
 
 
 _LINKS = "write builds_on: ID, debates: ID or synthesizes: [ID, ID] in the reasoning of save: links need no approval"
-TOOLS = tools(
-    """
-save writes open: Save a decision (topic, decision, reasoning; the same topic supersedes) or a checkpoint (summary).
-    type!: decision|checkpoint
-    topic: text # what it is about, e.g. auth_strategy; the same topic supersedes
-    decision: text
-    reasoning: text # why; may hold builds_on: ID, debates: ID, synthesizes: [ID, ID]
-    confidence: fraction = 0.5
-    summary: text # checkpoint: what was done, what is pending
-    next_steps: text
-    open_files: words
-search reads cut: Search decisions and checkpoints by meaning and words; without query the newest.
-    query: text
-    type: all|decision|checkpoint
-    limit: 1..100 = 10
-update writes: Record what came of a decision, with the reason. Earlier reasons are kept.
-    id!: said
-    outcome!: text # success, failed or partial; any case
-    reason: text
-load_checkpoint reads open: The latest checkpoint, to resume where the last session stopped.
-save_checkpoint writes: Old name: save with type checkpoint.
-    summary!: said
-    next_steps: text
-    open_files: words
-""",
-    *(save, search, update, load_checkpoint, save_checkpoint),
+TOOLS = (
+    tool(
+        save,
+        WRITES,
+        (
+            "Save a decision (topic, decision, reasoning; the same topic supersedes) or a "
+            "checkpoint (summary)."
+        ),
+        parameter.choice("type", ("decision", "checkpoint"), required=True),
+        parameter.text("topic", "what it is about, e.g. auth_strategy; the same topic supersedes"),
+        parameter.text("decision"),
+        parameter.text(
+            "reasoning", "why; may hold builds_on: ID, debates: ID, synthesizes: [ID, ID]"
+        ),
+        parameter.fraction("confidence", default=0.5),
+        parameter.text("summary", "checkpoint: what was done, what is pending"),
+        parameter.text("next_steps"),
+        parameter.words("open_files"),
+        closed=False,
+    ),
+    tool(
+        search,
+        READS,
+        "Search decisions and checkpoints by meaning and words; without query the newest.",
+        parameter.text("query"),
+        parameter.choice("type", ("all", "decision", "checkpoint")),
+        parameter.integer("limit", least=1, most=100, default=10),
+        cut=True,
+    ),
+    tool(
+        update,
+        WRITES,
+        "Record what came of a decision, with the reason. Earlier reasons are kept.",
+        parameter.filled("id"),
+        parameter.text("outcome", "success, failed or partial; any case", required=True),
+        parameter.text("reason"),
+    ),
+    tool(
+        load_checkpoint,
+        READS,
+        "The latest checkpoint, to resume where the last session stopped.",
+        closed=False,
+    ),
+    tool(
+        save_checkpoint,
+        WRITES,
+        "Old name: save with type checkpoint.",
+        parameter.filled("summary"),
+        parameter.text("next_steps"),
+        parameter.words("open_files"),
+    ),
 )
 REMOVED = (
     *(_removed(name, _LINKS) for name in ("propose_link", "approve_link", "reject_link")),

@@ -9,9 +9,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from filemem.dialects import parameter
 from filemem.dialects.present import asides, everything, filled, unwritten
 from filemem.dialects.reader import for_caller, in_words
-from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
+from filemem.dialects.tool import READS, WRITES, Answer, Arguments, Dialect, sentence, tool
 from filemem.errors import FilememError
 from filemem.record import OBSERVATION
 
@@ -76,16 +77,22 @@ def failure(error: FilememError) -> dict[str, object]:
 
 DIALECT = Dialect(
     name="project-memory",
-    tools=tools(
-        """
-save_context writes: Save a text to the project's memory. It is kept whole, with a summary beside it.
-    context_text!: said # the text to remember
-    allow_secret: flag
-retrieve_context reads cut: The saved texts that are nearest to a query.
-    query!: said
-    limit: 1..100 = 5
-""",
-        *(save_context, retrieve_context),
+    tools=(
+        tool(
+            save_context,
+            WRITES,
+            "Save a text to the project's memory. It is kept whole, with a summary beside it.",
+            parameter.filled("context_text", "the text to remember"),
+            parameter.flag("allow_secret"),
+        ),
+        tool(
+            retrieve_context,
+            READS,
+            "The saved texts that are nearest to a query.",
+            parameter.filled("query"),
+            parameter.integer("limit", least=1, most=100, default=5),
+            cut=True,
+        ),
     ),
     instructions="""\
 What was learned in this project, as files in its Git repository: `retrieve_context` before you start on something,

@@ -1,6 +1,9 @@
-"""A dialect is data: tools, resources, prompts and the wording of failures; a profile says what of it is listed.
+"""A dialect is data: tools, resources, prompts and how failures are worded.
 
-This module is imported before anything heavy: it uses the standard library and `filemem.errors` only.
+A profile says what of a dialect is listed.
+
+This module is imported before anything heavy: it uses the standard library, `filemem.errors` and
+`parameter` only.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from filemem.dialects.parameter import TEXT, TEXTS, Parameter, schema_of
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ DIALECTS: Mapping[str, str] = {
     "project-memory": "filemem.dialects.project_memory",
     "all": "filemem.dialects.native",
 }
-"""Profile name -> the module that holds its `DIALECT`. Of several tools with one name the first profile's counts."""
+"""Name of a profile -> the module with its `DIALECT`; of tools with one name the first counts."""
 
 _PREFIXES = {"openclaw": "mama_"}
 _ALL = "all"
@@ -46,22 +50,14 @@ _KINDS: Mapping[type[FilememError], str] = {
     BrokenStore: "broken_store",
 }
 
-# What the tables of tools are written with.
-TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": TEXT}
-_READS = {"readOnlyHint": True, "openWorldHint": False}
-_WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
-_HOW = {"reads": _READS, "writes": _WRITES, "deletes": {**_WRITES, "destructiveHint": True}}
-_SHAPES: Mapping[str, Mapping[str, Any]] = {
-    "text": TEXT,
-    "said": {"type": "string", "pattern": r"\S"},  # text that must say something
-    "texts": _TEXTS,
-    "words": {"anyOf": [TEXT, _TEXTS]},  # one word or several
-    "flag": {"type": "boolean"},
-    "object": {"type": "object"},
-    "fraction": {"type": "number", "minimum": 0, "maximum": 1},
-    "id": {"anyOf": [{"type": "integer"}, TEXT]},  # older programs pass numbers as text
+# What a tool does to a memory, in MCP's hints.
+READS: Mapping[str, bool] = {"readOnlyHint": True, "openWorldHint": False}
+WRITES: Mapping[str, bool] = {
+    "readOnlyHint": False,
+    "destructiveHint": False,
+    "openWorldHint": False,
 }
+DELETES: Mapping[str, bool] = {**WRITES, "destructiveHint": True}
 
 
 class Tool(NamedTuple):
@@ -70,13 +66,11 @@ class Tool(NamedTuple):
     name: str  # letters, digits, `_`, `-`; at most 64 characters
     description: str  # never built from stored records
     input_schema: Mapping[str, Any]  # JSON Schema 2020-12 of the arguments, an object
-    call: Call  # gets the memory and arguments that satisfy the schema; returns plain JSON values, or text
+    call: Call  # gets arguments that satisfy the schema; returns plain JSON values, or text
     annotations: Mapping[str, bool] | None = None  # MCP's hints
     title: str = ""  # for people
     cut: bool = False  # whether its answer is cut to the dialect's budget
-    unlisted: frozenset[str] = (
-        frozenset()
-    )  # arguments that are taken and not listed: those of other systems
+    unlisted: frozenset[str] = frozenset()  # parameters that clients are not told of
 
 
 class Resource(NamedTuple):
@@ -86,7 +80,7 @@ class Resource(NamedTuple):
     name: str
     description: str
     mime: str  # of the text that reading it answers
-    tool: str  # listed or hidden, whose answer is that text; a template's `{name}` is its only argument
+    tool: str  # whose answer that is; the `{name}` of a template is its only argument
 
 
 class Argument(NamedTuple):
@@ -99,7 +93,7 @@ class Argument(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A request to the model that a user can choose; its `text` has a `{name}` for each argument."""
+    """A request to the model that a user can choose; `text` has a `{name}` for each argument."""
 
     name: str
     title: str
@@ -115,55 +109,66 @@ class Dialect(NamedTuple):
     tools: tuple[Tool, ...]  # all that can be called
     instructions: str  # for the model that uses the tools, their names in backquotes; may be empty
     failure: Callable[[FilememError], Payload]
-    hidden: tuple[
-        Tool, ...
-    ] = ()  # can be called and are never listed: old names, names that hosts refuse
+    hidden: tuple[Tool, ...] = ()  # never listed: old names, and names that hosts refuse
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()  # `profile` gives every dialect the same
     server: str = "filemem"  # the name that the handshake gives
-    others: tuple[
-        str, ...
-    ] = ()  # profiles whose tools can be called too, if none of this dialect has the name
+    others: tuple[str, ...] = ()  # profiles whose tools can be called, where no own has the name
     readable: bool = False  # whether the text of an answer is for reading; else it is JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
     whole: str = "limit 1 shows the best one whole"  # how to read what was cut
     listed: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
 
-    def scoped(self, name: str, told: str, calls: Mapping[str, Call | None]) -> Dialect:
-        """Let some native tools take one more `scope`; `calls`: what runs then, by verb, None for the same."""
+    def scoped(self, name: str, about: str, calls: Mapping[str, Call | None]) -> Dialect:
+        """Let some native tools take one more value of `scope`.
 
-        def wider(tool: Tool) -> Tool:
-            usual, properties = tool.call, tool.input_schema["properties"]
-            if usual.__module__ != DIALECTS["native"] or usual.__name__ not in calls:
-                return tool
-            first, *others = properties["scope"]["enum"]
-            about = f"{told}; {properties['scope']['description']}" if len(others) > 1 else told
-            shapes = {**properties, "scope": {"enum": [first, name, *others], "description": about}}
-            special = calls[usual.__name__] or usual
+        Args:
+            name: the value.
+            about: what it means, for the model.
+            calls: what runs then, by the name of the tool; None for the same as else.
+        """
 
-            def call(memory: Memory, arguments: Mapping[str, Any]) -> Payload:
-                return (special if arguments.get("scope") == name else usual)(memory, arguments)
-
-            kept, schema = tool.unlisted - {"scope"}, {**tool.input_schema, "properties": shapes}
-            return tool._replace(
-                input_schema=schema, call=usual if special is usual else call, unlisted=kept
-            )
+        def wider(usual: Tool) -> Tool:
+            call = usual.call
+            if call.__module__ != DIALECTS["native"] or call.__name__ not in calls:
+                return usual
+            return _scoped(usual, name, about, calls[call.__name__])
 
         return self._replace(
             tools=tuple(map(wider, self.tools)), listed=tuple(map(wider, self.listed))
         )
 
 
-# A prompt becomes the user's own words to the model: nothing that is stored stands in one, and it names no tool.
+def _scoped(usual: Tool, name: str, about: str, special: Call | None) -> Tool:
+    """A tool with one more value of its parameter `scope`, for which another function may run."""
+    properties = usual.input_schema["properties"]
+    first, *others = properties["scope"]["enum"]
+    description = f"{about}; {properties['scope']['description']}" if len(others) > 1 else about
+    scope = {"enum": [first, name, *others], "description": description}
+
+    def call(memory: Memory, arguments: Arguments) -> Payload:
+        chosen = special if special and arguments.get("scope") == name else usual.call
+        return chosen(memory, arguments)
+
+    return usual._replace(
+        input_schema={**usual.input_schema, "properties": {**properties, "scope": scope}},
+        call=call if special else usual.call,
+        unlisted=usual.unlisted - {"scope"},
+    )
+
+
+# A prompt becomes the user's own words to the model: nothing that is stored stands in one, and
+# it names no tool.
 _PROMPTS = (
     Prompt(
         "resume",
         "Resume the work",
         "Go on from the latest checkpoint, knowing what was decided since.",
         (Argument("branch", "whose checkpoint", usual="the branch that is checked out"),),
-        "Go on with the work on this project. Load the latest checkpoint of {branch} from the project's memory, and "
-        "see what was decided since. Look at what has changed in the repository, say in a few sentences what is done "
-        "and what comes next, and go on with it. Before you stop, save a new checkpoint.",
+        "Go on with the work on this project. Load the latest checkpoint of {branch} from the"
+        " project's memory, and see what was decided since. Look at what has changed in the "
+        "repository, say in a few sentences what is done and what comes next, and go on with "
+        "it. Before you stop, save a new checkpoint.",
     ),
     Prompt(
         "record-decision",
@@ -173,12 +178,28 @@ _PROMPTS = (
             Argument("topic", "what it is about, e.g. auth_strategy", required=True),
             Argument("decision", "what was decided", usual="take it from our conversation"),
         ),
-        "Record a decision on the topic {topic} in the project's memory. See first what was decided on it so far: the "
-        "new decision replaces what holds. If nothing changes, say so and save nothing.\n\nThe decision: {decision}\n\n"
-        "Save topic, decision in one sentence, reasoning (why, in terms that hold in a year), rejected (each "
-        "alternative, and why not), affects (the paths it governs). Ask me for what you do not know; invent nothing.",
+        "Record a decision on the topic {topic} in the project's memory. See first what was "
+        "decided on it so far: the new decision replaces what holds. If nothing changes, say "
+        "so and save nothing.\n\n"
+        "The decision: {decision}\n\n"
+        "Save topic, decision in one sentence, reasoning (why, in terms that hold in a year),"
+        " rejected (each alternative, and why not), affects (the paths it governs). Ask me "
+        "for what you do not know; invent nothing.",
     ),
 )
+
+
+_TEXTS = TEXTS
+_SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "text": TEXT,
+    "said": {"type": "string", "pattern": r"\S"},  # text that must say something
+    "texts": _TEXTS,
+    "words": {"anyOf": [TEXT, _TEXTS]},  # one word or several
+    "flag": {"type": "boolean"},
+    "object": {"type": "object"},
+    "fraction": {"type": "number", "minimum": 0, "maximum": 1},
+    "id": {"anyOf": [{"type": "integer"}, TEXT]},  # older programs pass numbers as text
+}
 
 
 def arguments(
@@ -243,7 +264,7 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
                 description,
                 schema,
                 known[name],
-                _HOW[how],
+                {"reads": READS, "writes": WRITES, "deletes": DELETES}[how],
                 cut="cut" in rest,
                 unlisted=unlisted,
             )
@@ -251,30 +272,86 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
     return tuple(found)
 
 
+def tool(
+    call: Call,
+    hints: Mapping[str, bool],
+    description: str,
+    *parameters: Parameter,
+    title: str = "",
+    closed: bool = True,
+    cut: bool = False,
+) -> Tool:
+    """Make the tool of a function, under its name.
+
+    Args:
+        call: the function.
+        hints: READS, WRITES or DELETES.
+        description: what a model should know of it.
+        parameters: what it takes.
+        title: for people.
+        closed: whether other parameters are refused.
+        cut: whether its answer is cut to the dialect's budget.
+    """
+    return Tool(
+        call.__name__,
+        description,
+        schema_of(parameters, closed=closed),
+        call,
+        hints,
+        title=title,
+        cut=cut,
+        unlisted=frozenset(row.name for row in parameters if not row.listed),
+    )
+
+
 def profile(name: str, prefix: str = "") -> Dialect:
-    """Look up what a profile offers. The tools of all other profiles stay callable, and the prompts are the same."""
+    """Return what a profile offers; the tools of all others stay callable.
+
+    Args:
+        name: one of DIALECTS.
+        prefix: what every listed name of a tool begins with.
+
+    Raises:
+        BadInput: there is no such profile, or hosts refuse names with that prefix.
+    """
     if name not in DIALECTS:
         raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
-    others = tuple(other for other in DIALECTS if other not in (name, _ALL))
-    every = dialect.tools + dialect.hidden
-    known = dialect._replace(tools=every, listed=dialect.tools, others=others, prompts=_PROMPTS)
+    dialect = dialect._replace(
+        tools=dialect.tools + dialect.hidden,
+        listed=dialect.tools,
+        others=tuple(other for other in DIALECTS if other not in (name, _ALL)),
+        prompts=_PROMPTS,
+    )
     if name == _ALL:
-        profiles = [profile(other) for other in DIALECTS if other != _ALL]
-        first: dict[str, Tool] = {}
-        for tool in (tool for one in profiles for tool in one.listed):
-            first.setdefault(tool.name, tool)
-        resources = tuple(one for other in profiles for one in other.resources)
-        known = known._replace(resources=resources, listed=tuple(first.values()))
+        dialect = _joined(dialect)
     prefix += _PREFIXES.get(name, "")
-    if not prefix:
-        return known
-    told = dialect.instructions
-    for tool in dialect.tools:
-        told = told.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
-    own = tuple(_prefixed(tool, prefix) for tool in dialect.tools)
-    listed = tuple(_prefixed(tool, prefix) for tool in known.listed)
-    return known._replace(tools=own + every, hidden=every, instructions=told, listed=listed)
+    return _renamed(dialect, prefix) if prefix else dialect
+
+
+def _joined(dialect: Dialect) -> Dialect:
+    """A dialect that lists the tools and resources of all profiles."""
+    profiles = [profile(name) for name in DIALECTS if name != _ALL]
+    first: dict[str, Tool] = {}
+    for other in profiles:
+        for row in other.listed:
+            first.setdefault(row.name, row)
+    resources = tuple(row for other in profiles for row in other.resources)
+    return dialect._replace(resources=resources, listed=tuple(first.values()))
+
+
+def _renamed(dialect: Dialect, prefix: str) -> Dialect:
+    """A dialect that lists its tools with a prefix, and takes their names without it too."""
+    instructions = dialect.instructions
+    for row in dialect.listed:
+        instructions = instructions.replace(f"`{row.name}`", f"`{prefix}{row.name}`")
+    listed = tuple(_prefixed(row, prefix) for row in dialect.listed)
+    return dialect._replace(
+        tools=listed + dialect.tools,
+        hidden=dialect.tools,
+        instructions=instructions,
+        listed=listed,
+    )
 
 
 def _prefixed(tool: Tool, prefix: str) -> Tool:
@@ -288,29 +365,28 @@ def _prefixed(tool: Tool, prefix: str) -> Tool:
 
 
 def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
-    """Find a tool, in another profile if needed, and its dialect."""
+    """Return a tool, of another profile if needed, and its dialect. Raises NotFound."""
     for owner in chain((dialect,), map(profile, dialect.others)):
-        for tool in owner.tools:
-            if tool.name == name:
-                return owner, tool
-    raise NotFound(
-        f"no tool named {name[:64]!r}", suggest(name, [tool.name for tool in dialect.listed])
-    )
+        for row in owner.tools:
+            if row.name == name:
+                return owner, row
+    listed = [row.name for row in dialect.listed]
+    raise NotFound(f"no tool named {name[:64]!r}", suggest(name, listed))
 
 
 def envelope(error: FilememError) -> dict[str, object]:
-    """Word a failure as the native dialect does: kind, message, hint, and the field or the heads in question."""
+    """Word a failure as the native dialect does: kind, message, hint, and the field or heads."""
     kind = next((_KINDS[cls] for cls in type(error).__mro__ if cls in _KINDS), "internal")
-    told: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
+    failure: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
     if isinstance(error, BadInput) and error.field:
-        told["field"] = error.field
+        failure["field"] = error.field
     if isinstance(error, Conflict) and error.heads:
-        told["heads"] = list(error.heads)
-    return {"success": False, "error": told}
+        failure["heads"] = list(error.heads)
+    return {"success": False, "error": failure}
 
 
 def sentence(error: FilememError) -> str:
-    """A failure in one sentence that names the invalid argument, for systems without a separate field for it."""
+    """A failure as one sentence, with the name of the invalid argument."""
     field = error.field if isinstance(error, BadInput) else ""
     return error.message if field in error.message else f"{field}: {error.message}"
 

@@ -17,9 +17,7 @@ from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, sho
 
 NEAREST = 20  # records that a new one is compared with
 GIST = 900  # characters of a text by which it is compared
-SAME = (
-    0.57  # cosine of the texts, and of the titles, from which on two say the same (bench/relevance.md)
-)
+SAME = 0.57  # cosine of the texts, and of the titles, from which on two say the same (bench/relevance.md)
 ELSEWHERE = 0.4  # cosine from which on a decision is about what another topic holds,
 FURTHER = 0.2  # if that is this much nearer than its own chain and the name of its topic
 PATIENCE = 0.003  # seconds of the processor after which no further hint is looked for

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from filemem.dialects.parameter import TEXT, schema_of, text
 from filemem.dialects.tool import (
-    TEXT,
     Argument,
     Dialect,
     Prompt,
     Resource,
     Tool,
-    arguments,
     envelope,
 )
 from filemem.errors import BadInput
@@ -67,13 +66,13 @@ SCHEMA_2020 = {
 }
 
 TOOLS = (
-    Tool("test_simple_text", "Answers a text.", arguments(), simple_text),
-    Tool("test_error_handling", "Fails.", arguments(), error),
+    Tool("test_simple_text", "Answers a text.", schema_of(()), simple_text),
+    Tool("test_error_handling", "Fails.", schema_of(()), error),
     Tool("json_schema_2020_12_tool", "Has a schema with all of 2020-12.", SCHEMA_2020, simple_text),
 )
 HIDDEN = (
-    Tool("static_text", "", arguments(), static_text),
-    Tool("template", "", arguments("id!: text"), template),
+    Tool("static_text", "", schema_of(()), static_text),
+    Tool("template", "", schema_of([text("id", required=True)]), template),
 )
 RESOURCES = (
     Resource("test://static-text", "static text", "A text.", "text/plain", "static_text"),

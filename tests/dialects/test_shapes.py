@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects import shapes
+from filemem.dialects import parameter, shapes
 from filemem.dialects.call import checked
-from filemem.dialects.tool import DIALECTS, Tool, arguments, profile
+from filemem.dialects.tool import DIALECTS, Tool, profile
 from filemem.errors import BadInput
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
 from tests.dialects.test_bad_input import valid
 
-_TABLE = arguments(
-    """
-    words: words
-    text: text
-    texts: texts
-    flag: flag
-    share: fraction
-    limit: 1..20 = 10
-    metadata: object
-    either: id
-    pick: one|two
-    """
+_TABLE = parameter.schema_of(
+    (
+        parameter.words("words"),
+        parameter.text("text"),
+        parameter.texts("texts"),
+        parameter.flag("flag"),
+        parameter.fraction("share"),
+        parameter.integer("limit", least=1, most=20, default=10),
+        parameter.mapping("metadata"),
+        parameter.identifier("either"),
+        parameter.choice("pick", ("one", "two")),
+    )
 )["properties"]
 
 
@@ -180,7 +180,7 @@ def test_one_guard_is_a_list_of_one(memory: Memory, form: str) -> None:
 
 @pytest.mark.requirement("bad-input")
 def test_what_is_missing_has_no_example() -> None:
-    tool = Tool("x", "", arguments("a!: text"), lambda *_: {})
+    tool = Tool("x", "", parameter.schema_of([parameter.text("a", required=True)]), lambda *_: {})
     with pytest.raises(BadInput) as failure:
         checked(tool, {})
     assert "example" not in failure.value.hint
