@@ -1,4 +1,4 @@
-"""Dialects: sets of tools as data. A dialect knows names, schemas and reply shapes, and no transport.
+"""Dialects: sets of tools as data. A dialect knows names, schemas and replies, not transports.
 
-`tool` defines what a dialect is and lists them; one module for each has its table of tools and their functions.
+`tool` defines what a dialect is and lists them; one module for each has its tools.
 """

@@ -1,15 +1,15 @@
-"""Call a tool: check its arguments, once for every transport, and word failures as the dialect does.
+"""Call a tool: check its arguments, once for every transport, and word failures as its dialect does.
 
-A tool gets only arguments that satisfy its schema; nulls are dropped, since programs send them for absent arguments.
-Answers of tools that search or list are cut to the dialect's budget. Any exception but FilememError is a defect and is
-not caught.
+A tool gets only arguments that satisfy its schema; nulls are dropped, since programs send them for
+absent arguments. Answers of tools that search or list are cut to the dialect's budget. Any exception
+but FilememError is a defect and is not caught.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects import shapes
@@ -23,34 +23,41 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 MAX_DEPTH = 32  # nesting of arguments; what walks them later may recurse
+_EXACT = 2**53  # below it a float is exactly its whole number
+_LARGEST = 2**63  # where integers of other languages end
 
 
 class Reply(NamedTuple):
-    """The answer of a tool: an object or text, whether it is a failure, and the object as readable text."""
+    """The answer of a tool."""
 
-    payload: Payload
+    payload: Payload  # an object, or text
     is_error: bool
-    text: str = ""
+    text: str = ""  # the object as readable text
 
 
 def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Reply:
     """Call one tool of a dialect."""
+    owner = dialect
     try:
-        listed, (dialect, tool) = dialect, tool_of(dialect, name)
-        if dialect is not listed:  # a tool of another profile sees what everybody does
+        owner, tool = tool_of(dialect, name)
+        if owner is not dialect:  # a tool of another profile sees what everybody does
             memory = memory.seen_by(EVERYBODY)
         values, note = checked(tool, arguments)
         answer = noted(tool.call(memory, values), note)
-        if tool.cut and not isinstance(answer, str):
-            # More for more results than the default, and twice as much where detail is asked for.
-            usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
-            wanted = max(values.get("limit", usual), usual) / usual if usual else 1
-            budget = int(dialect.budget * wanted * (2 if values.get("detail") else 1))
-            answer = within(answer, budget, dialect.whole)
-        words = readable(answer) if dialect.readable and not isinstance(answer, str) else ""
-        return Reply(answer, is_error=False, text=words)
+        if isinstance(answer, str):
+            return Reply(answer, is_error=False)
+        if tool.cut:
+            answer = within(answer, _budget(owner, tool, values), owner.whole)
+        return Reply(answer, is_error=False, text=readable(answer) if owner.readable else "")
     except FilememError as error:
-        return Reply(dialect.failure(error), is_error=True)
+        return Reply(owner.failure(error), is_error=True)
+
+
+def _budget(dialect: Dialect, tool: Tool, values: Mapping[str, Any]) -> int:
+    """The characters of an answer: more for more results than the default, or for detail."""
+    usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
+    wanted = max(values.get("limit", usual), usual) / usual if usual else 1
+    return int(dialect.budget * wanted * (2 if values.get("detail") else 1))
 
 
 def perform(
@@ -73,35 +80,46 @@ def checked(tool: Tool, arguments: Mapping[str, object]) -> Checked:
 
     Raises BadInput if they do not satisfy the tool's schema all the same.
     """
-    known: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
     stated = {name: value for name, value in arguments.items() if value is not None}
-    given = shapes.fitted(known, stated)
-    _check_values(given)
-    strange = [name for name in given if name not in known]
-    if (
-        strange and tool.input_schema.get("additionalProperties") is False
-    ):  # the likely name is worth more than this
+    values = shapes.fitted(properties, stated)
+    _check_values(values)
+    _check_names(tool, values, properties)
+    values, note = shapes.limited(properties, values)
+    _check_schema(tool, values, properties)
+    return Checked({name: _integral(value) for name, value in values.items()}, note)
+
+
+def _check_names(
+    tool: Tool, values: Mapping[str, object], properties: Mapping[str, object]
+) -> None:
+    """Refuse a name that the tool does not know: the likely one is worth more than its value."""
+    strange = [name for name in values if name not in properties]
+    if strange and tool.input_schema.get("additionalProperties") is False:
         name = strange[0]
-        raise BadInput(
-            f"{tool.name} has no argument {name[:64]!r}", suggest(name, known), field=name[:64]
-        )
-    given, note = shapes.limited(known, given)
-    if complaints := schema.errors(tool.input_schema, given):
-        named = (
-            said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:3]
-        )
-        field = complaints[0][0]
-        name = re.split(r"[.\[]", field)[0]
-        example = shapes.example(name, known.get(name, {})) if name in given else ""
-        raise BadInput(
-            "; ".join(named), f"{example}correct it and call {tool.name} again", field=field
-        )
-    integral = {
-        k: int(v)
-        for k, v in given.items()
-        if isinstance(v, float) and v.is_integer() and abs(v) < 2**53
-    }
-    return Checked({**given, **integral}, note)
+        message = f"{tool.name} has no argument {name[:64]!r}"
+        raise BadInput(message, suggest(name, properties), field=name[:64])
+
+
+def _check_schema(tool: Tool, values: Mapping[str, object], properties: Mapping[str, Any]) -> None:
+    complaints = schema.errors(tool.input_schema, values)
+    if not complaints:
+        return
+    sentences = [
+        complaint if complaint.startswith(field) else f"{field}: {complaint}"
+        for field, complaint in complaints[:3]
+    ]
+    field = complaints[0][0]
+    name = re.split(r"[.\[]", field)[0]
+    example = shapes.example(name, properties.get(name, {})) if name in values else ""
+    hint = f"{example}correct it and call {tool.name} again"
+    raise BadInput("; ".join(sentences), hint, field=field)
+
+
+def _integral(value: object) -> object:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return value
 
 
 def noted(answer: Payload, note: str) -> Payload:
@@ -114,29 +132,40 @@ def noted(answer: Payload, note: str) -> Payload:
 
 
 def _check_values(arguments: Mapping[str, object]) -> None:
-    """Refuse what no file can hold: NUL, lone surrogates, huge numbers, deep nesting. Raises BadInput."""
+    """Refuse what no file can hold. Raises BadInput.
+
+    That is NUL, lone surrogates, huge numbers and deep nesting.
+    """
     waiting: list[tuple[str, object, int]] = [("", arguments, 0)]
     while waiting:
         path, value, depth = waiting.pop()
         if depth > MAX_DEPTH:
             field = path.split(".")[0].split("[")[0]
-            raise BadInput(
-                f"{field}: nested deeper than {MAX_DEPTH} levels", "send it flat, or as text", field
-            )
-        if isinstance(value, str):
-            _check_characters(path, value)
-        elif isinstance(value, Mapping):
-            for key, inner in value.items():
-                _check_characters(path or "arguments", key)
-                waiting.append((f"{path}.{key}" if path else key, inner, depth + 1))
-        elif isinstance(value, list):
-            waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
-        elif (
-            isinstance(value, int | float) and not -(2**63) < value < 2**63
-        ):  # where integers of other languages end
-            raise BadInput(
-                f"{path}: the number is too large", "send it as text if every digit matters", path
-            )
+            message = f"{field}: nested deeper than {MAX_DEPTH} levels"
+            raise BadInput(message, "send it flat, or as text", field)
+        if isinstance(value, Mapping | list):
+            waiting += [(inner, item, depth + 1) for inner, item in _items(path, value)]
+        else:
+            _check_value(path, value)
+
+
+def _items(path: str, value: Mapping[str, object] | list[object]) -> Iterator[tuple[str, object]]:
+    """The items of an object or a list, with their paths."""
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield f"{path}[{at}]", item
+        return
+    for key, item in value.items():
+        _check_characters(path or "arguments", key)
+        yield f"{path}.{key}" if path else key, item
+
+
+def _check_value(path: str, value: object) -> None:
+    if isinstance(value, str):
+        _check_characters(path, value)
+    elif isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+        hint = "send it as text if every digit matters"
+        raise BadInput(f"{path}: the number is too large", hint, path)
 
 
 def _check_characters(path: str, text: str) -> None:
@@ -150,44 +179,44 @@ def _check_characters(path: str, text: str) -> None:
         )
 
 
-# -- the budget of an answer: its texts are cut until it fits, and no result is ever left out. The best result is shown
-# more fully than the others: what answers the question should not need a second call.
+# -- the budget of an answer: its texts are cut until it fits, and no result is ever left out. The
+# best result is shown more fully than the others: what answers the question should not need a
+# second call.
 
-LISTS = (
-    "results",
-    "observations",
-    "sessions",
-    "suggestions",
-    "decisions",
-)  # keys of an answer that hold results
+# Keys of an answer that hold results.
+LISTS = ("results", "observations", "sessions", "suggestions", "decisions")
 # What a reader follows or judges by: shown whatever the budget is.
 _NAMES = frozenset(
-    """
-    id decision_id record type _type kind topic title holds superseded_by outcome status score similarity
-    final_score
-    """.split()  # noqa: SIM905
+    (
+        *("id", "decision_id", "record", "type", "_type", "kind", "topic", "title", "holds"),
+        *("superseded_by", "outcome", "status", "score", "similarity", "final_score"),
+    )
 )
 # What else is shown whole, unless these alone are too much.
-_FACTS = _NAMES | frozenset(
-    """
-    path created created_at created_at_epoch timestamp recency_days proposed successors heads
-    earlier because line drift evidence note hidden confidence read_tokens project number related_to by user_id
-    agent_id run_id scope memory_type repository author commit link seen_at also_in
-    """.split()  # noqa: SIM905
-)
-_LEADS = (
-    "snippet",
-    "decision",
-    "memory",
-    "summary",
-    "text",
-)  # the first of these that a result has is cut last
+_FACTS = _NAMES | {
+    *("path", "created", "created_at", "created_at_epoch", "timestamp", "recency_days"),
+    *("proposed", "successors", "heads", "earlier", "because", "line", "drift", "evidence", "note"),
+    *("hidden", "confidence", "read_tokens", "project", "number", "related_to", "by", "user_id"),
+    *("agent_id", "run_id", "scope", "memory_type", "repository", "author", "commit", "link"),
+    *("seen_at", "also_in"),
+}
+# The first of these that a result has is cut last.
+_LEADS = ("snippet", "decision", "memory", "summary", "text")
 _TITLE = 160  # characters
 _ITEM = 40  # characters of a text per item of a list
-# How much of a result is shown at each step: which keys; characters of its lead and reasons, and of its other texts.
+
+
+class _Step(NamedTuple):
+    """How much of a result is shown."""
+
+    whole: Collection[str]  # the keys that are shown whole
+    lead: int  # characters of its lead and of its reasons
+    rest: int = 0  # characters of its other texts
+
+
 _STEPS = (
-    *((_FACTS, limit, limit) for limit in (2_400, 1_200, 600, 300, 160)),
-    *((_FACTS, 90, 0), (_FACTS, 30, 0), (_NAMES, 30, 0), (_NAMES, 0, 0)),
+    *(_Step(_FACTS, most, most) for most in (2_400, 1_200, 600, 300, 160)),
+    *(_Step(_FACTS, 90), _Step(_FACTS, 30), _Step(_NAMES, 30), _Step(_NAMES, 0)),
 )
 _BEST = 2  # steps by which the best result is shown more fully
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -211,17 +240,12 @@ def within(answer: Answer, budget: int, whole: str = "") -> Answer:
 def _fitted(answer: Answer, lists: Sequence[str], room: int) -> Answer:
     """The answer at the first step at which it has at most `room` characters, else at the last."""
     first = next(name for name in lists if answer[name])
-    last = len(_STEPS) - 1
     fitted = answer
     for step in range(len(_STEPS) + _BEST):
-        best = max(0, step - _BEST)
-        fitted = answer | {
-            name: [
-                _shown(result, best if name == first and at == 0 else min(step, last))
-                for at, result in enumerate(answer[name])
-            ]
-            for name in lists
-        }
+        fitted = dict(answer)
+        for name in lists:
+            fitted[name] = [_shown(result, step) for result in answer[name]]
+        fitted[first][0] = _shown(answer[first][0], step - _BEST)
         if len(_encoded(fitted)) <= room:
             break
     return fitted
@@ -235,24 +259,29 @@ def _truncated(answer: Answer, fitted: Answer) -> Answer:
     return {"truncated": [name for name, text, part in pairs if text != part]}
 
 
-def _shown(result: Any, step: int) -> Any:
-    """A result as shown at a step, its keys in order; `truncated` is added if something was cut."""
-    facts, lead, rest = _STEPS[step]
+def _shown(result: Any, number: int) -> Any:
+    """A result as shown at a step, its keys in order; `truncated` says that something was cut."""
+    step = _STEPS[min(max(0, number), len(_STEPS) - 1)]
     if isinstance(result, str):
-        return cut(result, lead) if lead else "…"
-    first = next((name for name in _LEADS if name in result), "")
-    limits = dict.fromkeys((first, "reasons", "already_rejected"), lead)
-    shown: Answer = {}
+        return cut(result, step.lead) if step.lead else "…"
+    lead = next((name for name in _LEADS if name in result), "")
+    row: Answer = {}
     for name, value in result.items():
-        limit = limits.get(name, rest)
-        if name in facts and name != first:
-            shown[name] = cut(value, _TITLE) if name == "title" else value
-        elif limit:
-            whole = around(result, limit) if name == "snippet" else value
-            if name == "reasons":  # the newest tell most
-                whole = value[-max(1, limit // _ITEM) :]
-            shown[name] = _shorter(whole, limit)
-    return shown if shown == result else shown | {"truncated": True}
+        if name in step.whole and name != lead:
+            row[name] = cut(value, _TITLE) if name == "title" else value
+            continue
+        most = step.lead if name in (lead, "reasons", "already_rejected") else step.rest
+        if most:
+            row[name] = _shorter(_part(result, name, most), most)
+    return row if row == result else row | {"truncated": True}
+
+
+def _part(result: Answer, name: str, most: int) -> Any:
+    """The part of a value that tells most."""
+    if name == "snippet":
+        return around(result, most)
+    value = result[name]
+    return value[-max(1, most // _ITEM) :] if name == "reasons" else value
 
 
 def _shorter(value: Any, limit: int) -> Any:
@@ -260,11 +289,9 @@ def _shorter(value: Any, limit: int) -> Any:
         return cut(value, limit)
     if isinstance(value, list):
         return [_shorter(item, limit) for item in value[: max(1, limit // _ITEM)]]
-    return (
-        {key: _shorter(item, limit) for key, item in value.items()}
-        if isinstance(value, Mapping)
-        else value
-    )
+    if isinstance(value, Mapping):
+        return {key: _shorter(item, limit) for key, item in value.items()}
+    return value
 
 
 # -- an answer as text
@@ -293,7 +320,7 @@ def readable(answer: Answer) -> str:
 def _rows(values: Answer, unsaid: Collection[str]) -> list[str]:
     """A row for each value that says something."""
     return [
-        f"{name}: {_said(value, name)}"
+        f"{name}: {_in_words(value, name)}"
         for name, value in values.items()
         if name not in unsaid and value not in _NOTHING
     ]
@@ -312,21 +339,19 @@ def _entry(mark: str, record: Answer, hidden: Collection[str]) -> str:
 
 def _line(text: str) -> str:
     """A text as one line without control characters."""
-    shown = (
-        text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
-    )
-    return " ".join(shown.split())
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(text.split())
 
 
-def _said(value: Any, name: str = "") -> str:
+def _in_words(value: Any, name: str = "") -> str:
     if isinstance(value, Mapping):
         if value.keys() == {"id", "title"}:
             return f"{_line(value['title'])} ({value['id']})"
-        return ", ".join(
-            f"{key} {_said(part, key)}" for key, part in value.items() if part not in _NOTHING
-        )
+        parts = ((key, part) for key, part in value.items() if part not in _NOTHING)
+        return ", ".join(f"{key} {_in_words(part, key)}" for key, part in parts)
     if isinstance(value, list):
-        return "; ".join(map(_said, value))
+        return "; ".join(map(_in_words, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return _line(str(value))[: _DIGITS if name == "commit" else None]

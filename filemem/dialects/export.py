@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from filemem.dialects.present import everything
 from filemem.index.document import to_plain
-from filemem.record import DECISION, Outcome, Record, format_time
+from filemem.record import DECISION, Record, format_time
 
 FORMS = ("jsonl", "markdown", "csv")
 _DERIVED = ("mentions", "id_stated")  # from the text, and the path
@@ -18,27 +18,32 @@ _COLUMNS += ["status", "outcome", "confidence", "tags", "agent", "path"]
 
 
 def exported(records: Iterable[Record], form: str, at: int) -> str:
-    """Records, in one of FORMS; `at`: when, epoch milliseconds. `filemem import filemem` reads the lines of JSON."""
+    """Write records, in one of FORMS. `filemem import filemem` reads the lines of JSON.
+
+    Args:
+        records: in the order in which they are written.
+        form: one of FORMS.
+        at: when, epoch milliseconds.
+    """
     if form == "jsonl":
-        return "".join(f"{json.dumps(_line(one), ensure_ascii=False)}\n" for one in records)
+        return "".join(f"{json.dumps(_line(record), ensure_ascii=False)}\n" for record in records)
     if form == "csv":
-        rows = (
-            {**one._asdict(), "text": everything(one), "created": _when(one.created)}
-            for one in records
-        )
-        return table(_COLUMNS, rows)
+        return table(_COLUMNS, map(_row, records))
     return document("Records", records, at)
 
 
+def _row(record: Record) -> Mapping[str, object]:
+    return {**record._asdict(), "text": everything(record), "created": _when(record.created)}
+
+
 def _line(record: Record) -> Mapping[str, object]:
-    said = {name: value for name, value in to_plain(record).items() if name not in _DERIVED}
-    said["created"] = _when(record.created) or None
+    fields = {name: value for name, value in to_plain(record).items() if name not in _DERIVED}
+    fields["created"] = _when(record.created) or None
     if record.outcomes:
-        said["outcomes"] = [
-            {**one._asdict(), "at": format_time(one.at)}
-            for one in map(Outcome._make, record.outcomes)
+        fields["outcomes"] = [
+            {**outcome._asdict(), "at": format_time(outcome.at)} for outcome in record.outcomes
         ]
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _when(at: int | None) -> str:
@@ -55,13 +60,9 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    text = (
-        ""
-        if value is None
-        else ", ".join(map(str, value))
-        if isinstance(value, tuple)
-        else str(value)
-    )
+    text = "" if value is None else str(value)
+    if isinstance(value, tuple):
+        text = ", ".join(map(str, value))
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
@@ -71,6 +72,6 @@ def document(title: str, records: Iterable[Record], at: int) -> str:
 
 
 def _text(record: Record) -> str:
-    came = f", outcome {record.outcome}" if record.type == DECISION else ""
-    told = f"{record.type}, created {_when(record.created)}{came}, id {record.id}"
-    return f"## {record.topic or record.title}\n\n{told}\n\n{everything(record)}\n"
+    outcome = f", outcome {record.outcome}" if record.type == DECISION else ""
+    about = f"{record.type}, created {_when(record.created)}{outcome}, id {record.id}"
+    return f"## {record.topic or record.title}\n\n{about}\n\n{everything(record)}\n"

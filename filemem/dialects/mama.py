@@ -5,7 +5,7 @@ Times are epoch seconds, as its page shows them; the HTTP routes show millisecon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import parameter, present
@@ -23,7 +23,7 @@ from filemem.dialects.tool import (
 )
 from filemem.errors import Conflict, FilememError, NotFound
 from filemem.memory import fields
-from filemem.record import CHECKPOINT, DECISION
+from filemem.record import CHECKPOINT, DECISION, Record, number
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from filemem.query import Hit
 
 CONFIDENCE = 0.5
+SECONDS = "seconds"
 
 INSTRUCTIONS = """\
 Decisions with their reasons, and checkpoints, as files in this project's Git repository.
@@ -45,12 +46,12 @@ def failure(error: FilememError) -> str:
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
-    given = {name: value for name, value in arguments.items() if value not in ("", None, [])}
-    if given.get("type") == CHECKPOINT:
-        saved = memory.save(**given)
+    fields = {name: value for name, value in arguments.items() if value not in ("", None, [])}
+    if fields.get("type") == CHECKPOINT:
+        saved = memory.save(**fields)
         return {**_saved(saved), "message": "Checkpoint saved" + waits(saved)}
-    saved, note = decide(memory, {"confidence": CONFIDENCE, **given})
-    return {**_saved(saved), "message": f"Decision saved: {given['topic']}{note}{waits(saved)}"}
+    saved, note = decide(memory, {"confidence": CONFIDENCE, **fields})
+    return {**_saved(saved), "message": f"Decision saved: {fields['topic']}{note}{waits(saved)}"}
 
 
 def decide(memory: Memory, fields: Arguments) -> tuple[Saved, str]:
@@ -61,9 +62,10 @@ def decide(memory: Memory, fields: Arguments) -> tuple[Saved, str]:
         if not fork.heads or "supersedes" in fields:
             raise
         saved = memory.save(**fields, supersedes=list(fork.heads))
+        count = len(fork.heads)
         return (
             saved,
-            f"; it supersedes {len(fork.heads)} decisions that held at once: {', '.join(fork.heads)}",
+            f"; it supersedes {count} decisions that held at once: {', '.join(fork.heads)}",
         )
 
 
@@ -76,9 +78,9 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     kind = arguments.get("type", "all")
     query = arguments.get("query", "")
     only = {} if kind == "all" else {"type": kind}
-    found = memory.search(query, limit=arguments.get("limit", 10), **only)
-    results = listed(found.hits, "seconds", query)
-    return {"success": True, **asides(found), "count": len(results), "results": results}
+    answer = memory.search(query, limit=arguments.get("limit", 10), **only)
+    results = listed(answer.hits, SECONDS, query)
+    return {"success": True, **asides(answer), "count": len(results), "results": results}
 
 
 @for_caller
@@ -90,61 +92,114 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
 
 @for_caller
 def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
-    found = memory.latest_checkpoint()
-    if found is None:
+    latest = memory.latest_checkpoint()
+    if latest is None:
         return {
             "success": True,
             "checkpoint": None,
             "message": "No checkpoint found",
             **present.lacking(memory),
         }
-    hit, note = found
-    told = {"note": note} if note else {}
+    hit, note = latest
     return {
         "success": True,
         **present.lacking(memory),
-        **told,
-        "checkpoint": checkpoint(hit, "seconds"),
+        **present.filled({"note": note}),
+        "checkpoint": checkpoint(hit, SECONDS),
     }
 
 
 def checkpoint(hit: Hit, unit: str) -> Answer:
     """A checkpoint as it is loaded; its number is made from its id, its time is in `unit`."""
-    names = f"id=number summary=content next_steps open_files record=id branch timestamp={unit}"
-    return {**present.fields(hit, names), "status": "active"}
+    record = hit.record
+    return {
+        "id": number(hit.id),
+        "summary": present.content(record),
+        "next_steps": record.next_steps,
+        "open_files": list(record.open_files),
+        "record": hit.id,
+        "branch": record.branch,
+        "timestamp": _time(hit, unit),
+        "status": "active",
+    }
 
 
 def listed(hits: Sequence[Hit], unit: str, query: str) -> list[Answer]:
     """The results of a search for `query`."""
-    return [
-        shown(hit, unit, near) for hit, near in zip(hits, similarities(hits, query), strict=True)
-    ]
+    rated = zip(hits, similarities(hits, query), strict=True)
+    return [shown(hit, unit, similarity) for hit, similarity in rated]
 
 
-def shown(hit: Hit, unit: str, near: float = 0.0) -> Answer:
+def shown(hit: Hit, unit: str, similarity: float = 0.0) -> Answer:
     """One result; a record of another dialect has the same keys, as far as they fit."""
-    answer = present.fields(
-        hit, f"id {_PARTS.get(hit.record.type, _NOTE)} created_at={unit} _type=type"
-    )
+    parts = _PARTS.get(hit.record.type, _note)
+    answer = {
+        "id": hit.id,
+        **parts(hit.record),
+        "created_at": _time(hit, unit),
+        "_type": hit.record.type,
+    }
     if hit.scores or hit.score:
-        answer["similarity"] = near
-    related = "related_to edge_reason related" if hit.related else ""
-    return answer | present.fields(hit, f"superseded_by? earlier? hidden? {related}")
+        answer["similarity"] = similarity
+    answer |= present.limits(hit)
+    if hit.related:
+        edges = present.related(hit)
+        answer["related_to"] = edges[0]["id"]
+        answer["edge_reason"] = edges[0]["edge_reason"]
+        answer["related"] = edges
+    return answer
 
 
-_DECISION = "topic decision reasoning=text confidence outcome outcome_reason=reason? outcomes=reasons? status=review? rejected?"
-_NOTE = "topic=kind decision=title reasoning=everything"
-_PARTS = {DECISION: _DECISION, CHECKPOINT: "summary=content number next_steps open_files"}
+def _time(hit: Hit, unit: str) -> int:
+    return hit.created // 1_000 if unit == SECONDS else hit.created
+
+
+def _decision(record: Record) -> Answer:
+    return {
+        "topic": record.topic,
+        "decision": record.decision,
+        "reasoning": record.text,
+        "confidence": record.confidence,
+        "outcome": record.outcome,
+        **present.filled(
+            {
+                "outcome_reason": present.reason(record),
+                "outcomes": present.outcomes(record.outcomes),
+                "status": "" if record.status == "accepted" else record.status,
+                "rejected": record.rejected,
+            }
+        ),
+    }
+
+
+def _checkpoint(record: Record) -> Answer:
+    return {
+        "summary": present.content(record),
+        "number": number(record.id),
+        "next_steps": record.next_steps,
+        "open_files": list(record.open_files),
+    }
+
+
+def _note(record: Record) -> Answer:
+    return {
+        "topic": record.kind,
+        "decision": record.title,
+        "reasoning": present.everything(record),
+    }
+
+
+_PARTS: Mapping[str, Callable[[Record], Answer]] = {DECISION: _decision, CHECKPOINT: _checkpoint}
 
 
 def _saved(saved: Saved) -> Answer:
     answer = {"success": True, "id": saved.id, "type": saved.type, "message": ""}
     if saved.similar:
-        near = [
-            {"id": s.id, "topic": s.topic, "similarity": round(s.similarity, 3)}
-            for s in saved.similar
+        answer["similar_decisions"] = [
+            {"id": near.id, "topic": near.topic, "similarity": round(near.similarity, 3)}
+            for near in saved.similar
         ]
-        answer |= {"similar_decisions": near, "hint": saved.similar[0].hint}
+        answer["hint"] = saved.similar[0].hint
     return answer
 
 

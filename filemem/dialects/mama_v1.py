@@ -1,4 +1,7 @@
-"""MAMA's five older tools, as their reference page describes them. Their words for outcomes differ from ours."""
+"""MAMA's five older tools, as their reference page describes them.
+
+Their words for outcomes differ from ours.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,8 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 DAY = 86_400_000
-SUPERSEDED, WITHDRAWN = (
-    "superseded",
-    "deprecated",
-)  # theirs is an outcome; ours is derived, or said by the status
+SUPERSEDED = "superseded"  # their outcome; what is superseded here follows from the chain
+WITHDRAWN = "deprecated"  # the status of a decision that was saved as superseded
 _CANDIDATES = 50  # as many as are ranked by age
 FLOOR = 0.2  # of similarity: what is less like the question than this is not raised by being new
 _LINE = 100  # characters of a decision in a listing
@@ -30,59 +31,73 @@ _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
 
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
-    outcome, why = (
-        _outcome(arguments, SUPERSEDED),
-        fields.line("failure_reason", arguments.get("failure_reason", "")),
-    )
-    replaced = outcome == SUPERSEDED
-    given: dict[str, Any] = {name: arguments[name] for name in ("topic", "decision", "reasoning")}
-    given["confidence"] = arguments.get("confidence", CONFIDENCE)
-    given["limitation"] = arguments.get("limitation") or None
-    given["decided_by"] = _DECIDERS.get(arguments.get("type", ""))
-    given["allow_secret"] = arguments.get("allow_secret")
-    if replaced:
-        given["status"] = WITHDRAWN
+    outcome = _outcome(arguments, SUPERSEDED)
+    reason = fields.line("failure_reason", arguments.get("failure_reason", ""))
+    topic = arguments["topic"]
+    decision: dict[str, Any] = {
+        "topic": topic,
+        "decision": arguments["decision"],
+        "reasoning": arguments["reasoning"],
+        "confidence": arguments.get("confidence", CONFIDENCE),
+        "limitation": arguments.get("limitation") or None,
+        "decided_by": _DECIDERS.get(arguments.get("type", "")),
+        "allow_secret": arguments.get("allow_secret"),
+    }
+    if outcome == SUPERSEDED:
+        decision["status"] = WITHDRAWN
     elif outcome != "pending":
-        given |= {"outcome": outcome, "reason": why or None}
+        decision |= {"outcome": outcome, "reason": reason or None}
     with in_words(reason="failure_reason"):
-        saved, note = decide(memory, given)
-    note += f"; superseded: kept as {WITHDRAWN}, it does not hold" if replaced else ""
-    message = f"Decision saved: {given['topic']}{note}{waits(saved)}"
-    return {"success": True, "decision_id": saved.id, "topic": given["topic"], "message": message}
+        saved, note = decide(memory, decision)
+    if outcome == SUPERSEDED:
+        note += f"; superseded: kept as {WITHDRAWN}, it does not hold"
+    message = f"Decision saved: {topic}{note}{waits(saved)}"
+    return {"success": True, "decision_id": saved.id, "topic": topic, "message": message}
 
 
 @for_caller
 def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
-    told = memory.history(arguments["topic"])
-    own = [step for step in told.chain if not step.foreign]
-    history = [_decided(step.hit) | present.fields(step, "supersedes?") for step in own]
-    return {"success": True, "topic": told.topic, **present.lacking(memory), "history": history}
+    history = memory.history(arguments["topic"])
+    rows = [
+        _decided(step.hit) | present.filled({"supersedes": step.supersedes})
+        for step in history.chain
+        if not step.foreign
+    ]
+    return {"success": True, "topic": history.topic, **present.lacking(memory), "history": rows}
 
 
 @for_caller
 def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
-    weight, scale = arguments.get("recencyWeight", 0.3), arguments.get("recencyScale", 7)
-    decay, limit = arguments.get("recencyDecay", 0.5), arguments.get("limit", 10)
-    asked = arguments["userQuestion"]
-    found = memory.search(asked, type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
-    now = memory.now()
-    rated: list[Answer] = []
-    for hit, near in zip(found.hits, similarities(found.hits, asked), strict=True):
-        age = max(0.0, (now - hit.created) / DAY)
-        final = (1 - weight) * near + weight * (
-            freshness(age, scale, decay) if near >= FLOOR else 0.0
-        )
-        scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
-        rated.append(
-            {
-                **present.fields(hit, "decision_id=id topic decision earlier?"),
-                **scores,
-                "outcome": _theirs(hit),
-            }
-        )
-    rated.sort(key=lambda one: -one["final_score"])  # stable: among equals the known order stays
-    empty = {} if rated else {"message": "nothing like it was decided yet"}
-    return {"success": True, **empty, **asides(found), "suggestions": rated[:limit]}
+    limit = arguments.get("limit", 10)
+    question = arguments["userQuestion"]
+    answer = memory.search(question, type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
+    rows = [
+        _suggestion(hit, similarity, max(0.0, (memory.now() - hit.created) / DAY), arguments)
+        for hit, similarity in zip(answer.hits, similarities(answer.hits, question), strict=True)
+    ]
+    rows.sort(key=lambda row: -row["final_score"])  # stable: among equals the order stays
+    empty = {} if rows else {"message": "nothing like it was decided yet"}
+    return {"success": True, **empty, **asides(answer), "suggestions": rows[:limit]}
+
+
+def _suggestion(hit: Hit, similarity: float, age: float, arguments: Arguments) -> Answer:
+    """A decision, rated by its similarity and its age in days."""
+    weight = arguments.get("recencyWeight", 0.3)
+    recency = 0.0
+    if similarity >= FLOOR:
+        scale = arguments.get("recencyScale", 7)
+        recency = freshness(age, scale, arguments.get("recencyDecay", 0.5))
+    final = (1 - weight) * similarity + weight * recency
+    return {
+        "decision_id": hit.id,
+        "topic": hit.record.topic,
+        "decision": hit.record.decision,
+        **present.filled({"earlier": hit.earlier or None}),
+        "similarity": similarity,
+        "recency_days": round(age, 3),
+        "final_score": round(final, 4),
+        "outcome": _theirs(hit),
+    }
 
 
 def freshness(age: float, scale: float, decay: float) -> float:
@@ -92,17 +107,17 @@ def freshness(age: float, scale: float, decay: float) -> float:
 
 @for_caller
 def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
-    limit, offset = arguments.get("limit", 10), arguments.get("offset", 0)
-    found = memory.search("", type=DECISION, limit=limit, offset=offset)
-    decisions = [_decided(hit) for hit in found.hits]
+    offset = arguments.get("offset", 0)
+    answer = memory.search("", type=DECISION, limit=arguments.get("limit", 10), offset=offset)
+    decisions = [_decided(hit) for hit in answer.hits]
     rows = [
-        f"{place}. **{one['topic']}**: {cut(one_line(one['decision']), _LINE)} "
-        f"({one['outcome']}, {one['timestamp'][:10]})"
-        for place, one in enumerate(decisions, offset + 1)
+        f"{place}. **{row['topic']}**: {cut(one_line(row['decision']), _LINE)} "
+        f"({row['outcome']}, {row['timestamp'][:10]})"
+        for place, row in enumerate(decisions, offset + 1)
     ]
     return {
         "success": True,
-        **asides(found),
+        **asides(answer),
         "list": "\n".join(rows) or "No decisions.",
         "decisions": decisions,
     }
@@ -110,15 +125,12 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
 
 @for_caller
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
-    outcome, why = _outcome(arguments), arguments.get("failure_reason") or None
-    named = (
-        arguments.get("decisionId")
-        or arguments.get("decision_id")
-        or _head(memory, arguments.get("topic", ""))
-    )
-    told = why or arguments.get("limitation") or None
+    outcome = _outcome(arguments)
+    id_ = arguments.get("decisionId") or arguments.get("decision_id")
+    id_ = id_ or _head(memory, arguments.get("topic", ""))
+    reason = arguments.get("failure_reason") or arguments.get("limitation") or None
     with in_words(reason="failure_reason"):
-        saved = memory.update(named, outcome=outcome, reason=told)
+        saved = memory.update(id_, outcome=outcome, reason=reason)
     theirs = _THEIRS.get(outcome, outcome)
     message = f"Updated {saved.id} -> {theirs}"
     return {"success": True, "message": message, "decision_id": saved.id, "outcome": theirs}
@@ -128,13 +140,12 @@ def _head(memory: Memory, topic: str) -> str:
     """The live decision on a topic, else the last one."""
     if not topic.strip():
         raise BadInput("topic is required", "or decisionId", field="topic")
-    told = memory.history(topic)
-    if len(told.heads) > 1:
-        message = f"topic {told.topic}: {len(told.heads)} decisions hold at once"
-        raise Conflict(
-            message, f"give decisionId, one of {', '.join(told.heads)}", heads=told.heads
-        )
-    return told.heads[0] if told.heads else told.chain[-1].hit.id
+    history = memory.history(topic)
+    heads = history.heads
+    if len(heads) > 1:
+        message = f"topic {history.topic}: {len(heads)} decisions hold at once"
+        raise Conflict(message, f"give decisionId, one of {', '.join(heads)}", heads=heads)
+    return heads[0] if heads else history.chain[-1].hit.id
 
 
 def _outcome(arguments: Arguments, *more: str) -> str:
@@ -164,11 +175,23 @@ def _theirs(hit: Hit) -> str:
 
 
 def _decided(hit: Hit) -> Answer:
-    answer = present.fields(
-        hit, "decision_id=id topic decision reasoning=text confidence timestamp=created"
-    )
-    failed = " failure_reason=reason?" if hit.record.outcome == "failed" else ""
-    return {**answer, "outcome": _theirs(hit), **present.fields(hit, f"limitation?{failed}")}
+    record = hit.record
+    failed = record.outcome == "failed"
+    return {
+        "decision_id": hit.id,
+        "topic": record.topic,
+        "decision": record.decision,
+        "reasoning": record.text,
+        "confidence": record.confidence,
+        "timestamp": present.time(hit.created),
+        "outcome": _theirs(hit),
+        **present.filled(
+            {
+                "limitation": record.limitation,
+                "failure_reason": present.reason(record) if failed else "",
+            }
+        ),
+    }
 
 
 INSTRUCTIONS = """\

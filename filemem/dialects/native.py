@@ -1,15 +1,16 @@
-"""filemem's own tools: functions (memory, arguments) -> plain dict, and the table of them.
+"""filemem's own tools: functions (memory, arguments) -> plain dict, and the list of them.
 
-They answer MCP and every `--json` alike. `save` and `search` take the arguments of the seed documents too. Descriptions
-are short and static: a model reads them at every start, and nothing stored may reach them.
+They answer MCP and every `--json` alike. `save` and `search` take the arguments of the seed
+documents too. Descriptions are short and static: a model reads them at every start, and nothing
+stored may reach them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.dialects import parameter, present
+from filemem.dialects import answers, parameter, present, short
 from filemem.dialects.tool import (
     DELETES,
     READS,
@@ -23,71 +24,70 @@ from filemem.dialects.tool import (
 )
 from filemem.errors import BadInput, Conflict, FilememError, NotFound
 from filemem.query import WEAK
-from filemem.record import STATUSES, cut
+from filemem.record import STATUSES
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit, Name, Results
 
 
-BUDGET = 4_000  # characters of an answer with ten results
 LIMIT = 10
-FEW = 5  # results of a search that names no limit
-_BRIEF = """
-    id type kind topic title created holds status outcome superseded_by proposed heads note already_rejected evidence
-    drift reasons earlier hidden session branch repository author commit link seen_at also_in path decision
-    text
-""".split()  # noqa: SIM905  what a search shows of a result unless detail is asked for, in this order
-_USUAL = {"status": "accepted", "outcome": "pending", "topic": "", "superseded_by": []}
-_LEAST = 60  # characters of the text of a result
-_WHOLE = 160  # characters of a decision that is shown as the title, where that is its beginning
 
 
-def _asked(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer]:
-    """The memory that is asked (of which scope, and as it was when), the other arguments, and how the answer begins."""
-    given = dict(arguments)
-    if (scope := given.pop("scope", "project")) != "project":
-        opened = memory.personal if scope == "personal" else memory.workspace
-        if opened is None:
-            raise BadInput(
-                f"the {scope} memory is not served here", f"filemem --{scope} search", field="scope"
-            )
-        memory = opened()  # type: ignore[assignment]  # it refuses what it does not have
-    at = given.pop("at", None)
-    past = None if at is None else memory.at(at)
-    return (
-        past or memory,
-        given,
-        {"success": True, **({"at": present.moment(past.moment)} if past else {})},
-    )
+class _Question(NamedTuple):
+    """What is asked of which memory."""
+
+    memory: Memory  # of the scope, and as it was at the time, that the arguments name
+    arguments: Arguments  # the others
+    answer: Answer  # how the answer begins
+
+
+def _question(memory: Memory, arguments: Arguments) -> _Question:
+    others = {name: value for name, value in arguments.items() if name not in ("scope", "at")}
+    memory = _of_scope(memory, arguments.get("scope", "project"))
+    if arguments.get("at") is None:
+        return _Question(memory, others, {"success": True})
+    past = memory.at(arguments["at"])
+    return _Question(past, others, {"success": True, "at": answers.moment(past.moment)})
+
+
+def _of_scope(memory: Memory, scope: str) -> Memory:
+    if scope == "project":
+        return memory
+    opened = memory.personal if scope == "personal" else memory.workspace
+    if opened is None:
+        message = f"the {scope} memory is not served here"
+        raise BadInput(message, f"filemem --{scope} search", field="scope")
+    return opened()  # type: ignore[return-value]  # it refuses what it does not have
 
 
 def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
-    wanted = {
-        one for hit in hits for one in (*hit.successors, *(edge.target for edge in hit.related))
-    }
-    wanted -= {hit.record.id for hit in hits}
-    return memory.names(wanted) if wanted else {}
+    """The names of the records that hits refer to, besides the hits."""
+    ids: set[str] = set()
+    for hit in hits:
+        ids.update(hit.successors)
+        ids.update(edge.target for edge in hit.related)
+    ids.difference_update(hit.id for hit in hits)
+    return memory.names(ids) if ids else {}
 
 
 def _listed(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
     names = _names(memory, hits)
-    return [present.hit(hit, names=names) for hit in hits]
+    return [answers.hit(hit, names=names) for hit in hits]
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
     try:
-        return present.saved(memory.save(**arguments))
+        return answers.saved(memory.save(**arguments))
     except Conflict as error:
         if not error.heads:
             raise
         names = memory.names(error.heads)
         heads = "; ".join(
-            f"{names[one].title} ({one.rpartition('_')[2]})" for one in error.heads if one in names
+            f"{names[id_].title} ({id_.rpartition('_')[2]})" for id_ in error.heads if id_ in names
         )
-        raise Conflict(
-            f"{error.message}: {heads}", ending(str(arguments.get("topic", ""))), error.heads
-        ) from None
+        message = f"{error.message}: {heads}"
+        raise Conflict(message, ending(str(arguments.get("topic", ""))), error.heads) from None
 
 
 def ending(topic: str) -> str:
@@ -100,126 +100,100 @@ def ending(topic: str) -> str:
 
 def resolve(memory: Memory, arguments: Arguments) -> Answer:
     """End a fork by a decision that merges all that hold on a topic."""
-    given = dict(arguments)
-    return present.saved(memory.resolve(given.pop("topic"), **given))
+    fields = {name: value for name, value in arguments.items() if name != "topic"}
+    return answers.saved(memory.resolve(arguments["topic"], **fields))
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
-    memory, given, answer = _asked(memory, arguments)
-    detail = given.pop("detail", False)
-    query = given.pop("query", "")
-    if detail or "limit" in given:
-        answered = memory.search(query, detail=detail, **given)
-        hits: Sequence[Hit] = answered.hits
-        answer |= present.asides(answered)
-    else:
-        answered = memory.search(query, limit=FEW, **given)
-        hits = _near(answered)
-        answer |= present.asides(answered) | _left_out(answered, len(hits))
-    results = _listed(memory, hits)
-    answer["count"] = len(results)
-    return {**answer, "results": results if detail else _slim(results, given.get("limit", FEW))}
+    question = _question(memory, arguments)
+    detail = bool(arguments.get("detail", False))
+    filters = {
+        name: value
+        for name, value in question.arguments.items()
+        if name not in ("detail", "query", "limit")
+    }
+    limit = arguments.get("limit", LIMIT if detail else short.FEW)
+    results = question.memory.search(
+        arguments.get("query", ""), limit=limit, detail=detail, **filters
+    )
+    answer = question.answer | present.asides(results)
+    hits: Sequence[Hit] = results.hits
+    if not detail and "limit" not in arguments:
+        hits = _near(results)
+        answer |= _left_out(results, len(hits))
+    rows = _listed(question.memory, hits)
+    answer["count"] = len(rows)
+    return {**answer, "results": rows if detail else short.results(rows, limit)}
 
 
-def _near(answered: Results) -> Sequence[Hit]:
+def _near(results: Results) -> Sequence[Hit]:
     """The hits without those far below the best; none where nothing is close."""
-    if answered.far:
+    if results.far:
         return ()
-    least = WEAK * answered.hits[0].score if answered.hits else 0.0
-    return [hit for hit in answered.hits if hit.score >= least or hit.brought_in]
+    least = WEAK * results.hits[0].score if results.hits else 0.0
+    return [hit for hit in results.hits if hit.score >= least or hit.brought_in]
 
 
-def _left_out(answered: Results, shown: int) -> Answer:
-    """How many weaker hits are not shown, and how to see them."""
-    weaker = len(answered.hits) - shown
+def _left_out(results: Results, count: int) -> Answer:
+    """How many weaker hits are not among the `count` that are shown, and how to see them."""
+    weaker = len(results.hits) - count
     if not weaker:
         return {}
-    if answered.far:
+    if results.far:
         return {"note": f"nothing is close; ask with other terms, or limit {LIMIT} for the nearest"}
     return {"weaker": f"{weaker}; limit {LIMIT} shows them"}
 
 
-def _slim(results: Sequence[Answer], limit: int = LIMIT) -> list[Answer]:
-    """Results without what `get` tells too. The best has most of its text, the others what was found in it."""
-    named = {
-        one["id"]: one["title"] for hit in results for one in (hit, *hit.get("successors", ()))
-    }
-    shown = [_brief(one, named) for one in results]
-    facts = sum(len(str({**one, "decision": "", "text": ""})) for one in shown)
-    share = max(_LEAST, (BUDGET * max(limit, FEW) // LIMIT - facts) // (len(shown) + 2))
-    for at, (one, whole) in enumerate(zip(shown, results, strict=True)):
-        most = share if at else 3 * share
-        if len(results) > 1 and len(one.get("decision", "")) + len(one.get("text", "")) > most:
-            one.pop("decision", None)
-            found = present.around(whole, most) if whole.get("snippet") else whole.get("text", "")
-            one |= {"text": cut(found, most), "truncated": True}
-    return shown
-
-
-def _brief(result: Answer, named: Mapping[str, str]) -> Answer:
-    shown = {
-        name: result[name] for name in _BRIEF if name in result and result[name] != _USUAL.get(name)
-    }
-    shown |= {"created": shown["created"][:10]} if "created" in shown else {}
-    if shown.get("heads") == shown.get("superseded_by"):
-        shown.pop("heads", None)
-    for name in {"superseded_by", "proposed"} & shown.keys():
-        shown[name] = [{"id": one, "title": named.get(one, "")} for one in shown[name]]
-    if "superseded_by" in shown and "repository" not in shown:
-        del shown["path"]  # who goes on reads what replaced it
-    decision = shown.get("decision", "")
-    if len(decision) <= _WHOLE and decision.startswith(shown["title"].removesuffix("…")):
-        shown["title"] = shown.pop("decision", "") or shown["title"]
-    return shown
-
-
 def get(memory: Memory, arguments: Arguments) -> Answer:
-    memory, given, answer = _asked(memory, arguments)
-    wanted = [*([given["id"]] if "id" in given else []), *given.get("ids", ())]
+    question = _question(memory, arguments)
+    memory = question.memory
+    wanted = [*([arguments["id"]] if "id" in arguments else []), *arguments.get("ids", ())]
+    answer = question.answer
     try:
         hits = memory.get(*wanted)
     except NotFound:
-        if len(wanted) != 1 or not (ids := _of_topic(memory, wanted[0])):
+        ids = _of_topic(memory, wanted[0]) if len(wanted) == 1 else ()
+        if not ids:
             raise
         hits = memory.get(*ids)
         answer["note"] = f"{wanted[0]!r} is a topic: this is what holds on it, or was decided last"
-    lacking, names = present.lacking(memory), _names(memory, hits)
-    results = [present.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
-    if given.get("history"):
+    answer |= present.lacking(memory)
+    names = _names(memory, hits)
+    results = [answers.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
+    if arguments.get("history"):
         edits = memory.revisions(*(hit.id for hit in hits))
         for result in results:
-            result["revisions"] = present.revisions(edits.get(result["id"], ()))
-    return {**answer, **lacking, "count": len(hits), "results": results}
+            result["revisions"] = answers.revisions(edits.get(result["id"], ()))
+    return {**answer, "count": len(hits), "results": results}
 
 
 def _of_topic(memory: Memory, name: str) -> Sequence[str]:
-    """The ids of what holds on a topic, or of what was decided last; none where there is no such topic."""
+    """The ids of what holds on a topic, or of what was decided last; none for no such topic."""
     try:
-        told = memory.history(name)
+        topic = memory.history(name)
     except FilememError:
         return ()
-    return told.heads or [told.chain[-1].hit.id]
+    return topic.heads or [topic.chain[-1].hit.id]
 
 
 def why(memory: Memory, arguments: Arguments) -> Answer:
     """List the decisions that a file, or a line of it, rests on."""
-    found = memory.why(arguments["path"], limit=arguments.get("limit", LIMIT))
-    answer = present.why(found, _names(memory, [reason.hit for reason in found.reasons]))
+    behind = memory.why(arguments["path"], limit=arguments.get("limit", LIMIT))
+    answer = answers.why(behind, _names(memory, [reason.hit for reason in behind.reasons]))
     return {"success": True, **present.lacking(memory), **answer}
 
 
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
     if "topic" in arguments:
-        return history(
-            memory, {name: value for name, value in arguments.items() if name in ("topic", "at")}
-        )
-    memory, given, answer = _asked(memory, arguments)
-    found = memory.timeline(**given)
-    results = _slim(_listed(memory, found.hits))
+        chosen = {name: arguments[name] for name in ("topic", "at") if name in arguments}
+        return history(memory, chosen)
+    question = _question(memory, arguments)
+    around = question.memory.timeline(**question.arguments)
+    results = short.results(_listed(question.memory, around.hits))
     return {
-        **answer,
-        **present.lacking(memory),
-        "anchor": found.anchor,
+        **question.answer,
+        **present.lacking(question.memory),
+        "anchor": around.anchor,
         "count": len(results),
         "results": results,
     }
@@ -227,92 +201,101 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
     """Show how a topic was decided, oldest first."""
-    memory, given, answer = _asked(memory, arguments)
-    told = present.history(memory.history(given["topic"]))
-    return {**answer, **present.lacking(memory), **told}
+    question = _question(memory, arguments)
+    chain = answers.history(question.memory.history(arguments["topic"]))
+    return {**question.answer, **present.lacking(question.memory), **chain}
 
 
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
-    memory, given, answer = _asked(memory, arguments)
-    found = memory.topics(**given)
-    shown, more = [present.topic(one) for one in found.topics], found.total - given.get("offset", 0)
-    left = {"more": more - len(shown)} if more > len(shown) else {}
-    return {**answer, **present.lacking(memory), "count": len(shown), **left, "topics": shown}
+    question = _question(memory, arguments)
+    page = question.memory.topics(**question.arguments)
+    rows = [answers.topic(topic) for topic in page.topics]
+    answer = question.answer | present.lacking(question.memory) | {"count": len(rows)}
+    left = page.total - arguments.get("offset", 0) - len(rows)
+    if left > 0:
+        answer["more"] = left
+    return {**answer, "topics": rows}
 
 
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
-    memory, given, answer = _asked(memory, arguments)
-    found = memory.latest_checkpoint(branch=given.get("branch", ""))
-    lacking = present.lacking(memory)
-    if found is None:
+    question = _question(memory, arguments)
+    latest = question.memory.latest_checkpoint(branch=arguments.get("branch", ""))
+    lacking = present.lacking(question.memory)
+    if latest is None:
         message = "no checkpoint found" if lacking else "no checkpoint saved yet"
-        return {**answer, "checkpoint": None, "message": message, **lacking}
-    hit, note = found
-    shown = present.hit(hit, whole=True, edited=memory.edited(hit))
-    return {**answer, **lacking, **({"note": note} if note else {}), "checkpoint": shown}
+        return {**question.answer, "checkpoint": None, "message": message, **lacking}
+    hit, note = latest
+    return {
+        **question.answer,
+        **lacking,
+        **present.filled({"note": note}),
+        "checkpoint": answers.hit(hit, whole=True, edited=question.memory.edited(hit)),
+    }
 
 
 def diff(memory: Memory, arguments: Arguments) -> Answer:
     """Show what a branch does to the memory."""
-    return {"success": True, **present.comparison(memory.diff(arguments.get("range", "")))}
+    return {"success": True, **answers.comparison(memory.diff(arguments.get("range", "")))}
 
 
 def _writes(verb: str) -> Callable[[Memory, Arguments], Answer]:
     def call(memory: Memory, arguments: Arguments) -> Answer:
-        return present.saved(getattr(memory, verb)(**arguments))
+        return answers.saved(getattr(memory, verb)(**arguments))
 
-    call.__name__ = verb  # by which the table knows it
+    call.__name__ = verb  # the name of the tool
     return call
 
 
-update, delete, restore, edit, undo = map(_writes, ("update", "delete", "restore", "edit", "undo"))
+update = _writes("update")
+delete = _writes("delete")
+restore = _writes("restore")
+edit = _writes("edit")
+undo = _writes("undo")
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
     """Remove a record as `delete` does, or only say what takes it out of Git's history."""
-    if "purge_help" in arguments:
-        return {
-            "success": True,
-            "id": arguments["id"],
-            "purge": memory.purge_command(arguments["id"]),
-        }
-    return delete(memory, arguments)
+    if "purge_help" not in arguments:
+        return delete(memory, arguments)
+    id_ = arguments["id"]
+    return {"success": True, "id": id_, "purge": memory.purge_command(id_)}
 
 
 def renumber(memory: Memory, arguments: Arguments) -> Answer:
     """Give a decision record the next free number."""
-    return present.saved(memory.renumber(arguments["file"]))
+    return answers.saved(memory.renumber(arguments["file"]))
 
 
 def adopt(memory: Memory, arguments: Arguments) -> Answer:
     """Write ids into files that have none."""
-    done = memory.adopt(arguments["files"], was=arguments.get("was", ""))
-    return {"success": True, "count": len(done), "adopted": [present.saved(one) for one in done]}
+    adopted = memory.adopt(arguments["files"], was=arguments.get("was", ""))
+    rows = [answers.saved(record) for record in adopted]
+    return {"success": True, "count": len(rows), "adopted": rows}
 
 
 def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records, or with `code` where the code breaks their guards."""
+    base = arguments.get("base", "")
     if arguments.get("code"):
-        count, broken = memory.check_code(arguments.get("base", ""))
-        return {
-            "success": True,
-            "checked": count,
-            "problems": [place._asdict() for place in broken],
-        }
-    count, problems = memory.check(*arguments.get("paths", ()), base=arguments.get("base", ""))
-    return {"success": True, "checked": count, "problems": [one._asdict() for one in problems]}
+        count, broken = memory.check_code(base)
+        rows = [place._asdict() for place in broken]
+    else:
+        count, problems = memory.check(*arguments.get("paths", ()), base=base)
+        rows = [problem._asdict() for problem in problems]
+    return {"success": True, "checked": count, "problems": rows}
 
 
 def index(memory: Memory, arguments: Arguments) -> Answer:
     """Bring the index in step, or build it anew."""
-    anew = bool(arguments.get("rebuild"))
-    changed = memory.rebuild() if anew else memory.refresh(full=True)
-    state, action = ("rebuilt", "read") if anew else ("in step", "changed")
-    message = f"index {state}: {present.counted(changed, 'file')} {action}"
-    lacks = memory.lacks_meaning
-    answer = {"success": True, "changed": changed, "message": message}
-    return {**answer, **({"degraded": lacks} if lacks else {})}
+    if arguments.get("rebuild"):
+        count = memory.rebuild()
+        message = f"index rebuilt: {present.counted(count, 'file')} read"
+    else:
+        count = memory.refresh(full=True)
+        message = f"index in step: {present.counted(count, 'file')} changed"
+    lacks = present.filled({"degraded": memory.lacks_meaning})
+    return {"success": True, "changed": count, "message": message, **lacks}
 
 
 def sync(memory: Memory, _: Arguments) -> Answer:
@@ -498,30 +481,36 @@ TOOLS = (
     ),
 )
 
+_JSON = "application/json"
 DIALECT = Dialect(
     name="native",
     tools=TOOLS,
     instructions=INSTRUCTIONS,
     failure=envelope,
-    budget=BUDGET,
+    budget=short.BUDGET,
     whole="get shows one whole",
     readable=True,
-    resources=tuple(
-        Resource(f"filemem://{address}", name, description, "application/json", tool)
-        for address, name, description, tool in (
-            ("checkpoint/latest", "latest checkpoint", "Where the work stands.", "load_checkpoint"),
-            (
-                "topic/{topic}",
-                "topic",
-                "How a topic was decided, and what holds today.",
-                "timeline",
-            ),
-            (
-                "decision/{id}",
-                "decision",
-                "One decision with its reasons, edges and provenance.",
-                "get",
-            ),
-        )
+    resources=(
+        Resource(
+            "filemem://checkpoint/latest",
+            "latest checkpoint",
+            "Where the work stands.",
+            _JSON,
+            "load_checkpoint",
+        ),
+        Resource(
+            "filemem://topic/{topic}",
+            "topic",
+            "How a topic was decided, and what holds today.",
+            _JSON,
+            "timeline",
+        ),
+        Resource(
+            "filemem://decision/{id}",
+            "decision",
+            "One decision with its reasons, edges and provenance.",
+            _JSON,
+            "get",
+        ),
     ),
 )

@@ -1,4 +1,7 @@
-"""What the tools of other systems ask of a memory: on behalf of a reader, and with tests that the index cannot make."""
+"""What the tools of other systems ask of a memory.
+
+They ask on behalf of a reader, and with tests that the index cannot make.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,27 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
-_Told = TypeVar("_Told")
+_Answer = TypeVar("_Answer")
 
 NOBODY = "legacy"  # an agent that does not say who it is
-_SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at most, in one search
+_SPARE = 10  # hits that the first search asks for beyond those wanted
+_MOST = 1_000  # hits of one search
 
 
 def for_caller(
-    work: Callable[[Memory, Any], _Told], department: str = ""
-) -> Callable[[Memory, Any], _Told]:
-    """Let a call see what its caller may, by the agent and department that it names, else by the configured ones.
+    work: Callable[[Memory, Any], _Answer], department: str = ""
+) -> Callable[[Memory, Any], _Answer]:
+    """Let a call see what its caller may, by the agent and department that it names.
 
-    `department`: the one that is meant where neither states any.
+    Where it names none, the configured ones are meant.
+
+    Args:
+        work: the call.
+        department: that of a caller for whom neither states any.
     """
 
     @wraps(work)
-    def call(memory: Memory, arguments: Any) -> _Told:
+    def call(memory: Memory, arguments: Any) -> _Answer:
         agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent or NOBODY
         stated = arguments.get("department") or memory.reader.department or department
         return work(memory.seen_by(Reader(agent=agent, department=stated)), arguments)
@@ -64,23 +72,23 @@ def search(
     return Results(tuple(kept.values())[:wanted], first.degraded, note, far=first.far)
 
 
-def page(found: Results, offset: int, limit: int) -> Results:
-    """A page of what was found; if it lies past the last hit, the note says so."""
-    hits = found.hits[offset : offset + limit]
-    if hits or not found.hits:
-        return found.replace(hits=hits)
-    return found.replace(hits=(), note=passed_over(offset))
+def page(results: Results, offset: int, limit: int) -> Results:
+    """A page of results; if it lies past the last hit, the note says so."""
+    hits = results.hits[offset : offset + limit]
+    if hits or not results.hits:
+        return results.replace(hits=hits)
+    return results.replace(hits=(), note=passed_over(offset))
 
 
 def find(memory: Memory, reference: object, field: str) -> Hit | None:
-    """Find a record by number, number as text, or any name that `Memory.get` takes; None if there is none."""
+    """Return the record with a number, or with a name that `Memory.get` takes; None for none."""
     text = str(reference).strip()
     if isinstance(reference, bool) or not text:
         raise BadInput(f"{field} must be the id of a record", field=field)
     if text.isascii() and text.isdigit():
         wanted = int(text[:20])
         ids = memory.keeper.ask(
-            lambda store: [one.id for one in store.index.nodes() if number(one.id) == wanted]
+            lambda store: [node.id for node in store.index.nodes() if number(node.id) == wanted]
         )
         if isinstance(reference, int) and not ids:
             return None
@@ -92,7 +100,7 @@ def find(memory: Memory, reference: object, field: str) -> Hit | None:
 
 @contextmanager
 def in_words(**names: str) -> Iterator[None]:
-    """Make failures name the caller's arguments instead of our fields: `in_words(text="context_text")`."""
+    """Make failures name the caller's arguments: `in_words(text="context_text")`."""
     try:
         yield
     except BadInput as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from filemem.dialects import present
+from filemem.dialects import answers, present
 from filemem.errors import Conflict, NotFound
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
@@ -154,7 +154,7 @@ def whole(memory: Memory, found: Detail, likely: Iterable[tuple[Node, float]]) -
     if one.type == DECISION:
         texts = {"decision_html": one.decision, "reasoning_html": one.text}
     edited = found.version != found.committed and memory.edited(hit)
-    shown = present.hit(hit, whole=True, edited=edited)
+    shown = answers.hit(hit, whole=True, edited=edited)
     told = {
         "version": found.version,
         "note": shown.get("note"),
@@ -215,7 +215,7 @@ def compare(memory: Memory, arguments: Arguments) -> Answer:
     branch = arguments.get("branch", "")
     found = memory.seen_by(EVERYBODY).diff(f"...{branch}" if branch else "")
     now, there = memory.overview(), memory.at(found.head.id).overview()
-    told = present.comparison(found)
+    told = answers.comparison(found)
     ids = {
         part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
         for part, kinds in _PARTS.items()
@@ -246,17 +246,17 @@ def near(memory: Memory, arguments: Arguments) -> Answer:
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision."""
-    return present.saved(memory.save(type=DECISION, **arguments))
+    return answers.saved(memory.save(type=DECISION, **arguments))
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision, or change its status."""
-    return present.saved(memory.update(**_fresh(memory, arguments)))
+    return answers.saved(memory.update(**_fresh(memory, arguments)))
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
     """Remove a record by a commit."""
-    return present.saved(memory.delete(**_fresh(memory, arguments)))
+    return answers.saved(memory.delete(**_fresh(memory, arguments)))
 
 
 def _fresh(memory: Memory, arguments: Arguments) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Results as a search shows them: without what `get` says too, and within a budget of characters.
+
+The best result has most of its text, the others what was found in theirs: what answers the question
+should not need a second call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from filemem.dialects import present
+from filemem.dialects.tool import Answer
+from filemem.record import cut
+
+BUDGET = 4_000  # characters of an answer with ten results
+FEW = 5  # results of a search that names no limit
+_TEN = 10
+_LEAST = 60  # characters of the text of a result
+_WHOLE = 160  # characters of a decision that is shown as the title, where that is its beginning
+_DAY = 10  # characters of a time
+_KEYS = (  # of a result, in this order
+    *("id", "type", "kind", "topic", "title", "created", "holds", "status", "outcome"),
+    *("superseded_by", "proposed", "heads", "note", "already_rejected", "evidence", "drift"),
+    *("reasons", "earlier", "hidden", "session", "branch", "repository", "author", "commit"),
+    *("link", "seen_at", "also_in", "path", "decision", "text"),
+)
+_USUAL: Mapping[str, object] = {
+    "status": "accepted",
+    "outcome": "pending",
+    "topic": "",
+    "superseded_by": [],
+}
+
+
+def results(whole: Sequence[Answer], limit: int = _TEN) -> list[Answer]:
+    """Shorten the results of a search.
+
+    Args:
+        whole: results as `answers.hit` shows them, the best first.
+        limit: how many were asked for; the budget grows with it.
+    """
+    titles = _titles(whole)
+    rows = [_brief(result, titles) for result in whole]
+    if len(rows) < 2:
+        return rows
+    facts = sum(len(str({**row, "decision": "", "text": ""})) for row in rows)
+    room = BUDGET * max(limit, FEW) // _TEN - facts
+    share = max(_LEAST, room // (len(rows) + 2))
+    for at, (row, result) in enumerate(zip(rows, whole, strict=True)):
+        _cut(row, result, share if at else 3 * share)
+    return rows
+
+
+def _titles(whole: Sequence[Answer]) -> dict[str, str]:
+    """The titles of results and of what replaced them, by id."""
+    titles: dict[str, str] = {}
+    for result in whole:
+        titles[result["id"]] = result["title"]
+        titles.update((record["id"], record["title"]) for record in result.get("successors", ()))
+    return titles
+
+
+def _cut(row: Answer, result: Answer, most: int) -> None:
+    """Leave a result `most` characters of text: of the part that was found, where that is known."""
+    if len(row.get("decision", "")) + len(row.get("text", "")) <= most:
+        return
+    row.pop("decision", None)
+    snippet = result.get("snippet")
+    text = present.around(result, most) if snippet else result.get("text", "")
+    row["text"] = cut(text, most)
+    row["truncated"] = True
+
+
+def _brief(result: Answer, titles: Mapping[str, str]) -> Answer:
+    row = {
+        name: result[name] for name in _KEYS if name in result and result[name] != _USUAL.get(name)
+    }
+    if "created" in row:
+        row["created"] = row["created"][:_DAY]
+    if row.get("heads") == row.get("superseded_by"):
+        row.pop("heads", None)
+    for name in ("superseded_by", "proposed"):
+        if name in row:
+            row[name] = [{"id": id_, "title": titles.get(id_, "")} for id_ in row[name]]
+    if "superseded_by" in row and "repository" not in row:
+        del row["path"]  # who goes on reads what replaced it
+    _join_title(row)
+    return row
+
+
+def _join_title(row: Answer) -> None:
+    """Show a short decision as the title that is its beginning."""
+    decision = row.get("decision", "")
+    if decision and len(decision) <= _WHOLE and decision.startswith(row["title"].removesuffix("…")):
+        row["title"] = row.pop("decision")
