@@ -1,8 +1,8 @@
-"""Call a tool: check its arguments, once for every transport, and word failures as its dialect does.
+"""Call a tool: check its arguments, once for every transport; failures are its dialect's.
 
 A tool gets only arguments that satisfy its schema; nulls are dropped, since programs send them for
-absent arguments. Answers of tools that search or list are cut to the dialect's budget. Any exception
-but FilememError is a defect and is not caught.
+absent arguments. Answers of tools that search or list are cut to the dialect's budget. Any
+exception but FilememError is a defect and is not caught.
 """
 
 from __future__ import annotations
@@ -263,16 +263,16 @@ def _shown(result: Any, number: int) -> Any:
     """A result as shown at a step, its keys in order; `truncated` says that something was cut."""
     step = _STEPS[min(max(0, number), len(_STEPS) - 1)]
     if isinstance(result, str):
-        return cut(result, step.lead) if step.lead else "…"
+        return _shorter(result, step.lead)
     lead = next((name for name in _LEADS if name in result), "")
+    limits = dict.fromkeys((lead, "reasons", "already_rejected"), step.lead)
     row: Answer = {}
     for name, value in result.items():
+        limit = limits.get(name, step.rest)
         if name in step.whole and name != lead:
             row[name] = cut(value, _TITLE) if name == "title" else value
-            continue
-        most = step.lead if name in (lead, "reasons", "already_rejected") else step.rest
-        if most:
-            row[name] = _shorter(_part(result, name, most), most)
+        elif limit:
+            row[name] = _shorter(_part(result, name, limit), limit)
     return row if row == result else row | {"truncated": True}
 
 
@@ -286,7 +286,7 @@ def _part(result: Answer, name: str, most: int) -> Any:
 
 def _shorter(value: Any, limit: int) -> Any:
     if isinstance(value, str):
-        return cut(value, limit)
+        return cut(value, limit) if limit else "…"
     if isinstance(value, list):
         return [_shorter(item, limit) for item in value[: max(1, limit // _ITEM)]]
     if isinstance(value, Mapping):

@@ -55,7 +55,8 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     into = io.StringIO()
     writer = csv.writer(into)
     writer.writerow(columns)
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    for row in rows:
+        writer.writerow([_cell(row.get(name)) for name in columns])
     return into.getvalue()
 
 

@@ -7,14 +7,19 @@ should not need a second call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from filemem.dialects import present
 from filemem.dialects.tool import Answer
+from filemem.query import WEAK
 from filemem.record import cut
+
+if TYPE_CHECKING:
+    from filemem.query import Hit, Results
 
 BUDGET = 4_000  # characters of an answer with ten results
 FEW = 5  # results of a search that names no limit
-_TEN = 10
+TEN = 10  # those of one that names detail
 _LEAST = 60  # characters of the text of a result
 _WHOLE = 160  # characters of a decision that is shown as the title, where that is its beginning
 _DAY = 10  # characters of a time
@@ -32,7 +37,25 @@ _USUAL: Mapping[str, object] = {
 }
 
 
-def results(whole: Sequence[Answer], limit: int = _TEN) -> list[Answer]:
+def near(results: Results) -> Sequence[Hit]:
+    """The hits without those far below the best; none where nothing is close."""
+    if results.far:
+        return ()
+    least = WEAK * results.hits[0].score if results.hits else 0.0
+    return [hit for hit in results.hits if hit.score >= least or hit.brought_in]
+
+
+def left_out(results: Results, count: int) -> Answer:
+    """How many weaker hits are not among the `count` that are shown, and how to see them."""
+    weaker = len(results.hits) - count
+    if not weaker:
+        return {}
+    if results.far:
+        return {"note": f"nothing is close; ask with other terms, or limit {TEN} for the nearest"}
+    return {"weaker": f"{weaker}; limit {TEN} shows them"}
+
+
+def results(whole: Sequence[Answer], limit: int = TEN) -> list[Answer]:
     """Shorten the results of a search.
 
     Args:
@@ -44,7 +67,7 @@ def results(whole: Sequence[Answer], limit: int = _TEN) -> list[Answer]:
     if len(rows) < 2:
         return rows
     facts = sum(len(str({**row, "decision": "", "text": ""})) for row in rows)
-    room = BUDGET * max(limit, FEW) // _TEN - facts
+    room = BUDGET * max(limit, FEW) // TEN - facts
     share = max(_LEAST, room // (len(rows) + 2))
     for at, (row, result) in enumerate(zip(rows, whole, strict=True)):
         _cut(row, result, share if at else 3 * share)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
-from filemem.dialects.mama import shown
+from filemem.dialects.mama import result
 from filemem.dialects.reader import find, for_caller
 from filemem.record import DECISION, topic_key
 from filemem.web.mama import MILLISECONDS, every_decision
@@ -40,7 +40,7 @@ def graph(memory: Memory, arguments: Arguments) -> Answer:
         edges = [edge for edge in edges if edge["from"] in kept or edge["to"] in kept]
     alike = _alike(memory, hits) if arguments.get("cluster") else []
     return {
-        "nodes": [shown(hit, MILLISECONDS) for hit in hits],
+        "nodes": [result(hit, MILLISECONDS) for hit in hits],
         "edges": edges,
         "similarityEdges": alike,
         "meta": {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
 from filemem.dialects.export import document, table
-from filemem.dialects.mama import checkpoint, decide, listed, shown, waits
+from filemem.dialects.mama import checkpoint, decide, listed, result, waits
 from filemem.dialects.present import asides
 from filemem.dialects.reader import for_caller
 from filemem.dialects.reader import search as find
@@ -87,7 +87,7 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     hits = every_decision(memory)
     at = format_time(memory.now())
     shape = arguments.get("format", "json")
-    decisions = [shown(hit, MILLISECONDS) for hit in hits] if shape != "markdown" else []
+    decisions = [result(hit, MILLISECONDS) for hit in hits] if shape != "markdown" else []
     if shape == "json":
         return {
             "decisions": decisions,
