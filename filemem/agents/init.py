@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from filemem import config
 from filemem.agents import clients, splice
-from filemem.dialects.present import counted
+from filemem.dialects.tool import counted
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, not_read
 from filemem.memory import own_branch

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import config
+from filemem.cli import call
+from filemem.cli.command import tool
 from filemem.cli.options import (
     Fields,
     as_json,
@@ -21,11 +23,10 @@ from filemem.cli.options import (
     oneline,
     org,
     pass_project,
-    tool,
     words,
 )
-from filemem.cli.project import Project, emit, one_line, perform
-from filemem.cli.project import search as found
+from filemem.cli.project import Project, emit
+from filemem.cli.show import one_line
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.repo.run import find
 
@@ -90,7 +91,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     """
     also, registered = options.pop("also"), options.pop("workspace")
     if also or registered:
-        project.asks = partial(
+        project.prepare = partial(
             join, also=[project.here / one for one in also], registered=registered
         )
         options["scope"] = "workspace"
@@ -98,7 +99,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
         raise BadInput(
             "an organisation's service keeps to itself how a score came about", field="explain"
         )
-    found(project, as_json, {"query": " ".join(query), **options})
+    call.search(project, as_json, {"query": " ".join(query), **options})
 
 
 @tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)
@@ -139,7 +140,7 @@ def history(
       filemem history caching --at 2025-11-20
     """
     shape = one_line if oneline else None
-    perform(
+    call.perform(
         "topics" if topic is None else "history",
         project,
         as_json,

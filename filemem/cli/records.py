@@ -8,18 +8,17 @@ from typing import Any, NoReturn
 import click
 
 from filemem.cli import console
+from filemem.cli.command import tool
+from filemem.cli.draft import drafted, filled
 from filemem.cli.options import (
     Fields,
     Option,
     agent,
     as_of,
-    drafted,
     file,
-    filled,
     many,
     org,
     text,
-    tool,
     words,
 )
 from filemem.errors import BadInput, NotFound
