@@ -93,7 +93,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "filemem.cli.export",
     "org": "filemem.cli.org",
 }
-"""Command -> the module that has it under its name, as `import_` for `import`; only the one that is called is imported."""
+"""Command -> the module that has it under its name (`import_` for `import`)."""
 
 HELP = """\
 Usage: filemem [-C DIR] [--store DIR] [--personal] COMMAND [ARGS]...
@@ -103,7 +103,8 @@ Usage: filemem [-C DIR] [--store DIR] [--personal] COMMAND [ARGS]...
   Decisions, checkpoints and observations are Markdown files under memory/; each save is a commit.
 
 Examples:
-  filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
+  filemem save decision --topic caching --decision "Use an LRU cache" \
+--reasoning "One process, no Redis to run"
   filemem search "how do we cache?"
   filemem history caching
 
@@ -112,7 +113,7 @@ Options:
   --store DIR   Folder of records inside the work tree (default: memory, or as configured).
   --personal    Work on your personal memory, which belongs to no project.
   --version     Show the version.
-  -h, --help    Show this help; filemem help COMMAND shows that of a command.
+  -h, --help    Show this help; filemem help COMMAND shows the help of a command.
 
 Save and change:
   save        Save a decision, checkpoint or observation, and commit it
@@ -120,9 +121,9 @@ Save and change:
   edit        Change a record in your editor
   link        Link a decision to another one
   resolve     End a fork with a decision that replaces all live ones
-  forget      Remove a record by a commit
+  forget      Remove a record with a commit
   restore     Bring back a forgotten record
-  undo        Take back the last save
+  undo        Undo the last save
   adopt       Write ids into files that have none
   renumber    Give a decision record the next free number
 
@@ -139,21 +140,21 @@ Review:
   diff        Show what a branch changes in the memory
   check       Report problems with the records
 
-Set up and look after:
+Set up and maintain:
   init        Set up a project
-  import      Bring in what another system remembers
+  import      Import memories from another system
   export      Write every record as JSON Lines, Markdown or CSV
   sync        Fetch, merge and push the memory
-  status      Show how the memory stands, and what to do
+  status      Show the state of the memory, and what to do
   doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
-  workspace   Register repositories that are asked together
+  workspace   Register repositories to search together
   org         Keep one index of an organisation's repositories, in PostgreSQL
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   site        Write the page and all records as static files
-  hook        Answer an event of a coding agent
-  completion  Print the script that completes words in your shell
+  hook        Handle a hook event of a coding agent
+  completion  Print the shell completion script
 
 Other names: show for get, log for history, list for topics, delete for forget.
 """
@@ -175,7 +176,7 @@ def main() -> None:
     except OSError as error:
         _fail(_unanswered(error) or refused(error), sys.argv)
         code = _unless_hook(EXIT_CODES[BrokenStore])
-    except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
+    except Exception:  # noqa: BLE001  a defect becomes a report
         import traceback
 
         path = crash_report(traceback.format_exc(), sys.argv)

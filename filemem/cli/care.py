@@ -15,7 +15,7 @@ from filemem.cli.project import Project
 
 
 @tool(
-    click.option("--rebuild", is_flag=True, help="Build it anew from the files."),
+    click.option("--rebuild", is_flag=True, help="Build it again from the files."),
     unfinished=lambda answer: answer.get("degraded"),
 )
 def index(**options: Any) -> Fields:
@@ -34,10 +34,10 @@ def index(**options: Any) -> Fields:
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 
-    Made for a memory on a branch of its own. On a branch that has code too it fetches and merges, but pushes only if
-    every commit to push changes the store alone; otherwise it names the first other commit and leaves the push to you.
-    Never rewrites a commit, never stashes, never forces: what stands in the way is reported, with the command that
-    helps.
+    Made for a memory on a branch of its own. On a branch that has code too it fetches and merges,
+    but pushes only if every commit to push changes the store alone; otherwise it names the first
+    other commit and leaves the push to you. Never rewrites a commit, never stashes, never forces:
+    what stands in the way is reported, with the command that helps.
 
     Exit status: 0 shared, 1 something is left to you, 5 both sides changed the same lines.
 
@@ -53,12 +53,13 @@ def sync() -> Fields:
     "-v",
     "--verbose",
     is_flag=True,
-    help="Also the index and its model, and all that is only counted.",
+    help="Show also the index, its model, and each record that is only counted.",
 )
 @as_json
 @pass_project
 def status(project: Project, as_json: bool, verbose: bool) -> None:
-    """Show the state of the memory and what to do: forks, broken headers, uncommitted or unpushed records.
+    """Show the state of the memory and what to do: forks, broken headers, uncommitted or unpushed
+    records.
 
     \b
     Example:
@@ -71,7 +72,7 @@ def status(project: Project, as_json: bool, verbose: bool) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, /, shell: str) -> None:
-    """Print the script that completes commands, options, topics, ids and files in your shell.
+    """Print the shell completion script, for commands, options, topics, ids and files.
 
     \b
     Examples:

@@ -59,9 +59,10 @@ _LONGEST = 300  # rows of a comment: hosts refuse longer ones
 def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # noqa: A002
     """Show what a branch changes in the memory: new, superseded, edited, removed, forked, orphaned.
 
-    Without a range: the current branch since it left the default branch or, if the memory has its own branch, what sync
-    has not pushed yet. BASE alone means BASE...HEAD. BASE..HEAD compares two states as they are; each side is a commit,
-    tag, branch or date. Uncommitted changes are not compared.
+    Without a range: the current branch since it left the default branch or, if the memory has its
+    own branch, what sync has not pushed yet. BASE alone means BASE...HEAD. BASE..HEAD compares two
+    states as they are; each side is a commit, tag, branch or date. Uncommitted changes are not
+    compared.
 
     \b
     Examples:
@@ -99,7 +100,8 @@ def _effect_rows(effect: Answer) -> Iterator[str]:
 
 
 def _comment(answer: Answer) -> str:
-    """The same in a code block, where nothing is markup, a link or a mention; no row can end the block."""
+    """The same in a code block, where nothing is markup, a link or a mention; no row can end the
+    block."""
     return "\n".join(("```diff", *_effects(answer).splitlines()[:_LONGEST], "```"))
 
 
@@ -109,18 +111,18 @@ def _comment(answer: Answer) -> str:
     "--base",
     default="",
     metavar="REV|DATE",
-    help="Only what merging this branch into that would add: a branch, tag or commit, or a date or age as in 2w.",
+    help="Only problems that a merge into it would add: a branch, tag, commit, date or age (2w).",
 )
 @click.option(
     "--lint",
     is_flag=True,
-    help="Check each of PATHS by itself, for a commit hook: no Git, no other record.",
+    help="Check each of PATHS by itself, for a commit hook: without Git and other records.",
 )
 @click.option(
     "--code", is_flag=True, help="Match the guards of live decisions against all tracked files."
 )
 @click.option(
-    "--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say."
+    "--strict", is_flag=True, help="Fail on advice too: rewritten code, outcomes that commits name."
 )
 @click.option(
     "--format",
@@ -146,14 +148,14 @@ def check(
 
     A hint about several files is one line with their count; -v lists them.
 
-    With PATHS, only problems of these files or, without --lint, folders. They are relative to the current folder or,
-    without --lint, to the store.
+    With PATHS, only problems of these files or, without --lint, folders. They are relative to the
+    current folder or, without --lint, to the store.
 
     With --code, the tracked files are matched against the guards of live decisions instead; each
     line that breaks one is reported. With --base, only breaks that this branch brings.
 
-    Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found; higher for invalid
-    requests, as with every command.
+    Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found;
+    higher for invalid requests, as with every command.
 
     \b
     Examples:
@@ -259,7 +261,7 @@ def _problems_in(files: Files, path: str) -> Iterable[Problem]:
     if not (files.holds(path) and files.exists(files.inside(path))):
         raise BadInput(
             f"there is no file {path} below {files.store}/",
-            "name records only; or set `store` in .filemem.toml, or --store, to the folder they are in",
+            "name records only; or set `store` in .filemem.toml, or --store, to their folder",
             field="paths",
         )
     inside = files.inside(path)

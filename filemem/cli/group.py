@@ -18,7 +18,8 @@ ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"
 
 
 class Commands(click.Group):
-    """All commands, each imported from its module in `modules` at first use; `page` is their help."""
+    """All commands, each imported from its module in `modules` at first use; `page` is their
+    help."""
 
     def __init__(self, modules: Mapping[str, str], page: str) -> None:
         personal = click.Option(["--personal"], is_flag=True)

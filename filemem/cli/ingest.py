@@ -39,9 +39,7 @@ _COUNTS = {
 @click.argument("form", type=click.Choice([*FORMATS, RULES]), metavar="FORMAT")
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-@click.option(
-    "--yes", is_flag=True, help="Write without a question; needed where there is no terminal."
-)
+@click.option("--yes", is_flag=True, help="Write without asking; needed without a terminal.")
 @click.option(
     "--since",
     metavar="DATE",
@@ -58,11 +56,13 @@ _COUNTS = {
     is_flag=True,
     help="Also what belongs to other projects, or names none where others do.",
 )
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), help="Maximum number of records, the newest first."
+)
 @as_json
 @pass_project
 def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> None:
-    """Import memories from another system, by one commit.
+    """Import memories from another system, with one commit.
 
     FORMAT is one of mama, claude-mem, mem-claude, powermem, claude-code, basic-memory,
     server-memory, decision-log, memory-bank, serena, beads, adr, filemem. SOURCE is its
@@ -70,9 +70,9 @@ def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> No
     docs/import.md says what becomes of each. `filemem import rules --dry-run` lists lines of
     CLAUDE.md, AGENTS.md and .cursor/rules that read like decisions, for you to pick from.
 
-    Only what belongs to this repository is taken; of a SOURCE that names no projects, everything. What is about a
-    person comes in as private, which is never committed.
-    Run again, it brings what is new, updates what has changed there and not here, and names what was edited here.
+    Only what belongs to this repository is taken; of a SOURCE that names no projects, everything.
+    What is about a person comes in as private, which is never committed. Run again, it brings what
+    is new, updates what has changed there and not here, and names what was edited here.
 
     Exit status: 0 done, 1 something was edited here or refused, and is left to you.
 

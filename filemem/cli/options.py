@@ -34,7 +34,7 @@ org = click.option(
     callback=lambda context, _, stated: _ask_service(context.obj) if stated else None,
     help="Ask your organisation's index instead: docs/organisation.md.",
 )
-agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
+agent = click.option("--agent", help="Name of the agent that acts, if it is not you.")
 
 
 def _ask_service(project: Project) -> None:

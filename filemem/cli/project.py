@@ -51,7 +51,8 @@ class Project:
 
     @property
     def folder(self) -> Path:
-        """The folder of the memory. Raises NotFound for a personal memory that does not exist yet."""
+        """The folder of the memory. Raises NotFound for a personal memory that does not exist
+        yet."""
         folder = config.personal_folder() if self.personal else self.here
         if self.personal and not (folder / ".git").exists():
             raise NotFound(
@@ -77,7 +78,8 @@ class Project:
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
-        """Open the memory of this project, and close it at the end; `look` is that of `Memory.open`.
+        """Open the memory of this project, and close it at the end; `look` is that of
+        `Memory.open`.
 
         A server does the commands of its clients on the memory that it has open.
         """

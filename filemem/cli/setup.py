@@ -37,9 +37,11 @@ from filemem.dialects.tool import profile
     "--command",
     default="filemem",
     show_default=True,
-    help="How they start filemem, e.g. 'uvx filemem'.",
+    help="Command that starts filemem, such as 'uvx filemem'.",
 )
-@click.option("--profile", default="", help="Whose tools the server lists: docs/migrating.md.")
+@click.option(
+    "--profile", default="", help="Set of tools that the server lists: docs/migrating.md."
+)
 @click.option(
     "--hooks",
     metavar="[HOOK,...]",
@@ -64,17 +66,20 @@ def init(
 ) -> None:
     """Set up a project.
 
-    Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which a CLAUDE.md that is there takes in,
-    and an entry in .mcp.json and in the file of each coding agent that the project uses; .filemem.toml if the records
-    are in another folder or on their own branch. Creates a Git repository if needed. Replaces only its own block
-    and entries; may be run again. Nothing is staged or committed on this branch. docs/agents.md has the agents.
+    Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which an existing
+    CLAUDE.md imports, and an entry in .mcp.json and in the file of each coding agent that the
+    project uses; .filemem.toml if the records are in another folder or on their own branch. Creates
+    a Git repository if needed. Replaces only its own block and entries; may be run again. Nothing
+    is staged or committed on this branch. docs/agents.md has the agents.
 
-    Beside a folder of decision records such as docs/adr it asks which of the two you want: filemem --store docs/adr
-    init works in that folder, and every later command and the MCP server find it.
+    In a project with a folder of decision records such as docs/adr, init asks which of the two you
+    want. filemem --store docs/adr init uses that folder; every later command and the MCP server
+    find it.
 
-    Records travel with the code and its pull requests. With --own-branch they are on a branch that has nothing else,
-    and memory/ is a work tree of it: every branch and every clone sees one memory, and `filemem sync` shares it. In a
-    clone of such a project, plain `filemem init` attaches it.
+    Records travel with the code and its pull requests. With --own-branch they are on a branch that
+    has nothing else, and memory/ is a work tree of it: every branch and every clone sees one
+    memory, and `filemem sync` shares it. In a clone of such a project, plain `filemem init`
+    attaches it.
 
     \b
     Examples:

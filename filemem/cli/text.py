@@ -61,7 +61,8 @@ _CODES: Mapping[Look, int] = {
 
 
 def plain(value: Any, field: str = "") -> Any:
-    """A value with control and hidden characters escaped, and line breaks if `field` is one line."""
+    """A value with control and hidden characters escaped, and line breaks if `field` is one
+    line."""
     if isinstance(value, str):
         return _visible(value, several_lines=field in _TEXTS)
     if isinstance(value, Mapping):
