@@ -1,6 +1,7 @@
-"""Where coding agents look for servers and hooks: tables, and functions from the text of a file to its new text.
+"""Where coding agents look for servers and hooks: tables, and functions from text to new text.
 
-Rule: existing content stays, also an entry of ours that was changed. A file that cannot be parsed is refused.
+Rule: existing content stays, also an entry of ours that was changed. A file that cannot be parsed
+is refused.
 """
 
 from __future__ import annotations
@@ -9,100 +10,180 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from filemem.agents import splice
 from filemem.config import HOOKS
 from filemem.errors import BadInput
 
-Parts = dict[
-    splice.Path, Any
-]  # what a file gets: the place in its JSON or TOML -> the value there; (): a whole file
+Parts = dict[splice.Path, Any]
+"""What a file gets: the place in its JSON or TOML -> the value there; (): a whole file."""
+
+ROOT = ".mcp.json"
+_TRUST = "trust this folder when it asks"
+_CLAUDE_HOOKS = ".claude/settings.json"
 
 
 class Client(NamedTuple):
-    """A coding agent: its file, the object in it that lists servers, the signs that a project uses it, its file of
-    hooks, what its user must still do, and what our entry holds besides the command."""
+    """A coding agent whose files init writes."""
 
     title: str
     path: str
+    """Its file of servers."""
     key: str
-    signs: str
-    hooks: str
+    """The object in this file that lists servers."""
     todo: str
-    extra: tuple[tuple[str, Any], ...] = ()
+    """What its user must still do."""
+    signs: Sequence[str] = ()
+    """Paths that show that a project uses it."""
+    hooks: str = ""
+    """Its file of hooks."""
+    extra: Mapping[str, Any] = MappingProxyType({})
+    """What our entry holds besides the command."""
 
 
-ROOT, _TRUST = ".mcp.json", "trust this folder when it asks"
-_STDIO = (("type", "stdio"),)
-# fmt: off
 CLIENTS = {
-    "claude": Client("Claude Code", ROOT, "mcpServers", "", ".claude/settings.json",
-                     "start claude here and approve the server"),
-    "copilot": Client("Copilot CLI", ROOT, "mcpServers", "", ".claude/settings.json", _TRUST),
-    "vscode": Client("VS Code", ROOT, "mcpServers", "", "", "trust the workspace, then start the server"),
-    "codex": Client("Codex", ".codex/config.toml", "mcp_servers", ".codex", ".codex/hooks.json",
-                    f"{_TRUST}, then approve hooks with /hooks"),
-    "cursor": Client("Cursor", ".cursor/mcp.json", "mcpServers", ".cursor", ".cursor/hooks.json",
-                     "switch filemem on in its settings, under MCP; for hooks trust the workspace", _STDIO),
-    "gemini": Client("Gemini CLI", ".gemini/settings.json", "mcpServers", ".gemini", ".gemini/settings.json", _TRUST),
-    "opencode": Client("opencode", "opencode.json", "mcp", ".opencode opencode.json opencode.jsonc",
-                       ".opencode/plugins/filemem.js", "nothing more to do",
-                       (("type", "local"), ("enabled", True))),
-    "zed": Client("Zed", ".zed/settings.json", "context_servers", ".zed", "", "trust the worktree; it has no hooks",
-                  (("source", "custom"), ("env", {}))),
+    "claude": Client(
+        "Claude Code",
+        ROOT,
+        "mcpServers",
+        "start claude here and approve the server",
+        hooks=_CLAUDE_HOOKS,
+    ),
+    "copilot": Client("Copilot CLI", ROOT, "mcpServers", _TRUST, hooks=_CLAUDE_HOOKS),
+    "vscode": Client("VS Code", ROOT, "mcpServers", "trust the workspace, then start the server"),
+    "codex": Client(
+        "Codex",
+        ".codex/config.toml",
+        "mcp_servers",
+        f"{_TRUST}, then approve hooks with /hooks",
+        signs=(".codex",),
+        hooks=".codex/hooks.json",
+    ),
+    "cursor": Client(
+        "Cursor",
+        ".cursor/mcp.json",
+        "mcpServers",
+        "switch filemem on in its settings, under MCP; for hooks trust the workspace",
+        signs=(".cursor",),
+        hooks=".cursor/hooks.json",
+        extra={"type": "stdio"},
+    ),
+    "gemini": Client(
+        "Gemini CLI",
+        ".gemini/settings.json",
+        "mcpServers",
+        _TRUST,
+        signs=(".gemini",),
+        hooks=".gemini/settings.json",
+    ),
+    "opencode": Client(
+        "opencode",
+        "opencode.json",
+        "mcp",
+        "nothing more to do",
+        signs=(".opencode", "opencode.json", "opencode.jsonc"),
+        hooks=".opencode/plugins/filemem.js",
+        extra={"type": "local", "enabled": True},
+    ),
+    "zed": Client(
+        "Zed",
+        ".zed/settings.json",
+        "context_servers",
+        "trust the worktree; it has no hooks",
+        signs=(".zed",),
+        extra={"source": "custom", "env": {}},
+    ),
 }
-# fmt: on
 OTHERS = {
-    "vscode": Client(
-        "VS Code", ".vscode/mcp.json", "servers", "", "", CLIENTS["vscode"].todo, _STDIO
+    "vscode": CLIENTS["vscode"]._replace(
+        path=".vscode/mcp.json", key="servers", extra={"type": "stdio"}
     ),
     "opencode": CLIENTS["opencode"]._replace(path="opencode.jsonc"),
 }
 """Clients with another file, where that is there or the first is not wanted."""
-_JSON = '{"mcpServers": {"filemem": {"command": COMMAND, "args": ARGS}}}'
-_GOOSE = (
-    "extensions: {filemem: {type: stdio, cmd: COMMAND, args: ARGS, enabled: true, timeout: 300}}"
-)
-PASTED = {
-    "junie": ("Junie", ".junie", ".junie/mcp/mcp.json", _JSON),
-    "kiro": ("Kiro", ".kiro", ".kiro/settings/mcp.json", _JSON),
-    "windsurf": ("Windsurf", ".windsurf", "~/.codeium/windsurf/mcp_config.json", _JSON),
-    "cline": ("Cline", ".clinerules", "cline_mcp_settings.json", _JSON),
-    "goose": ("goose", ".goosehints", "~/.config/goose/config.yaml", _GOOSE),
-    "claude-desktop": ("Claude Desktop", "", "claude_desktop_config.json", _JSON),
-}
-"""Clients that could not be tried: title, what shows that the project uses it, its file, what to add there."""
 
-_EVENTS = {  # of start, both prompts, edits and failures (which tools), capture, remind
-    "claude": "SessionStart UserPromptSubmit PreToolUse:Edit|MultiEdit|NotebookEdit|Write|Bash "
-    "PostToolUseFailure:Bash PreCompact,SessionEnd Stop",
-    "codex": "SessionStart UserPromptSubmit PreToolUse:apply_patch|Edit|Write|Bash PostToolUse:Bash "
-    "PreCompact Stop",
-    "gemini": "SessionStart BeforeAgent AfterTool:replace|write_file - PreCompress,SessionEnd -",
-    "cursor": "sessionStart - postToolUse:Write postToolUseFailure:Shell preCompact,sessionEnd stop",
-    "opencode": "plugin - - - - -",
+
+def _json(program: str, args: Sequence[str]) -> str:
+    return json.dumps({"mcpServers": {"filemem": {"command": program, "args": args}}})
+
+
+def _goose(program: str, args: Sequence[str]) -> str:
+    command = f"cmd: {json.dumps(program)}, args: {json.dumps(args)}"
+    return f"extensions: {{filemem: {{type: stdio, {command}, enabled: true, timeout: 300}}}}"
+
+
+class Pasted(NamedTuple):
+    """A client that could not be tried: its user adds the entry by hand."""
+
+    title: str
+    path: str
+    signs: Sequence[str] = ()
+    entry: Callable[[str, Sequence[str]], str] = _json
+
+
+PASTED = {
+    "junie": Pasted("Junie", ".junie/mcp/mcp.json", (".junie",)),
+    "kiro": Pasted("Kiro", ".kiro/settings/mcp.json", (".kiro",)),
+    "windsurf": Pasted("Windsurf", "~/.codeium/windsurf/mcp_config.json", (".windsurf",)),
+    "cline": Pasted("Cline", "cline_mcp_settings.json", (".clinerules",)),
+    "goose": Pasted("goose", "~/.config/goose/config.yaml", (".goosehints",), _goose),
+    "claude-desktop": Pasted("Claude Desktop", "claude_desktop_config.json"),
 }
-_EVENTS["copilot"] = _EVENTS["claude"]
+
+
+class Event(NamedTuple):
+    """An event of a client that runs one of our hooks, for some of the client's tools."""
+
+    client: str
+    hooks: Sequence[str]
+    name: str
+    tools: str = ""
+
+
+_PROMPTS = ("prompt-first", "prompt")
+_EVENTS = (
+    Event("claude", ("start",), "SessionStart"),
+    Event("claude", _PROMPTS, "UserPromptSubmit"),
+    Event("claude", ("edits",), "PreToolUse", "Edit|MultiEdit|NotebookEdit|Write|Bash"),
+    Event("claude", ("failures",), "PostToolUseFailure", "Bash"),
+    Event("claude", ("capture",), "PreCompact"),
+    Event("claude", ("capture",), "SessionEnd"),
+    Event("claude", ("remind",), "Stop"),
+    Event("codex", ("start",), "SessionStart"),
+    Event("codex", _PROMPTS, "UserPromptSubmit"),
+    Event("codex", ("edits",), "PreToolUse", "apply_patch|Edit|Write|Bash"),
+    Event("codex", ("failures",), "PostToolUse", "Bash"),
+    Event("codex", ("capture",), "PreCompact"),
+    Event("codex", ("remind",), "Stop"),
+    Event("gemini", ("start",), "SessionStart"),
+    Event("gemini", _PROMPTS, "BeforeAgent"),
+    Event("gemini", ("edits",), "AfterTool", "replace|write_file"),
+    Event("gemini", ("capture",), "PreCompress"),
+    Event("gemini", ("capture",), "SessionEnd"),
+    Event("cursor", ("start",), "sessionStart"),
+    Event("cursor", ("edits",), "postToolUse", "Write"),
+    Event("cursor", ("failures",), "postToolUseFailure", "Shell"),
+    Event("cursor", ("capture",), "preCompact"),
+    Event("cursor", ("capture",), "sessionEnd"),
+    Event("cursor", ("remind",), "stop"),
+    Event("opencode", ("start",), "plugin"),
+)
 _SECONDS = 5  # `filemem hook` gives up after one
-USUAL = re.compile(
-    r"(uvx )?filemem serve( --profile [\w-]+)?"
-)  # how init starts the server unless it is told how
+_KEPT = "kept as it is"
+USUAL = re.compile(r"(uvx )?filemem serve( --profile [\w-]+)?")
+"""How init starts the server unless its options say otherwise."""
 _OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook ([a-z-]+) \|\| exit 0")
 _BEGUN = {  # what a new file needs beside our entries
     ".cursor/hooks.json": '{\n  "version": 1\n}\n',
-    "opencode.json": '{\n  "$schema": "https://opencode.ai/config.json"\n}\n',  # opencode would add it
+    # opencode would add it.
+    "opencode.json": '{\n  "$schema": "https://opencode.ai/config.json"\n}\n',
 }
-WRONG = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RecursionError,
-)  # of a file that we cannot read
+WRONG = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""Errors of a file that cannot be read as what it should be."""
 
 
 class Wiring(NamedTuple):
@@ -114,175 +195,196 @@ class Wiring(NamedTuple):
 
     @classmethod
     def of(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
-        """As the options of the command line say."""
-        words = [
-            *(command.split() or ["filemem"]),
-            "serve",
-            *(["--profile", profile] if profile else []),
-        ]
+        """From the options of the command line. Raises BadInput for an unknown hook."""
+        words = [*(command.split() or ["filemem"]), "serve"]
+        if profile:
+            words += ["--profile", profile]
         return cls(client, words, _named("hooks", hooks, HOOKS) if hooks else ())
 
 
-def chosen(asked: str, top: Path) -> list[str]:
+class Plan(NamedTuple):
+    """The parts that each file gets, by path; and for each client what its user must still do."""
+
+    files: dict[str, Parts]
+    notes: list[str]
+
+
+def chosen(option: str, top: Path) -> list[str]:
     """The clients that `--client` means: those of this project, all, or those that it names."""
-    signs = {name: one.signs for name, one in CLIENTS.items()} | {
-        name: one[1] for name, one in PASTED.items()
-    }
-    if asked in ("auto", "all"):
-        always = [name for name, one in CLIENTS.items() if one.path == ROOT]
-        return [
-            name for name in signs if asked == "all" or name in always or _has(top, signs[name])
-        ]
-    return _named("client", asked, ("auto", "all", *signs))
+    signs = {name: client.signs for name, client in CLIENTS.items()}
+    signs |= {name: client.signs for name, client in PASTED.items()}
+    if option == "all":
+        return list(signs)
+    if option != "auto":
+        return _named("client", option, ("auto", "all", *signs))
+    always = [name for name, client in CLIENTS.items() if client.path == ROOT]
+    return [name for name in signs if name in always or _has(top, signs[name])]
 
 
-def _has(top: Path, paths: str) -> bool:
-    return any((top / path).exists() for path in paths.split())
+def _has(top: Path, paths: Sequence[str]) -> bool:
+    return any((top / path).exists() for path in paths)
 
 
-def _named(option: str, asked: str, known: Collection[str]) -> list[str]:
-    names = [one.strip() for one in asked.split(",")]
-    for name in set(names) - {*known}:
+def _named(option: str, value: str, choices: Collection[str]) -> list[str]:
+    """The names of an option, which commas separate. Raises BadInput for any other."""
+    names = [name.strip() for name in value.split(",")]
+    for name in set(names) - {*choices}:
         raise BadInput(
-            f"--{option}: {name!r} is not known", f"known are {', '.join(known)}", field=option
+            f"--{option}: {name!r} is not known", f"known are {', '.join(choices)}", field=option
         )
     return names
 
 
-def plan(
-    names: Sequence[str], top: Path, wiring: Wiring, plugin: str
-) -> tuple[dict[str, Parts], list[str]]:
-    """The new text of each file, by path; and for each client what its user must still do. `plugin` is opencode's."""
-    found, said = dict[str, Parts](), list[str]()
+def plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> Plan:
+    """What the files of these clients get; `plugin` is the text of opencode's."""
+    files: dict[str, Parts] = {}
+    notes: list[str] = []
     named = () if wiring.client == "auto" else names
-    for name in (one for one in names if one in CLIENTS):
-        client = _client(name, names, top)
-        found.setdefault(client.path, {})[client.key, "filemem"] = entry(client, wiring.words)
-        for event, hook in _hooks(name, named, wiring.hooks):
-            (place, _, tools), command = event.partition(":"), _command(wiring.words, hook)
-            if name == "opencode":
-                found[client.hooks] = {(): plugin.replace("COMMAND", json.dumps(command))}
-            else:
-                found.setdefault(client.hooks, {})["hooks", place, None] = _element(
-                    name, tools, command
-                )
-        paths = (path for path in dict.fromkeys((client.path, client.hooks)) if path in found)
-        said.append(f"{client.title}: {', '.join(paths)}; {client.todo}")
+    for name in names:
+        if name in CLIENTS:
+            client = _client(name, names, top)
+            files.setdefault(client.path, {})[client.key, "filemem"] = entry(client, wiring.words)
+            for path, place, value in _hook_parts(name, named, wiring, plugin):
+                files.setdefault(path, {})[place] = value
+            paths = [path for path in dict.fromkeys((client.path, client.hooks)) if path in files]
+            notes.append(f"{client.title}: {', '.join(paths)}; {client.todo}")
     program, *args = wiring.words
-    for title, _, path, form in (PASTED[name] for name in names if name in PASTED):
-        pasted = form.replace("COMMAND", json.dumps(program)).replace("ARGS", json.dumps(args))
-        said.append(f"{title}: not written; add to {path}: {pasted}")
-    return found, said
+    for name in names:
+        if name in PASTED:
+            pasted = PASTED[name]
+            text = pasted.entry(program, args)
+            notes.append(f"{pasted.title}: not written; add to {pasted.path}: {text}")
+    return Plan(files, notes)
+
+
+def _hook_parts(
+    name: str, named: Sequence[str], wiring: Wiring, plugin: str
+) -> Iterator[tuple[str, splice.Path, Any]]:
+    """Path, place and value of each hook of a client."""
+    path = CLIENTS[name].hooks
+    for event, hook in _hooks(name, named, wiring.hooks):
+        command = _command(wiring.words, hook)
+        if name == "opencode":
+            yield path, (), plugin.replace("COMMAND", json.dumps(command))
+        else:
+            yield path, ("hooks", event.name, None), _element(name, event.tools, command)
 
 
 def files(names: Collection[str]) -> list[str]:
     """Every file of these clients that may hold an entry of ours."""
-    found = [one for table in (CLIENTS, OTHERS) for name, one in table.items() if name in names]
-    return [
-        path
-        for path in dict.fromkeys(path for one in found for path in (one.path, one.hooks))
-        if path
-    ]
+    rows = (*CLIENTS.items(), *OTHERS.items())
+    paths = (path for name, client in rows if name in names for path in (client.path, client.hooks))
+    return [path for path in dict.fromkeys(paths) if path]
 
 
 def entry(client: Client, words: Sequence[str]) -> dict[str, Any]:
     """The entry for a server with this command, in a client's format."""
-    started = (
-        {"command": list(words)}
-        if client.key == "mcp"
-        else {"command": words[0], "args": list(words[1:])}
-    )
-    return {**dict(client.extra), **started}
+    if client.key == "mcp":
+        return {**client.extra, "command": list(words)}
+    return {**client.extra, "command": words[0], "args": list(words[1:])}
 
 
 def wired(path: str, text: str | None, parts: Parts) -> tuple[str, str]:
-    """The new text of a file, and our entries that differ and are kept. Raises BadInput if it cannot be parsed."""
-    toml, differ = path.endswith(".toml"), "kept as it is"
+    """The new text of a file, and our entries that differ and are kept.
+
+    Raises BadInput if it cannot be parsed.
+    """
     if path.endswith(".js"):
-        return text or parts[()], differ if text and text != parts[()] else ""
-    new, kept = (_BEGUN.get(path, "" if toml else splice.NEW) if text is None else text), []
+        plugin = parts[()]
+        return text or plugin, _KEPT if text and text != plugin else ""
+    begun = _BEGUN.get(path, "" if path.endswith(".toml") else splice.NEW)
     try:
-        value = parsed(path, new)
-        for at, ours in reversed(parts.items()):
-            if there := _at(value, at):
-                kept += [f"{at[-1] or at[-2]}: {json.dumps(one)}" for one in there if one != ours]
-            else:
-                new = (
-                    splice.with_block(new, _block(ours))
-                    if toml
-                    else splice.with_item(new, at, ours)
-                )
+        new, kept = _with_parts(path, begun if text is None else text, parts)
         parsed(path, new)
     except WRONG as error:
         alone = wired(path, None, parts)[0].strip()
-        raise BadInput(
-            f"{path}: {error}", f"nothing was written; correct it, or add by hand: {alone}"
-        ) from None
-    return new.lstrip() if text is None else new, f"{differ}: {', '.join(kept)}" if kept else ""
+        hint = f"nothing was written; correct it, or add by hand: {alone}"
+        raise BadInput(f"{path}: {error}", hint) from None
+    note = f"{_KEPT}: {', '.join(kept)}" if kept else ""
+    return new.lstrip() if text is None else new, note
+
+
+def _with_parts(path: str, text: str, parts: Parts) -> tuple[str, list[str]]:
+    """The text with the parts that are not there, and those there that differ from ours."""
+    value = parsed(path, text)
+    kept: list[str] = []
+    for place, ours in reversed(parts.items()):
+        present = _at(value, place)
+        name = place[-1] or place[-2]
+        kept += [f"{name}: {json.dumps(part)}" for part in present if part != ours]
+        if present:
+            continue
+        if path.endswith(".toml"):
+            text = splice.with_block(text, _block(ours))
+        else:
+            text = splice.with_item(text, place, ours)
+    return text, kept
 
 
 def unwired(path: str, text: str, plugin: str, words: Sequence[str]) -> tuple[str | None, str]:
-    """The text of a file without what `wired` added, None if it created the file; and what is left of ours.
+    """The text of a file without what `wired` added, and what is left of ours.
 
-    A server with a command other than the usual one or `words` is not ours.
+    The text is None if `wired` created the file. A server with a command other than the usual one
+    or `words` is not ours.
     """
     try:
         while parts := _ours(path, text, plugin, words):
             if text == wired(path, None, parts)[0]:
                 return None, ""
-            before, (at, value) = text, next(iter(parts.items()))
-            toml = path.endswith(".toml")
-            text = (
-                splice.without_block(text, _block(value))
-                if toml
-                else splice.without_item(text, at, value)
-            )
+            before = text
+            text = _without_part(path, text, *next(iter(parts.items())))
             if text == before:
                 break
     except WRONG as error:
         return text, f"cannot be read: {error}"
-    return (
-        text,
-        "keeps an entry for filemem that is not as init writes it" if "filemem" in text else "",
-    )
+    left = "keeps an entry for filemem that is not as init writes it" if "filemem" in text else ""
+    return text, left
+
+
+def _without_part(path: str, text: str, place: splice.Path, value: Any) -> str:
+    if path.endswith(".toml"):
+        return splice.without_block(text, _block(value))
+    return splice.without_item(text, place, value)
 
 
 def _client(name: str, names: Sequence[str], top: Path) -> Client:
-    """A client with the file that it uses here: VS Code reads the root's too, and would list the server twice."""
-    alone = name == "vscode" and not _has(top, ROOT) and not {"claude", "copilot"} & set(names)
-    return (
-        OTHERS[name]
-        if alone or (name == "opencode" and _has(top, "opencode.jsonc"))
-        else CLIENTS[name]
-    )
+    """A client with the file that it uses here.
+
+    VS Code reads the root's too, and would list the server twice.
+    """
+    alone = name == "vscode" and not _has(top, (ROOT,)) and not {"claude", "copilot"} & set(names)
+    other = alone or (name == "opencode" and _has(top, ("opencode.jsonc",)))
+    return OTHERS[name] if other else CLIENTS[name]
 
 
-def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[str, str]]:
+def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[Event, str]]:
     """The events of a client, each with its hook.
 
     Copilot denies a tool whose hook fails, so whoever names it gets none for edits there.
     """
-    start, prompt, *rest = _EVENTS.get(name, "- - - - - -").split()
-    events = dict(zip(HOOKS, (start, prompt, prompt, *rest), strict=True))
-    if CLIENTS[name].hooks == CLIENTS["copilot"].hooks and "copilot" in named:
-        events["edits"] = "-"
-    asked = [hook for hook in HOOKS if hook in hooks]
-    return [(event, hook) for hook in asked for event in events[hook].split(",") if event != "-"]
+    reads_claude = CLIENTS[name].hooks == _CLAUDE_HOOKS
+    events = [event for event in _EVENTS if event.client == ("claude" if reads_claude else name)]
+    denied = "edits" if reads_claude and "copilot" in named else ""
+    wanted = [hook for hook in HOOKS if hook in hooks and hook != denied]
+    return [(event, hook) for hook in wanted for event in events if hook in event.hooks]
 
 
 def _element(name: str, tools: str, command: str) -> dict[str, Any]:
+    """A hook in a client's format."""
     matcher = {"matcher": tools} if tools else {}
     if name == "cursor":
         return {"command": command, "timeout": _SECONDS, **matcher}
-    named, timeout = ({"name": "filemem"}, _SECONDS * 1000) if name == "gemini" else ({}, _SECONDS)
-    return {
-        **matcher,
-        "hooks": [{**named, "type": "command", "command": command, "timeout": timeout}],
-    }
+    hook: dict[str, Any] = {"type": "command", "command": command, "timeout": _SECONDS}
+    if name == "gemini":
+        hook = {"name": "filemem", **hook, "timeout": _SECONDS * 1000}
+    return {**matcher, "hooks": [hook]}
 
 
 def _command(words: Sequence[str], hook: str) -> str:
-    """A hook's command as one string, as Copilot runs Claude Code's; does nothing if filemem is not installed."""
+    """A hook's command as one string, as Copilot runs Claude Code's.
+
+    It does nothing if filemem is not installed.
+    """
     start = shlex.join(words[: words.index("serve")])
     return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {start} hook {hook} || exit 0"
 
@@ -290,11 +392,9 @@ def _command(words: Sequence[str], hook: str) -> str:
 def _is_hook(element: Any) -> bool:
     """Whether an element of a list is a hook of ours."""
     inner = element.get("hooks", [element]) if isinstance(element, dict) else []
-    usual = (
-        len(inner) == 1
-        and isinstance(inner[0], dict)
-        and inner[0].get("timeout") in (_SECONDS, 1000 * _SECONDS)
-    )
+    if len(inner) != 1 or not isinstance(inner[0], dict):
+        return False
+    usual = inner[0].get("timeout") in (_SECONDS, 1000 * _SECONDS)
     return usual and bool(_OURS.fullmatch(str(inner[0].get("command"))))
 
 
@@ -303,50 +403,61 @@ def _ours(path: str, text: str, plugin: str, usual: Sequence[str]) -> Parts:
     if path.endswith(".js"):
         head, _, tail = plugin.partition("COMMAND")
         return {(): text} if text.startswith(head) and text.endswith(tail) else {}
-    value, found = parsed(path, text), Parts()
-    for client in (one for one in (*CLIENTS.values(), *OTHERS.values()) if one.path == path):
-        there, words = started(client, value)
-        ours = words == list(usual) or USUAL.fullmatch(" ".join(words))
-        found |= {(client.key, "filemem"): there} if ours else {}
-    events = value.get("hooks")
-    for event, elements in events.items() if isinstance(events, dict) else ():
-        for element in filter(_is_hook, elements if isinstance(elements, list) else ()):
-            found["hooks", event, None] = element
-    return found
+    value = parsed(path, text)
+    parts = Parts()
+    for client in (*CLIENTS.values(), *OTHERS.values()):
+        if client.path == path:
+            server, words = started(client, value)
+            if words == list(usual) or USUAL.fullmatch(" ".join(words)):
+                parts[client.key, "filemem"] = server
+    return parts | _our_hooks(value.get("hooks"))
+
+
+def _our_hooks(events: Any) -> Parts:
+    """Our hook in each event of a client's file; anything else there is not ours."""
+    if not isinstance(events, dict):
+        return {}
+    return {
+        ("hooks", name, None): element
+        for name, elements in events.items()
+        if isinstance(elements, list)
+        for element in elements
+        if _is_hook(element)
+    }
 
 
 def started(client: Client, value: Any) -> tuple[Any, list[str]]:
-    """Our entry in a client's file, if any, and the words of its command, if it is as init writes it."""
-    if not (there := value.get(client.key, {}).get("filemem")):
+    """Our entry in a client's file, if any, and its command, if the entry is as init writes it."""
+    server = value.get(client.key, {}).get("filemem")
+    if not server:
         return None, []
-    command = there.get("command")
-    words = command if isinstance(command, list) else [command, *there.get("args", [])]
-    return there, words if "serve" in words and there == entry(client, words) else []
+    command = server.get("command")
+    words = command if isinstance(command, list) else [command, *server.get("args", [])]
+    usual = "serve" in words and server == entry(client, words)
+    return server, words if usual else []
 
 
 def parsed(path: str, text: str) -> Any:
     """The parsed content of a client's file. Raises ValueError, or RecursionError."""
     text = text.removeprefix("\ufeff")
-    bare = text if path == ROOT else splice.plain(text)  # no comments there
-    value = tomllib.loads(text) if path.endswith(".toml") else json.loads(bare)
+    if path.endswith(".toml"):
+        return tomllib.loads(text)
+    value = json.loads(text if path == ROOT else splice.plain(text))  # no comments in the root's
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("not a JSON object")
     return value
 
 
-def _block(entry: Mapping[str, Any]) -> str:
-    rows = (f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in entry.items())
+def _block(server: Mapping[str, Any]) -> str:
+    rows = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in server.items())
     return "\n".join(("[mcp_servers.filemem]", *rows))
 
 
-def _at(value: Any, at: splice.Path) -> list[Any]:
+def _at(value: Any, place: splice.Path) -> list[Any]:
     """Our present content at this place."""
-    for key in at[:-1]:
+    for key in place[:-1]:
         value = value.get(key, {})
-    return (
-        [one for one in value if _is_hook(one)]
-        if at[-1] is None
-        else [value[at[-1]]]
-        if at[-1] in value
-        else []
-    )
+    last = place[-1]
+    if last is None:
+        return [element for element in value if _is_hook(element)]
+    return [value[last]] if last in value else []

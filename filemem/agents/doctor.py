@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from filemem.agents import clients
 from filemem.agents.clients import Client
-from filemem.dialects.present import counted
+from filemem.dialects.tool import counted
 from filemem.errors import FilememError
 from filemem.memory.store import Store
 from filemem.repo.run import finish, start

@@ -1,7 +1,7 @@
-"""Add an entry to a file that people and other programs write too, and remove it again; no other byte changes.
+"""Add an entry to a file that others write too, and remove it again; no other byte changes.
 
-Rule: an addition is one line after the opening bracket, or after the last element of a list. An object that was empty
-keeps a space, which distinguishes it from one of ours.
+Rule: an addition is one line after the opening bracket, or after the last element of a list. An
+object that was empty keeps a space, which distinguishes it from one of ours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DECODER = json.JSONDecoder(parse_int=str)  # of any length
 
 
 class _Item(NamedTuple):
-    """A member of an object, or an element of a list: where it starts, where its value begins and ends."""
+    """A member or an element: where it starts, and where its value begins and ends."""
 
     name: str | None
     start: int
@@ -31,87 +31,132 @@ class _Item(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """JSON with comments as plain JSON of the same length: spaces replace comments, trailing commas and a BOM."""
+    """JSON with comments as plain JSON of the same length.
 
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
+    Spaces replace comments, trailing commas and a BOM.
+    """
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith('"') else re.sub(r"[^\r\n]", " ", match[0])
 
     return re.sub("^\ufeff", " ", _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text)))
 
 
 def with_item(text: str, path: Path, value: Any) -> str:
-    """The text of a JSON object with one more item. Raises ValueError if the path leads through something else."""
+    """The text of a JSON object with one more item.
+
+    Raises ValueError if the path leads through something else.
+    """
     bare = plain(text)
-    at, depth = _skip(bare, 0), 0
-    while found := [one for one in _items(bare, at) if path[depth] and one.name == path[depth]]:
-        at, depth = found[-1].begin, depth + 1  # the last of a name counts
-        if bare[at] != ("[" if path[depth] is None else "{"):
-            raise ValueError(
-                f"{path[depth - 1]} is no {'list' if path[depth] is None else 'object'}"
-            )
+    at, missing = _holder(bare, path)
     items = _items(bare, at)
+    space = _space(text, at, items)
+    item = space + _new_item(missing, value, space)
+    if items and missing[0] is None:  # the place of an element may count: ours is the last
+        end = items[-1].end
+        return text[:end] + "," + item + text[end:]
+    comma = "," if items else ""
+    return text[: at + 1] + item + comma + text[at + 1 :]
+
+
+def _holder(bare: str, path: Path) -> tuple[int, Path]:
+    """Where the innermost object or list begins that is there, and the rest of the path."""
+    at = _skip(bare, 0)
+    for depth, name in enumerate(path[:-1]):
+        same = [item for item in _items(bare, at) if item.name == name]
+        if not same:
+            return at, path[depth:]
+        at = same[-1].begin  # the last of a name counts
+        bracket, kind = ("[", "a list") if path[depth + 1] is None else ("{", "an object")
+        if bare[at] != bracket:
+            raise ValueError(f"{name} is not {kind}")
+    return at, path[-1:]
+
+
+def _space(text: str, at: int, items: list[_Item]) -> str:
+    """What stands before a new item: the line break and indent of the last one, or a space."""
     row = re.search(r"(\r?\n[ \t]*)[^\n]*\Z", text[at : items[-1].start]) if items else None
-    space = row[1] if row else "\n  " if text == NEW else " "
-    inner, outer = (space + space.lstrip("\r\n"), space) if "\n" in space else ("", "")
-    told = json.dumps(value, ensure_ascii=False)
-    for missing in reversed(path[depth + 1 :]):
-        told = (
-            f"[{told}]" if missing is None else f"{{{inner}{json.dumps(missing)}: {told}{outer}}}"
-        )
-    told = told if path[depth] is None else f"{json.dumps(path[depth])}: {told}"
-    if (
-        items and path[depth] is None
-    ):  # the place of an element in a list may count: ours is the last
-        return text[: items[-1].end] + "," + space + told + text[items[-1].end :]
-    return text[: at + 1] + space + told + "," * bool(items) + text[at + 1 :]
+    if row:
+        return row[1]
+    return "\n  " if text == NEW else " "
+
+
+def _new_item(names: Path, value: Any, space: str) -> str:
+    """A value under the first of these names, within new objects and lists of the others."""
+    inner = outer = ""
+    if "\n" in space:
+        inner = space + space.lstrip("\r\n")
+        outer = space
+    text = json.dumps(value, ensure_ascii=False)
+    for name in reversed(names[1:]):
+        text = f"[{text}]" if name is None else f"{{{inner}{json.dumps(name)}: {text}{outer}}}"
+    return text if names[0] is None else f"{json.dumps(names[0])}: {text}"
+
+
+class _Step(NamedTuple):
+    """A step on the way to an item: the bracket of what holds it, all items there, and it."""
+
+    at: int
+    items: list[_Item]
+    item: _Item
+
+    def begun_by_us(self, text: str) -> bool:
+        """Whether the object was added with its only item: one that was empty keeps a space."""
+        return len(self.items) == 1 and text[self.at + 1 : self.item.start] != " "
 
 
 def without_item(text: str, path: Path, value: Any) -> str:
     """The text without the item of this value, and without the objects that were added with it."""
     bare = plain(text)
-    at, way = _skip(bare, 0), []
+    steps = _steps(bare, path, value)
+    while len(steps) > 1 and steps[-1].begun_by_us(text):
+        steps.pop()
+    item = steps[-1].item
+    start = len(text[: item.start].rstrip())
+    removed = {_comma(bare, steps[-1]), *range(start, item.end)}
+    return "".join(char for at, char in enumerate(text) if at not in removed)
+
+
+def _steps(bare: str, path: Path, value: Any) -> list[_Step]:
+    """The way to the item of this value."""
+    at = _skip(bare, 0)
+    steps: list[_Step] = []
     for name in path:
         items = _items(bare, at)
-        fits = [
-            one
-            for one in items
-            if one.name == name and (name or json.loads(bare[one.begin : one.end]) == value)
-        ]
-        way.append((at, items, fits[-1]))
-        at = fits[-1].begin
-    while len(way) > 1 and len(way[-1][1]) == 1 and text[way[-1][0] + 1 : way[-1][2].start] != " ":
-        way.pop()  # added with what holds it
-    _, items, item = way[-1]
-    first, start = item == items[0], len(text[: item.start].rstrip())
-    comma = (
-        -1
-        if len(items) == 1
-        else bare.index(",", item.end)
-        if first
-        else bare.rindex(",", 0, item.start)
-    )
-    gone = {comma, *range(start, item.end)}
-    return "".join(one for at, one in enumerate(text) if at not in gone)
+        same = [item for item in items if item.name == name]
+        if name is None:
+            same = [item for item in same if json.loads(bare[item.begin : item.end]) == value]
+        steps.append(_Step(at, items, same[-1]))
+        at = same[-1].begin
+    return steps
+
+
+def _comma(bare: str, step: _Step) -> int:
+    """Where the comma is that goes with an item; -1 if it is the only one."""
+    if len(step.items) == 1:
+        return -1
+    if step.item == step.items[0]:
+        return bare.index(",", step.item.end)
+    return bare.rindex(",", 0, step.item.start)
 
 
 def with_block(text: str, block: str) -> str:
     """The text with a block of lines appended; it ends with a line break if the text did."""
     end = line_end(text)
     block = re.sub(r"\r?\n", end, block)
-    return (
-        f"{text}{end}{block}{end}"
-        if not text or text.endswith("\n")
-        else f"{text}{end}{end}{block}"
-    )
+    if not text or text.endswith("\n"):
+        return f"{text}{end}{block}{end}"
+    return f"{text}{end}{end}{block}"
 
 
 def without_block(text: str, block: str) -> str:
-    """The text without the block that was added, and without the line breaks that were added with it."""
+    """The text without a block that was added, and without the line breaks added with it."""
     end = re.escape(line_end(text))
     block = re.escape(re.sub(r"\r?\n", line_end(text), block))
     for added in (rf"(\A|(?<=\n)){end}{block}{end}", rf"{end}{end}{block}\Z", rf"{block}{end}"):
-        if found := re.search(added, text):
-            return text[: found.start()] + text[found.end() :]
+        match = re.search(added, text)
+        if match:
+            return text[: match.start()] + text[match.end() :]
     return text
 
 
@@ -122,18 +167,23 @@ def line_end(text: str) -> str:
 
 def _items(bare: str, at: int) -> list[_Item]:
     """The items of the object or list whose bracket is at `at`."""
-    members, found, at = bare[at] == "{", [], _skip(bare, at + 1)
+    members = bare[at] == "{"
+    items: list[_Item] = []
+    at = _skip(bare, at + 1)
     while bare[at] not in "}]":
-        name, start = None, at
+        name = None
+        start = at
         if members:
             name, after = _DECODER.raw_decode(bare, at)
             at = _skip(bare, _skip(bare, after) + 1)
-        found.append(_Item(name, start, at, _DECODER.raw_decode(bare, at)[1]))
-        at = _skip(bare, found[-1].end)
-        at = _skip(bare, at + 1) if bare[at] == "," else at
-    return found
+        end = _DECODER.raw_decode(bare, at)[1]
+        items.append(_Item(name, start, at, end))
+        at = _skip(bare, end)
+        if bare[at] == ",":
+            at = _skip(bare, at + 1)
+    return items
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    space = _SPACE.match(text, at)
+    return space.end() if space else at

@@ -1,7 +1,8 @@
-"""The command line: data goes to stdout, notes and errors to stderr, and every failure has its exit status.
+"""The command line: answers go to stdout, notes and errors to stderr.
 
-Plain `search`, `status` and `topics` are parsed here, without click; every other command is click's, in the module that
-COMMANDS names. Every command that prints data has `--json`, which prints the object that MCP returns.
+Every failure has its exit status. Every command that prints data has `--json`, which prints the
+object that MCP returns. Plain `search`, `status` and `topics` are parsed here, without click; every
+other command is click's, in the module that COMMANDS names.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filemem import VERSION
-from filemem.cli import console
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, refused
+from filemem.errors import (
+    BadInput,
+    BrokenStore,
+    Conflict,
+    FilememError,
+    Locked,
+    NotFound,
+    crash_report,
+    refused,
+)
 
 EXIT_CODES: Mapping[type[FilememError], int] = {
     BadInput: 2,
@@ -27,28 +36,64 @@ EXIT_CODES: Mapping[type[FilememError], int] = {
     BrokenStore: 7,
 }
 CRASH = 3
-_LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
+_OBJECTS = 100_000  # made before the collector runs; after Python's 700 it runs over imports
 _COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions
-_LIMIT = ("limit", "[1-9][0-9]{0,2}|1000")
-_OPTIONS = {  # of a search: the field, and the form of its value, if it takes one
-    **{f"--{name}": (name, "") for name in ("json", "live", "explain", "oneline")},
-    "-n": _LIMIT,
-    "--limit": _LIMIT,
-    "--mode": ("mode", "hybrid|keyword|vector"),
+_PAGES = ("-h", "--help", "help", "--version", "version")
+_WITHOUT_CLICK = ("search", "status", "topics")
+
+
+class _Option(NamedTuple):
+    """An option of a search: its field, and the form of its value if it takes one."""
+
+    field: str
+    form: str = ""
+
+
+_OPTIONS = {
+    "--json": _Option("json"),
+    "--live": _Option("live"),
+    "--explain": _Option("explain"),
+    "--oneline": _Option("oneline"),
+    "-n": _Option("limit", "[1-9][0-9]{0,2}|1000"),
+    "--limit": _Option("limit", "[1-9][0-9]{0,2}|1000"),
+    "--mode": _Option("mode", "hybrid|keyword|vector"),
 }
-_MODULES = {
-    "records": "save update edit link resolve forget restore undo adopt renumber get",
-    "find": "search history topics checkpoint why brief hook workspace",
-    "gate": "diff check",
-    "care": "init doctor sync status index completion",
-    "serve": "serve web site",
-    "transfer": "import export",
-    "org": "org",
+COMMANDS: Mapping[str, str] = {
+    "save": "filemem.cli.records",
+    "update": "filemem.cli.records",
+    "edit": "filemem.cli.records",
+    "link": "filemem.cli.records",
+    "resolve": "filemem.cli.records",
+    "forget": "filemem.cli.records",
+    "restore": "filemem.cli.records",
+    "undo": "filemem.cli.records",
+    "adopt": "filemem.cli.records",
+    "renumber": "filemem.cli.records",
+    "get": "filemem.cli.records",
+    "search": "filemem.cli.find",
+    "history": "filemem.cli.find",
+    "topics": "filemem.cli.find",
+    "checkpoint": "filemem.cli.find",
+    "why": "filemem.cli.find",
+    "brief": "filemem.cli.find",
+    "hook": "filemem.cli.find",
+    "workspace": "filemem.cli.find",
+    "diff": "filemem.cli.gate",
+    "check": "filemem.cli.gate",
+    "init": "filemem.cli.setup",
+    "doctor": "filemem.cli.setup",
+    "sync": "filemem.cli.care",
+    "status": "filemem.cli.care",
+    "index": "filemem.cli.care",
+    "completion": "filemem.cli.care",
+    "serve": "filemem.cli.serve",
+    "web": "filemem.cli.serve",
+    "site": "filemem.cli.serve",
+    "import": "filemem.cli.ingest",
+    "export": "filemem.cli.export",
+    "org": "filemem.cli.org",
 }
-COMMANDS = {
-    name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()
-}
-"""Command -> the module that has it under its name; only the one that is called is imported."""
+"""Command -> the module that has it under its name (`import_` for `import`)."""
 
 HELP = """\
 Usage: filemem [-C DIR] [--store DIR] [--personal] COMMAND [ARGS]...
@@ -58,7 +103,8 @@ Usage: filemem [-C DIR] [--store DIR] [--personal] COMMAND [ARGS]...
   Decisions, checkpoints and observations are Markdown files under memory/; each save is a commit.
 
 Examples:
-  filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
+  filemem save decision --topic caching --decision "Use an LRU cache" \
+--reasoning "One process, no Redis to run"
   filemem search "how do we cache?"
   filemem history caching
 
@@ -67,7 +113,7 @@ Options:
   --store DIR   Folder of records inside the work tree (default: memory, or as configured).
   --personal    Work on your personal memory, which belongs to no project.
   --version     Show the version.
-  -h, --help    Show this help; filemem help COMMAND shows that of a command.
+  -h, --help    Show this help; filemem help COMMAND shows the help of a command.
 
 Save and change:
   save        Save a decision, checkpoint or observation, and commit it
@@ -75,9 +121,9 @@ Save and change:
   edit        Change a record in your editor
   link        Link a decision to another one
   resolve     End a fork with a decision that replaces all live ones
-  forget      Remove a record by a commit
+  forget      Remove a record with a commit
   restore     Bring back a forgotten record
-  undo        Take back the last save
+  undo        Undo the last save
   adopt       Write ids into files that have none
   renumber    Give a decision record the next free number
 
@@ -94,21 +140,21 @@ Review:
   diff        Show what a branch changes in the memory
   check       Report problems with the records
 
-Set up and look after:
+Set up and maintain:
   init        Set up a project
-  import      Bring in what another system remembers
+  import      Import memories from another system
   export      Write every record as JSON Lines, Markdown or CSV
   sync        Fetch, merge and push the memory
-  status      Show how the memory stands, and what to do
+  status      Show the state of the memory, and what to do
   doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
-  workspace   Register repositories that are asked together
+  workspace   Register repositories to search together
   org         Keep one index of an organisation's repositories, in PostgreSQL
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
   site        Write the page and all records as static files
-  hook        Answer an event of a coding agent
-  completion  Print the script that completes words in your shell
+  hook        Handle a hook event of a coding agent
+  completion  Print the shell completion script
 
 Other names: show for get, log for history, list for topics, delete for forget.
 """
@@ -116,10 +162,9 @@ Other names: show for get, log for history, list for topics, delete for forget.
 
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
-    gc.set_threshold(_LIVE)
-    atexit.register(
-        gc.freeze
-    )  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
+    gc.set_threshold(_OBJECTS)
+    # Else Python looks for garbage in all imports before it ends: 8 % of a search.
+    atexit.register(gc.freeze)
     try:
         code = finished(sys.argv[1:])
         sys.stdout.flush()
@@ -130,24 +175,20 @@ def main() -> None:
         code = 141
     except OSError as error:
         _fail(_unanswered(error) or refused(error), sys.argv)
-        code = 0 if sys.argv[1:2] == ["hook"] else EXIT_CODES[BrokenStore]
-    except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
+        code = _unless_hook(EXIT_CODES[BrokenStore])
+    except Exception:  # noqa: BLE001  a defect becomes a report
         import traceback
 
-        from filemem.errors import crash_report
-
         path = crash_report(traceback.format_exc(), sys.argv)
-        code = (
-            0 if sys.argv[1:2] == ["hook"] else CRASH
-        )  # an agent must not fail for a defect of ours
-        _fail(
-            FilememError(
-                "a defect in filemem, not in what you did; nothing more was written",
-                f"report: {path}",
-            ),
-            sys.argv,
-        )
+        message = "a defect in filemem, not in what you did; nothing more was written"
+        _fail(FilememError(message, f"report: {path}"), sys.argv)
+        code = _unless_hook(CRASH)
     sys.exit(code)
+
+
+def _unless_hook(code: int) -> int:
+    """An exit status, but 0 for a hook: an agent must not fail because filemem does."""
+    return 0 if sys.argv[1:2] == ["hook"] else code
 
 
 def finished(words: Sequence[str]) -> int:
@@ -161,12 +202,12 @@ def finished(words: Sequence[str]) -> int:
 
 
 def _silence() -> None:
-    """Write no more to standard output: nobody takes it."""
+    """Write no more to standard output: its reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unanswered(error: OSError) -> FilememError | None:
-    """The failure where standard output takes no more: what was asked for is done then."""
+    """The failure where standard output takes no more; the command has done its work by then."""
     if error.filename:
         return None
     try:
@@ -185,65 +226,75 @@ def _run(words: Sequence[str]) -> int:
     """Do what the command line asks for; return the exit status."""
     if words[:1] == ["help"] and len(words) > 1:
         words = [*words[1:], "--help"]
-    first = words[0] if words else "-h"
-    if first in ("-h", "--help", "help", "--version", "version") and _COMPLETE not in os.environ:
-        text = f"filemem {VERSION}\n" if first in ("--version", "version") else HELP
-        (sys.stdout if words else sys.stderr).write(text)
-        return 0 if words else EXIT_CODES[BadInput]
-    if first == "hook" and not {"-h", "--help"} & {
-        *words
-    }:  # it must not fail for a word that is wrong
+    first = words[0] if words else "help"
+    if first in _PAGES and _COMPLETE not in os.environ:
+        return _page(words)
+    if first == "hook" and not {"-h", "--help"} & {*words}:  # a wrong word must not fail it
         from filemem.agents import hooks
 
         hooks.run(words[1:], Path())
         return 0
-    if first in ("status", "topics", "search") and (given := _plain(words)) is not None:
-        from filemem.cli import project  # click takes two interpreters' time
-
-        here, as_json = project.Project(""), given.pop("json", False)
-        if first == "search":
-            project.search(here, as_json, given)
-            return 0
-        if not given.pop("query") and not given:
-            project.status(here, as_json) if first == "status" else project.perform(
-                "topics", here, as_json, {}
-            )
-            return 0
-    from filemem.cli.options import run
+    if first in _WITHOUT_CLICK and _done_without_click(words):
+        return 0
+    from filemem.cli.group import run
 
     return run(words, COMMANDS, HELP)
 
 
-def _plain(words: Sequence[str]) -> dict[str, Any] | None:
-    """The most frequent options of a search, and its query, as click would read them; None for all else."""
-    given: dict[str, Any] = {}
-    query, rest = [], iter(words[1:])
+def _page(words: Sequence[str]) -> int:
+    """Print the help or the version; without a word it is an error and goes to stderr."""
+    if not words:
+        sys.stderr.write(HELP)
+        return EXIT_CODES[BadInput]
+    sys.stdout.write(f"filemem {VERSION}\n" if "version" in words[0] else HELP)
+    return 0
+
+
+def _done_without_click(words: Sequence[str]) -> bool:
+    """Do a plain search, status or topics; False for what click must read, which takes 60 ms."""
+    options = _plain_options(words[1:])
+    if options is None:
+        return False
+    from filemem.cli import call
+    from filemem.cli.project import Project
+
+    as_json = options.pop("json", False)
+    if words[0] == "search":
+        call.search(Project(""), as_json, options)
+        return True
+    if options.pop("query") or options:
+        return False
+    if words[0] == "status":
+        call.status(Project(""), as_json)
+    else:
+        call.perform("topics", Project(""), as_json, {})
+    return True
+
+
+def _plain_options(words: Sequence[str]) -> dict[str, Any] | None:
+    """The most frequent options of a search, and its query; None if there is any other option."""
+    options: dict[str, Any] = {}
+    query: list[str] = []
+    rest = iter(words)
     for word in rest:
-        name, form = _OPTIONS.get(word, ("", ""))
-        if name and form:
-            value = next(rest, "")
-            if not re.fullmatch(form, value):
+        option = _OPTIONS.get(word)
+        if option is None:
+            if word.startswith("-"):
                 return None
-            given[name] = int(value) if name == "limit" else value
-        elif name:
-            given[name] = True
-        elif word.startswith("-"):
-            return None
-        else:
             query.append(word)
-    return {**given, "query": " ".join(query)}
+            continue
+        options[option.field] = True
+        if option.form:
+            options[option.field] = value = next(rest, "")
+            if not re.fullmatch(option.form, value):
+                return None
+    if "limit" in options:
+        options["limit"] = int(options["limit"])
+    return {**options, "query": " ".join(query)}
 
 
 def _fail(error: FilememError, words: Sequence[str]) -> None:
     """Report an error on stderr; with --json also as MCP's object on stdout."""
-    from filemem.cli.show import plain, styled
+    from filemem.cli.project import fail
 
-    if "--json" in words:
-        from filemem.cli.project import emit
-        from filemem.dialects.tool import envelope
-
-        emit(envelope(error), as_json=True)
-    err = console.err()
-    rows = [(styled("error: ", "bold red", err), plain(error.message, "message"))]
-    rows += [(styled("hint: ", "yellow", err), plain(error.hint, "hint"))] if error.hint else []
-    err.write("".join(f"{label}{text}\n" for label, text in rows))
+    fail(error, as_json="--json" in words)

@@ -1,8 +1,9 @@
-"""Commands that find: search, why, history, topics, checkpoint, brief; and which repositories are asked together."""
+"""Commands that find: search, why, history, topics, checkpoint, brief, hook; and workspace."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import config
+from filemem.cli import call
+from filemem.cli.command import tool
 from filemem.cli.options import (
     Fields,
     as_json,
@@ -21,11 +24,10 @@ from filemem.cli.options import (
     oneline,
     org,
     pass_project,
-    tool,
     words,
 )
-from filemem.cli.project import Project, emit, one_line, perform
-from filemem.cli.project import search as found
+from filemem.cli.project import Project, emit
+from filemem.cli.show import one_line
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.repo.run import find
 
@@ -75,9 +77,10 @@ _PAGE = click.option(
 def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
     """Find records by meaning and by words. Without a query, the newest first.
 
-    The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
-    agent:x session:x project:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live. Hits with less than
-    half the score of the best are only counted, unless -n or --json is given.
+    The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision
+    outcome:failed agent:x session:x project:x status:proposed since:2w until:2025-11-20
+    path:src/a.py is:live. Hits with less than half the score of the best are only counted, unless
+    -n or --json is given.
 
     \b
     Examples:
@@ -88,26 +91,27 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search "how do we cache?" --also ../api
       filemem search "how do others cache?" --org
     """
-    also, registered = options.pop("also"), options.pop("workspace")
+    also = [project.here / path for path in options.pop("also")]
+    registered = options.pop("workspace")
     if also or registered:
-        project.asks = partial(
-            join, also=[project.here / one for one in also], registered=registered
-        )
+        project.prepare = partial(join, also=also, registered=registered)
         options["scope"] = "workspace"
     if options["explain"] and project.service:
         raise BadInput(
-            "an organisation's service keeps to itself how a score came about", field="explain"
+            "the organisation's service does not explain scores",
+            "leave out --explain or --org",
+            field="explain",
         )
-    found(project, as_json, {"query": " ".join(query), **options})
+    call.search(project, as_json, {"query": " ".join(query), **options})
 
 
 @tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)
 def why(**options: Any) -> Fields:
     """Show the decisions that govern a file or line, then related ones.
 
-    With LINE, the decisions behind this line, or the lines from LINE to LAST. PATH is relative to the current folder,
-    as with Git, or to the top of the project if it exists only there. A decision is marked if its code changed since it
-    was made, or if history speaks against it.
+    With LINE, the decisions behind this line, or the lines from LINE to LAST. PATH is relative to
+    the current folder, as with Git, or to the top of the project if it exists only there. A
+    decision is marked if its code changed since it was made, or if history speaks against it.
 
     \b
     Examples:
@@ -129,7 +133,8 @@ def history(
 ) -> None:
     """Show how a topic was decided, oldest first: who, when, why, and what came of it.
 
-    Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it lists the topics.
+    Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it
+    lists the topics.
 
     \b
     Examples:
@@ -139,7 +144,7 @@ def history(
       filemem history caching --at 2025-11-20
     """
     shape = one_line if oneline else None
-    perform(
+    call.perform(
         "topics" if topic is None else "history",
         project,
         as_json,
@@ -182,7 +187,7 @@ def checkpoint(**options: Any) -> Fields:
     default=800,
     show_default=True,
     metavar="TOKENS",
-    help="At most so long: 100 to 2000.",
+    help="Maximum length: 100 to 2000.",
 )
 @many("--path", help="A file that the session will work on, besides those that the branch changed.")
 @as_json
@@ -190,9 +195,9 @@ def checkpoint(**options: Any) -> Fields:
 def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -> None:
     """Show what a session on this branch should know at its start.
 
-    The last checkpoint, the decisions that govern the files that the branch touches, and what the default branch has
-    decided on them since. Prints nothing if nothing was saved yet. A record that only this branch has is quoted only if
-    it was saved in this clone.
+    The last checkpoint, the decisions that govern the files that the branch touches, and what the
+    default branch has decided on them since. Prints nothing if nothing was saved yet. A record that
+    only this branch has is quoted only if it was saved in this clone.
 
     \b
     Examples:
@@ -200,25 +205,23 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
       filemem brief --budget 300 --path src/cache/lru.py
     """
     with project.memory(look=False) as memory:
-        paths = [project.named(one, memory.work_tree) for one in path]
-        told = memory.brief(budget, paths=paths)
-    if as_json or told.lines:
-        emit(
-            {"lines": [line._asdict() for line in told.lines], "text": told.text},
-            as_json,
-            lambda _: told.text,
-        )
+        paths = [project.named(name, memory.work_tree) for name in path]
+        digest = memory.brief(budget, paths=paths)
+    if as_json or digest.lines:
+        answer = {"lines": [line._asdict() for line in digest.lines], "text": digest.text}
+        emit(answer, as_json, lambda _: digest.text)
 
 
 @click.command()
 @click.argument("event", default="")
-@click.option("--client", default="", help="Who asks, if the input does not show it.")
+@click.option("--client", default="", help="The agent, if the input does not show it.")
 @pass_project
 def hook(project: Project, event: str, client: str) -> None:
-    """Answer an event of a coding agent, read as JSON from standard input.
+    """Handle a hook event of a coding agent, read as JSON from standard input.
 
     EVENT is start, prompt-first, prompt, edits, failures, capture or remind; without it, one of the
-    first two. The files that `filemem init --hooks` writes call this. It always succeeds, within two seconds.
+    first two. The files that `filemem init --hooks` writes call this. It always succeeds, within
+    two seconds.
 
     \b
     Example:
@@ -235,10 +238,12 @@ def hook(project: Project, event: str, client: str) -> None:
 @as_json
 @pass_project
 def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool) -> None:
-    """Register repositories that are searched together; without PATH this one. `add` indexes their memories.
+    """Register repositories to search together; without PATH this one. `add` indexes their
+    memories.
 
-    The list is yours, in your own configuration: no repository can add itself or another one. `filemem search
-    --workspace` asks all of them; so does an agent with `scope: workspace`, in a repository that is registered.
+    The list is yours, in your own configuration: no repository can add itself or another one.
+    `filemem search --workspace` asks all of them; so does an agent with `scope: workspace`, in a
+    repository that is registered.
 
     \b
     Examples:
@@ -247,37 +252,43 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
       filemem workspace remove ../api
       filemem search --workspace "how do we cache?"
     """
-    folders, known = [project.here / one for one in paths or (".",)], config.workspace()
+    folders = [project.here / path for path in paths or (".",)]
+    registered = {*config.workspace()}
     if action == "add":
-        for folder in folders:
-            with Project(str(folder)).memory() as memory:
-                known = (*known, memory.work_tree)
-        config.register(known)
+        config.register(registered | {_indexed(folder) for folder in folders})
     elif action == "remove":
-        import shutil
-
-        gone = {_named(folder) for folder in folders}
-        if strange := gone - {*known}:
+        removed = {_named(folder) for folder in folders}
+        if removed - registered:
             raise NotFound(
-                f"{min(strange)} is not registered", "filemem workspace list shows what is"
+                f"{min(removed - registered)} is not registered",
+                "filemem workspace list shows what is",
             )
-        config.register({*known} - gone)
+        config.register(registered - removed)
         # Earlier versions kept an index of them all.
         shutil.rmtree(config.load(project.here).index_cache / "workspace", ignore_errors=True)
-    found = list(map(str, config.workspace()))
-    told = "\n".join(found) or "no repository is registered: filemem workspace add"
-    emit({"success": True, "count": len(found), "repositories": found}, as_json, lambda _: told)
+    rows = list(map(str, config.workspace()))
+    text = "\n".join(rows) or "no repository is registered: filemem workspace add"
+    emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
+
+
+def _indexed(folder: Path) -> Path:
+    """Bring the index of a repository up to date; return its work tree."""
+    with Project(str(folder)).memory() as memory:
+        return memory.work_tree
 
 
 def _named(folder: Path) -> Path:
-    """The work tree that a folder belongs to; of a folder that is gone its own name."""
+    """The work tree that a folder belongs to; a folder that was deleted stands for itself."""
     with suppress(FilememError):
         return find(folder).work_tree
     return Path(os.path.abspath(folder))  # noqa: PTH100 - no link in it can be followed any more
 
 
 def join(memory: Memory, also: Sequence[Path] = (), *, registered: bool = True) -> None:
-    """Let a memory be asked together with others, which are opened at the first question. Raises BadInput: none is."""
+    """Let a memory be searched together with others, which are opened at the first question.
+
+    Raises BadInput if none is registered.
+    """
     from filemem.memory.workspace import Workspace
 
     if registered and not config.workspace():
@@ -299,6 +310,8 @@ def takes_part(project: Project) -> bool:
 
 
 def with_workspace(project: Project, offer: Dialect) -> Dialect:
-    """What a server offers: in a repository that is registered, `search` takes the scope `workspace` too."""
-    told = "workspace: other repositories too"
-    return offer.scoped("workspace", told, {"search": None}) if takes_part(project) else offer
+    """What a server offers: in a registered repository, `search` takes the scope `workspace`
+    too."""
+    if not takes_part(project):
+        return offer
+    return offer.scoped("workspace", "workspace: other repositories too", {"search": None})

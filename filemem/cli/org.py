@@ -15,7 +15,7 @@ from filemem import config
 from filemem.cli.options import as_json, many, pass_project
 from filemem.cli.project import Project, emit
 from filemem.cli.serve import report
-from filemem.dialects.present import counted
+from filemem.dialects.tool import counted
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.index import embedder
 from filemem.org import access as rights

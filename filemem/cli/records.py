@@ -1,4 +1,4 @@
-"""Commands that write records: save, update, forget, restore, adopt, resolve; and get, which shows whole ones."""
+"""Commands that write records: save, update, forget, resolve ...; and get, which shows them."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any, NoReturn
 import click
 
 from filemem.cli import console
+from filemem.cli.command import tool
+from filemem.cli.draft import drafted, filled
 from filemem.cli.options import (
     Fields,
     Option,
     agent,
     as_of,
-    drafted,
     file,
-    filled,
     many,
     org,
     text,
-    tool,
     words,
 )
 from filemem.errors import BadInput, NotFound
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
-_allow = click.option("--allow-secret", is_flag=True, help="Write although it looks like a secret.")
+_allow = click.option("--allow-secret", is_flag=True, help="Save text that looks like a secret.")
 _common = (_tags, agent, _text("--session", help="Name of the session this belongs to."), _allow)
 _about = (
-    text("--decision", help="What was decided, in one sentence if it can be."),
+    text("--decision", help="What was decided, in one sentence if possible."),
     text("--reasoning", help="Why."),
     file,
     many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
     click.option("--confidence", type=float, help="How sure, from 0 to 1."),
     many(
-        "--affects", help="A path or glob it governs (default: as what it replaces; none: nothing)."
+        "--affects",
+        help="A path or glob it governs (default: those of what it replaces; none: nothing).",
     ),
 )
 
@@ -43,9 +43,9 @@ _about = (
 def _guards(more: str = "") -> tuple[Option, ...]:
     """The options of guards; `more`: what the help of those that state one says besides."""
     return (
-        many("--forbid", help=f"A text that no line of the files named by --in may hold{more}."),
-        many("--require", help=f"A text that each file named by --in must hold{more}."),
-        words("--in", "within", help="A path or glob for these texts; !GLOB leaves files out."),
+        many("--forbid", help=f"A text that no line of the files in --in may contain{more}."),
+        many("--require", help=f"A text that each file in --in must contain{more}."),
+        words("--in", "within", help="A path or glob for these texts; !GLOB excludes files."),
         words("--forbid-dependency", help=f"A package that no manifest may list{more}."),
     )
 
@@ -94,14 +94,16 @@ class Kinds(click.Group):
 
 @click.group(cls=Kinds)
 def save() -> None:
-    """Save a decision, checkpoint or observation, and commit it. Without one of these words it is a decision.
+    """Save a decision, checkpoint or observation, and commit it. Without one of these words it is a
+    decision.
 
-    Without a text, your editor opens. -F FILE reads the text from a file; for a decision, the first line is what was
-    decided and the rest is why.
+    Without a text, your editor opens. -F FILE reads the text from a file; for a decision, the first
+    line is what was decided and the rest is why.
 
     \b
     Example:
-      filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
+      filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One \
+process, no Redis to run"
     """
 
 
@@ -128,7 +130,8 @@ def decision(**fields: Any) -> Fields:
 
     \b
     Example:
-      filemem save decision --topic auth --decision "Use JWT" --reasoning "Stateless" --affects "src/auth/**"
+      filemem save decision --topic auth --decision "Use JWT" --reasoning "Stateless" --affects \
+"src/auth/**"
       filemem save --topic api --decision "No ORM" --reasoning "Slow" --forbid "import orm" --in src
     """
     return {"type": "decision", **filled(_guarded(fields), "reasoning", "decision")}
@@ -136,10 +139,10 @@ def decision(**fields: Any) -> Fields:
 
 @save.add_command
 @tool(
-    text("--summary", help="Where the work stands: done, and not done."),
+    text("--summary", help="What is done, and what is not."),
     file,
     text("--next-steps", help="What to do next."),
-    many("--open-files", "--open-file", "open_files", help="A file in hand."),
+    many("--open-files", "--open-file", "open_files", help="A file being worked on."),
     _text("--branch", help="Branch it belongs to (default: the one checked out)."),
     *_common,
     verb="save",
@@ -177,7 +180,8 @@ def observation(**fields: Any) -> Fields:
 
     \b
     Example:
-      filemem save observation --title "API limit" --text "The API allows 100 requests a minute" --concept limits
+      filemem save observation --title "API limit" --text "The API allows 100 requests a minute" \
+--concept limits
     """
     return {"type": "observation", **filled(fields, "text", "title")}
 
@@ -185,9 +189,11 @@ def observation(**fields: Any) -> Fields:
 @tool(
     click.argument("ids", nargs=-1, required=True),
     click.option(
-        "--history", is_flag=True, help="Also how each was edited: when, by whom, what changed."
+        "--history",
+        is_flag=True,
+        help="Show also how each was edited: when, by whom, what changed.",
     ),
-    click.option("--web", is_flag=True, help="Only the address of the page at the record."),
+    click.option("--web", is_flag=True, help="Print only the address of the record's page."),
     as_of,
     org,
 )
@@ -220,19 +226,19 @@ def _print_page(names: Sequence[str]) -> NoReturn:
 
 @tool(
     click.argument("id"),
-    _text("--outcome", help="What came of it: success, failed, partial or pending."),
+    _text("--outcome", help="How it turned out: success, failed, partial or pending."),
     text("--reason", help="Why; earlier reasons are kept."),
     _text("--status", help="proposed, accepted, rejected or deprecated."),
     _text("--title", help="A new heading."),
     text("--text", help="New text below the heading; the old one stays in history."),
-    words("--tag", "tags", help="A tag it has from now on; the others go."),
-    many("--affects", help="A path or glob it governs from now on; the others go (none: nothing)."),
-    *_guards("; the other guards go"),
+    words("--tag", "tags", help="A tag; replaces those it has."),
+    many("--affects", help="A path or glob it governs; replaces the others (none: nothing)."),
+    *_guards("; replaces its other guards"),
     agent,
     _allow,
 )
 def update(**fields: Any) -> Fields:
-    """Record what came of a decision, or correct a record.
+    """Record how a decision turned out, or correct a record.
 
     \b
     Example:
@@ -262,6 +268,8 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
         "kind",
         type=click.Choice(["builds_on", "debates", "synthesizes"]),
         default="builds_on",
+        show_default=True,
+        help="Kind of the link.",
     ),
     agent,
     verb="update",
@@ -278,7 +286,8 @@ def link(kind: str, other: str, **fields: Any) -> Fields:
 
 @tool()
 def undo() -> Fields:
-    """Undo your last save with a new commit; again, the save before it. Refused if the record was changed since.
+    """Undo your last save with a new commit; again, the save before it. Refused if the record was
+    changed since.
 
     \b
     Example:
@@ -301,9 +310,9 @@ def undo() -> Fields:
 def forget(**fields: Any) -> Fields:
     """Remove a record with a commit. Only filemem restore brings it back.
 
-    The commit adds a tombstone, a file named by the hash of the id, so that no merge or import revives the record.
-    Git's history keeps the record. For a secret that is not enough: --purge-help shows the command that removes it from
-    history too; you run it yourself.
+    The commit adds a tombstone, a file named by the hash of the id, so that no merge or import
+    revives the record. Git's history keeps the record. For a secret that is not enough:
+    --purge-help shows the command that removes it from history too; you run it yourself.
 
     \b
     Examples:
@@ -333,7 +342,8 @@ def restore(**fields: Any) -> Fields:
     ),
 )
 def adopt(**fields: Any) -> Fields:
-    """Write ids into files that have none, so that they stay the same records when they are renamed.
+    """Write ids into files that have none, so that they stay the same records when they are
+    renamed.
 
     With --was, references to the file's former id or path work again.
 
@@ -368,6 +378,7 @@ def resolve(**fields: Any) -> Fields:
 
     \b
     Example:
-      filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning "Both were right"
+      filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning \
+"Both were right"
     """
     return filled({**fields}, "reasoning", "decision")

@@ -19,6 +19,7 @@ from filemem.dialects.tool import (
     Arguments,
     Dialect,
     Resource,
+    counted,
     envelope,
     tool,
 )
@@ -268,10 +269,10 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     """Bring the index in step, or build it anew."""
     if arguments.get("rebuild"):
         count = memory.rebuild()
-        message = f"index rebuilt: {present.counted(count, 'file')} read"
+        message = f"index rebuilt: {counted(count, 'file')} read"
     else:
         count = memory.refresh(full=True)
-        message = f"index in step: {present.counted(count, 'file')} changed"
+        message = f"index in step: {counted(count, 'file')} changed"
     lacks = present.filled({"degraded": memory.lacks_meaning})
     return {"success": True, "changed": count, "message": message, **lacks}
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.tool import Answer
+from filemem.dialects.tool import Answer, counted
 from filemem.memory.fields import heading
 from filemem.query import Hit, Results, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time
@@ -33,11 +33,6 @@ def plain(values: Mapping[str, Any]) -> Answer:
 def filled(values: Mapping[str, Any]) -> Answer:
     """The values that are not empty; 0 and False are not."""
     return {name: value for name, value in plain(values).items() if value not in _EMPTY}
-
-
-def counted(count: int, word: str) -> str:
-    """A number of things."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def time(at: int | None) -> str:

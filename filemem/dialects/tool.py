@@ -374,6 +374,11 @@ def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
     raise NotFound(f"no tool named {name[:64]!r}", suggest(name, listed))
 
 
+def counted(count: int, word: str) -> str:
+    """A number of things."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def envelope(error: FilememError) -> dict[str, object]:
     """Word a failure as the native dialect does: kind, message, hint, and the field or heads."""
     kind = next((_KINDS[cls] for cls in type(error).__mro__ if cls in _KINDS), "internal")

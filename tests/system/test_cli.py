@@ -18,7 +18,7 @@ import click
 import pytest
 
 from filemem.cli import COMMANDS, EXIT_CODES, HELP, project
-from filemem.cli.options import Commands
+from filemem.cli.group import Commands
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process

@@ -66,7 +66,7 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
 def test_lint_imports_no_more_than_the_record_format(repo: Path) -> None:
     write(repo / "memory/decisions/good.md", GOOD)
     probe = (
-        "import sys; from filemem.cli import COMMANDS, HELP; from filemem.cli.options import run; "
+        "import sys; from filemem.cli import COMMANDS, HELP; from filemem.cli.group import run; "
         "run(sys.argv[1:], COMMANDS, HELP); "
         "print(sorted({'filemem.memory', 'filemem.index', 'filemem.query', 'tantivy'} & sys.modules.keys()))"
     )

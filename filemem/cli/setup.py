@@ -1,0 +1,161 @@
+"""Commands that set a project up and check that all is ready: init and doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from filemem import config
+from filemem.agents import init as agents
+from filemem.agents.clients import Wiring
+from filemem.agents.doctor import checks as examine
+from filemem.agents.doctor import todo
+from filemem.cli.options import as_json, pass_project
+from filemem.cli.project import Project, emit
+from filemem.cli.text import HINT, WARNING, Answer, block, lines, styled
+from filemem.dialects.tool import profile
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option(
+    "--own-branch",
+    metavar="[NAME]",
+    is_flag=False,
+    flag_value="filemem",
+    help="Keep the records on a branch of their own (default name: filemem).",
+)
+@click.option(
+    "--client",
+    default="auto",
+    metavar="auto|all|NAME,...",
+    help="Coding agents to set up.  [default: auto]",
+)
+@click.option(
+    "--command",
+    default="filemem",
+    show_default=True,
+    help="Command that starts filemem, such as 'uvx filemem'.",
+)
+@click.option(
+    "--profile", default="", help="Set of tools that the server lists: docs/migrating.md."
+)
+@click.option(
+    "--hooks",
+    metavar="[HOOK,...]",
+    is_flag=False,
+    flag_value="start,prompt-first,edits,failures",
+    help="Add hooks: start, prompt-first, prompt, edits, failures, capture, remind "
+    "(default: start, prompt-first, edits, failures).",
+)
+@click.option(
+    "--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only."
+)
+@as_json
+@pass_project
+def init(
+    project: Project,
+    /,
+    as_json: bool,
+    dry_run: bool,
+    own_branch: str | None,
+    undo: bool,
+    **wiring: Any,
+) -> None:
+    """Set up a project.
+
+    Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which an existing
+    CLAUDE.md imports, and an entry in .mcp.json and in the file of each coding agent that the
+    project uses; .filemem.toml if the records are in another folder or on their own branch. Creates
+    a Git repository if needed. Replaces only its own block and entries; may be run again. Nothing
+    is staged or committed on this branch. docs/agents.md has the agents.
+
+    In a project with a folder of decision records such as docs/adr, init asks which of the two you
+    want. filemem --store docs/adr init uses that folder; every later command and the MCP server
+    find it.
+
+    Records travel with the code and its pull requests. With --own-branch they are on a branch that
+    has nothing else, and memory/ is a work tree of it: every branch and every clone sees one
+    memory, and `filemem sync` shares it. In a clone of such a project, plain `filemem init`
+    attaches it.
+
+    \b
+    Examples:
+      filemem init --dry-run
+      filemem init --client codex,cursor --hooks
+      filemem init --undo
+      filemem --store docs/adr init
+      filemem init --own-branch
+    """
+    if wiring["profile"]:
+        profile(wiring["profile"])  # an unknown one is refused
+    wanted = Wiring.of(**wiring)
+    if undo:
+        answer = agents.undo(project.folder, project.store, wanted, dry_run=dry_run)
+    else:
+        branch = "" if own_branch is None else config.branch_name(own_branch)
+        answer = agents.run(project.folder, project.store, wanted, dry_run=dry_run, branch=branch)
+    emit(answer, as_json, _init_text)
+
+
+def _init_text(answer: Answer) -> str:
+    """What init did, or would do."""
+    rows = [row for step in answer["steps"] for row in _step_rows(step, answer["dry_run"])]
+    rows += _after_init(answer)
+    if answer["clients"]:
+        rows.append("coding agents, and what each still asks of you:")
+        rows += [f"  {row}" for row in answer["clients"]]
+    return block(*rows, *lines(answer, (WARNING, HINT), 2))
+
+
+def _step_rows(step: Answer, dry_run: bool) -> Iterator[str]:
+    would = "would " if dry_run and step["action"] != "keep" else ""
+    note = f"  ({step['note']})" if step["note"] else ""
+    yield f"{would}{step['action']} {step['path']}{note}"
+    yield from step.get("diff", ())
+
+
+def _after_init(answer: Answer) -> Iterator[str]:
+    changed = any(step["action"] != "keep" for step in answer["steps"])
+    if changed and not answer["dry_run"]:
+        yield "nothing was staged or committed here: look at the files, then commit them yourself"
+        if answer["branch"]:
+            yield (
+                f"until {config.REPOSITORY_FILE} is committed and pushed,"
+                " other clones do not find the memory"
+            )
+    if "undo" in answer:
+        yield "what agents keep in their own files stays" if changed else "nothing to undo"
+
+
+@click.command()
+@as_json
+@pass_project
+@click.pass_context
+def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
+    """Check Git, the memory and each coding agent, and show what to do. Writes nothing.
+
+    For each agent: whether its program is on the PATH, whether its file starts filemem, and whether
+    you trusted the folder or approved the server, if your own files show that. Only `filemem serve`
+    is started, as a test; any other command is shown and not run.
+
+    Exit status: 0 all is well, 1 there is something to do.
+
+    \b
+    Example:
+      filemem doctor
+    """
+    checks = examine(project.folder, project.store)
+    steps = todo(checks)
+    rows = [check._asdict() for check in checks]
+    emit({"success": True, "checks": rows, "todo": steps}, as_json, _doctor_text)
+    context.exit(1 if steps else 0)
+
+
+def _doctor_text(answer: Answer) -> str:
+    """What each check came to, and what to do."""
+    rows = [f"{check['name']}: {check['state']}" for check in answer["checks"]]
+    steps = answer["todo"] or ["nothing"]
+    return block(*rows, *(styled(f"to do: {step}", "yellow") for step in steps))
