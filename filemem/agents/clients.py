@@ -81,16 +81,17 @@ _EVENTS = {  # of start, both prompts, edits and failures (which tools), capture
     "PostToolUseFailure:Bash PreCompact,SessionEnd Stop",
     "codex": "SessionStart UserPromptSubmit PreToolUse:apply_patch|Edit|Write|Bash PostToolUse:Bash "
     "PreCompact Stop",
-    "gemini": "SessionStart BeforeAgent AfterTool:replace|write_file - PreCompress,SessionEnd -",
+    "gemini": "SessionStart BeforeAgent AfterTool:replace|write_file AfterTool:run_shell_command "
+    "PreCompress,SessionEnd -",
     "cursor": "sessionStart - postToolUse:Write postToolUseFailure:Shell preCompact,sessionEnd stop",
     "opencode": "plugin - - - - -",
 }
 _EVENTS["copilot"] = _EVENTS["claude"]
-_SECONDS = 5  # `filemem hook` gives up after one
+_SECONDS = 5  # for a hook; `filemem hook` itself ends within two
 USUAL = re.compile(
     r"(uvx )?filemem serve( --profile [\w-]+)?"
 )  # how init starts the server unless it is told how
-_OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook ([a-z-]+) \|\| exit 0")
+_OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook( [a-z-]+)? \|\| exit 0")
 _BEGUN = {  # what a new file needs beside our entries
     ".cursor/hooks.json": '{\n  "version": 1\n}\n',
     "opencode.json": '{\n  "$schema": "https://opencode.ai/config.json"\n}\n',  # opencode would add it
@@ -158,8 +159,8 @@ def plan(
     for name in (one for one in names if one in CLIENTS):
         client = _client(name, names, top)
         found.setdefault(client.path, {})[client.key, "filemem"] = entry(client, wiring.words)
-        for event, hook in _hooks(name, named, wiring.hooks):
-            (place, _, tools), command = event.partition(":"), _command(wiring.words, hook)
+        for place, (tools, hook) in _hooks(name, named, wiring.hooks).items():
+            command = _command(wiring.words, hook)
             if name == "opencode":
                 found[client.hooks] = {(): plugin.replace("COMMAND", json.dumps(command))}
             else:
@@ -257,8 +258,8 @@ def _client(name: str, names: Sequence[str], top: Path) -> Client:
     )
 
 
-def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[str, str]]:
-    """The events of a client, each with its hook.
+def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The events of a client, each with its tools and its hook; "" where several share an event.
 
     Copilot denies a tool whose hook fails, so whoever names it gets none for edits there.
     """
@@ -266,8 +267,13 @@ def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[
     events = dict(zip(HOOKS, (start, prompt, prompt, *rest), strict=True))
     if CLIENTS[name].hooks == CLIENTS["copilot"].hooks and "copilot" in named:
         events["edits"] = "-"
-    asked = [hook for hook in HOOKS if hook in hooks]
-    return [(event, hook) for hook in asked for event in events[hook].split(",") if event != "-"]
+    places: dict[str, tuple[str, str]] = {}
+    for hook in (hook for hook in HOOKS if hook in hooks and events[hook] != "-"):
+        for event in events[hook].split(","):
+            place, _, tools = event.partition(":")
+            shared = places.get(place, ("", ""))[0]
+            places[place] = (f"{shared}|{tools}", "") if shared else (tools, hook)
+    return places
 
 
 def _element(name: str, tools: str, command: str) -> dict[str, Any]:
@@ -284,7 +290,8 @@ def _element(name: str, tools: str, command: str) -> dict[str, Any]:
 def _command(words: Sequence[str], hook: str) -> str:
     """A hook's command as one string, as Copilot runs Claude Code's; does nothing if filemem is not installed."""
     start = shlex.join(words[: words.index("serve")])
-    return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {start} hook {hook} || exit 0"
+    line = f"{start} hook {hook}".rstrip()
+    return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {line} || exit 0"
 
 
 def _is_hook(element: Any) -> bool:
