@@ -87,6 +87,7 @@ _EVENTS = {  # of start, both prompts, edits and failures (which tools), capture
     "opencode": "plugin - - - - -",
 }
 _EVENTS["copilot"] = _EVENTS["claude"]
+USUAL_HOOKS = "start,prompt-first,edits,failures"
 _SECONDS = 5  # for a hook; `filemem hook` itself ends within two
 USUAL = re.compile(
     r"(uvx )?filemem serve( --profile [\w-]+)?"
@@ -115,13 +116,17 @@ class Wiring(NamedTuple):
 
     @classmethod
     def of(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
-        """As the options of the command line say."""
+        """As the options of the command line say.
+
+        What hooks say names our own tools: none by itself where a profile lists others.
+        """
         words = [
             *(command.split() or ["filemem"]),
             "serve",
             *(["--profile", profile] if profile else []),
         ]
-        return cls(client, words, _named("hooks", hooks, HOOKS) if hooks else ())
+        wanted = hooks or ("none" if profile else USUAL_HOOKS)
+        return cls(client, words, () if wanted == "none" else _named("hooks", wanted, HOOKS))
 
 
 def chosen(asked: str, top: Path) -> list[str]:

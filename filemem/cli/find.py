@@ -218,7 +218,7 @@ def hook(project: Project, event: str, client: str) -> None:
     """Answer an event of a coding agent, read as JSON from standard input.
 
     EVENT is start, prompt-first, prompt, edits, failures, capture or remind; without it, any
-    but prompt, capture and remind. The files that `filemem init --hooks` writes call this. It always succeeds, within two seconds.
+    but prompt, capture and remind. The files that `filemem init` writes call this. It always succeeds, within two seconds.
 
     \b
     Example:
