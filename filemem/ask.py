@@ -34,7 +34,8 @@ HOOK_ENDS = 0.5
 READS = 1.5  # seconds until standard input has ended, at most
 LARGEST = 1_000_000  # bytes of an input that is read
 _LONGEST = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
-_ADDING = (b"install", b" add ", b" get ", b" i ")  # verbs of commands that add a dependency
+# Verbs of commands that add a dependency, and how a patch begins.
+_ADDING = (b"install", b" add ", b" get ", b" i ", b"*** Begin Patch")
 _FAILING = (b"error", b"fail", b"panic", b"fatal", b"traceback")
 _standard_input: list[bytes] = []
 
@@ -71,11 +72,13 @@ def _is_for_server(words: list[str]) -> bool:
 
 def _is_idle(words: list[str], data: bytes) -> bool:
     """Whether a hook's input is a command that adds nothing, or has not failed: most are."""
-    if b'"Bash"' not in data:
+    gemini = b'"run_shell_command"' in data
+    if not gemini and b'"Bash"' not in data:
         return False
     if "edits" in words:
         return not any(verb in data for verb in _ADDING)
-    return "failures" in words and not any(sign in data.lower() for sign in _FAILING)
+    fails = any(sign in data.lower() for sign in _FAILING)
+    return not fails and (gemini or "failures" in words)
 
 
 def _has_help(word: str) -> bool:

@@ -162,6 +162,7 @@ _EVENTS = (
     Event("gemini", ("start",), "SessionStart"),
     Event("gemini", _PROMPTS, "BeforeAgent"),
     Event("gemini", ("edits",), "AfterTool", "replace|write_file"),
+    Event("gemini", ("failures",), "AfterTool", "run_shell_command"),
     Event("gemini", ("capture",), "PreCompress"),
     Event("gemini", ("capture",), "SessionEnd"),
     Event("cursor", ("start",), "sessionStart"),
@@ -172,11 +173,12 @@ _EVENTS = (
     Event("cursor", ("remind",), "stop"),
     Event("opencode", ("start",), "plugin"),
 )
-_SECONDS = 5  # `filemem hook` gives up after one
+USUAL_HOOKS = "start,prompt-first,edits,failures"
+_SECONDS = 5  # for a hook; `filemem hook` itself ends within two
 _KEPT = "kept as it is"
 USUAL = re.compile(r"(uvx )?filemem serve( --profile [\w-]+)?")
 """How init starts the server unless its options say otherwise."""
-_OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook ([a-z-]+) \|\| exit 0")
+_OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook( [a-z-]+)? \|\| exit 0")
 _BEGUN = {  # what a new file needs beside our entries
     ".cursor/hooks.json": '{\n  "version": 1\n}\n',
     # opencode would add it.
@@ -195,11 +197,15 @@ class Wiring(NamedTuple):
 
     @classmethod
     def of(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
-        """From the options of the command line. Raises BadInput for an unknown hook."""
+        """As the options of the command line say. Raises BadInput for an unknown hook.
+
+        What hooks say names our own tools: none by itself where a profile lists others.
+        """
         words = [*(command.split() or ["filemem"]), "serve"]
         if profile:
             words += ["--profile", profile]
-        return cls(client, words, _named("hooks", hooks, HOOKS) if hooks else ())
+        wanted = hooks or ("none" if profile else USUAL_HOOKS)
+        return cls(client, words, () if wanted == "none" else _named("hooks", wanted, HOOKS))
 
 
 class Plan(NamedTuple):
@@ -262,12 +268,12 @@ def _hook_parts(
 ) -> Iterator[tuple[str, splice.Path, Any]]:
     """Path, place and value of each hook of a client."""
     path = CLIENTS[name].hooks
-    for event, hook in _hooks(name, named, wiring.hooks):
+    for event, (tools, hook) in _hooks(name, named, wiring.hooks).items():
         command = _command(wiring.words, hook)
         if name == "opencode":
             yield path, (), plugin.replace("COMMAND", json.dumps(command))
         else:
-            yield path, ("hooks", event.name, None), _element(name, event.tools, command)
+            yield path, ("hooks", event, None), _element(name, tools, command)
 
 
 def files(names: Collection[str]) -> list[str]:
@@ -357,16 +363,24 @@ def _client(name: str, names: Sequence[str], top: Path) -> Client:
     return OTHERS[name] if other else CLIENTS[name]
 
 
-def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[Event, str]]:
-    """The events of a client, each with its hook.
+def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The events of a client, each with its tools and its hook; "" where several share an event.
 
     Copilot denies a tool whose hook fails, so whoever names it gets none for edits there.
     """
     reads_claude = CLIENTS[name].hooks == _CLAUDE_HOOKS
-    events = [event for event in _EVENTS if event.client == ("claude" if reads_claude else name)]
+    client = "claude" if reads_claude else name
     denied = "edits" if reads_claude and "copilot" in named else ""
-    wanted = [hook for hook in HOOKS if hook in hooks and hook != denied]
-    return [(event, hook) for hook in wanted for event in events if hook in event.hooks]
+    places: dict[str, tuple[str, str]] = {}
+    for hook in HOOKS:
+        if hook not in hooks or hook == denied:
+            continue
+        for event in _EVENTS:
+            if event.client == client and hook in event.hooks:
+                shared = places.get(event.name, ("", ""))[0]
+                tools = f"{shared}|{event.tools}" if shared else event.tools
+                places[event.name] = (tools, "" if shared else hook)
+    return places
 
 
 def _element(name: str, tools: str, command: str) -> dict[str, Any]:
@@ -386,7 +400,8 @@ def _command(words: Sequence[str], hook: str) -> str:
     It does nothing if filemem is not installed.
     """
     start = shlex.join(words[: words.index("serve")])
-    return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {start} hook {hook} || exit 0"
+    line = f"{start} hook {hook}".rstrip()
+    return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {line} || exit 0"
 
 
 def _is_hook(element: Any) -> bool:

@@ -35,6 +35,7 @@ HOOKS = {
 """Hook -> when it speaks. Copilot's inputs name no event: there the command line tells."""
 _EDITING_TOOL = re.compile(r"edit|write|replace|patch|create", re.IGNORECASE)
 _RUNNING_TOOL = re.compile(r"bash|shell|exec|terminal", re.IGNORECASE)
+_PATCH = "*** Begin Patch"
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _HUNK = re.compile(r"^@@.*\n?", re.MULTILINE)
 _EXIT = re.compile(r"\bexit(?:ed with)?[ _]?(?:code|status)?\W{1,3}(\d+)", re.IGNORECASE)
@@ -44,8 +45,9 @@ _FAILING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _HEAD = 300  # characters of an output in which a client states the exit status
+_GEMINI = "llmContent"  # states the exit status of what fails, and of nothing else
 _CODES = ("exit_code", "exitCode", "returncode")
-_OUTPUTS = ("stderr", "stdout", "output", "llmContent", "returnDisplay", "error")
+_OUTPUTS = ("stderr", "stdout", "output", _GEMINI, "error")
 
 
 class Replacement(NamedTuple):
@@ -123,17 +125,24 @@ def _tool(value: Mapping[str, Any]) -> str:
 
 
 def _used(value: Mapping[str, Any], event: Event) -> dict[str, Any]:
-    """The fields of an event that a tool fills: files and edits, or a command and its error."""
+    """The fields of an event that a tool fills: files and edits, or a command and its error.
+
+    Models of Codex without a tool for patches put one into a shell: `apply_patch <<'EOF'`.
+    """
     tool = value.get("tool_input")
-    if not isinstance(tool, dict):
+    edits = _EDITING_TOOL.search(_tool(value)) is not None
+    if not isinstance(tool, dict) or not (edits or _RUNNING_TOOL.search(_tool(value))):
         return {}
-    if _EDITING_TOOL.search(_tool(value)):
-        edits = tuple(_replacements(tool, event.folder))
-        return {"files": _files(tool, event.folder), "edits": edits}
-    if not _RUNNING_TOOL.search(_tool(value)):
-        return {}
-    words = _text(tool, "command", "cmd") or " ".join(map(str, _list(tool, "command")))
-    return {"command": words, "error": _error(value) if event.moment == FAIL else ""}
+    used: dict[str, Any] = {}
+    if not edits:
+        used["command"] = _text(tool, "command", "cmd") or " ".join(
+            map(str, _list(tool, "command"))
+        )
+        used["error"] = _error(value) if event.moment == FAIL else ""
+    if edits or _PATCH in used["command"]:
+        used["edits"] = tuple(_replacements(tool, event.folder))
+        used["files"] = _files(tool, event.folder)
+    return used
 
 
 def _error(value: Mapping[str, Any]) -> str:
@@ -141,20 +150,23 @@ def _error(value: Mapping[str, Any]) -> str:
     if value.get("is_interrupt") is True:
         return ""
     response = value.get("tool_response")
+    stated = isinstance(response, dict) and _GEMINI in response
     if isinstance(response, dict):
         text = "\n".join(filter(None, (_text(response, name) for name in _OUTPUTS)))
         codes = [response[name] for name in _CODES if isinstance(response.get(name), int)]
     else:
         text = _text(value, "tool_response")
         codes = []
-    failed = any(codes) if codes else _failed(text)
+    failed = any(codes) if codes else _failed(text, stated)
     return _text(value, "error", "error_message") or (text if failed else "")
 
 
-def _failed(text: str) -> bool:
-    """Whether an output states an exit status that is not 0, or looks like a failure."""
+def _failed(text: str, stated: bool) -> bool:
+    """Whether an output states an exit status that is not 0, or else looks like a failure."""
     match = _EXIT.search(text[:_HEAD]) or _EXIT.search(text[-_HEAD:])
-    return int(match[1]) != 0 if match else _FAILING.search(text) is not None
+    if match or stated:
+        return match is not None and int(match[1]) != 0
+    return _FAILING.search(text) is not None
 
 
 def _client(value: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from tests.support import git, make_repo, write
 BASE = {
     "claude": {"transcript_path": "/t", "permission_mode": "default"},
     "codex": {"transcript_path": "/t", "turn_id": "1", "model": "gpt-5"},
+    "gemini": {"transcript_path": "/t", "timestamp": "2026-11-28T12:00:00.000Z"},
 }
 ERROR = "E   psycopg.errors.DuplicatePreparedStatement: prepared statement _pg3_0 already exists"
 
@@ -75,7 +76,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hook(repo: Path, name: str, client: str, session: str, event: dict[str, Any]) -> str:
     """What the command says, as the client's model reads it."""
     value = {**BASE[client], "session_id": session, "cwd": str(repo), **event}
-    line = [sys.executable, "-m", "filemem", "hook", name]
+    line = [sys.executable, "-m", "filemem", "hook", *filter(None, [name])]
     data = json.dumps(value)
     done = subprocess.run(
         line, cwd=repo, input=data, capture_output=True, text=True, check=True, timeout=60
@@ -110,6 +111,14 @@ def test_a_session_is_told_three_times_once_each_in_250_tokens(repo: Path, clien
     assert sum(map(len, texts)) <= 4 * 250
 
 
+def test_a_patch_that_is_put_into_a_shell_is_an_edit(repo: Path) -> None:
+    event = patched("src/money.py", "total = 1", "total = 2")
+    patch = event["tool_input"]["command"]
+    shell = {"tool_name": "Bash", "tool_input": {"command": f"apply_patch <<'EOF'\n{patch}\nEOF"}}
+    text = hook(repo, "edits", "codex", "shell", {"hook_event_name": "PreToolUse", **shell})
+    assert "Amounts are integers in cents" in text
+
+
 @pytest.mark.parametrize("client", ["claude", "codex"])
 def test_a_session_that_does_nothing_governed_is_told_nothing(repo: Path, client: str) -> None:
     edit = edited if client == "claude" else patched
@@ -134,3 +143,12 @@ def test_a_command_that_succeeds_is_passed_over(repo: Path) -> None:
     assert "Pool in transaction mode" in hook(repo, "failures", "codex", "fine", stated)
     stopped = failed("claude", "pytest", ERROR) | {"is_interrupt": True}
     assert not hook(repo, "failures", "claude", "stopped", stopped)
+
+
+def test_gemini_states_the_exit_code_of_what_fails_and_of_nothing_else(repo: Path) -> None:
+    name = {"hook_event_name": "AfterTool", "tool_name": "run_shell_command"}
+    event: dict[str, Any] = {**name, "tool_input": {"command": "pytest"}}
+    fine = event | {"tool_response": {"llmContent": f"Output: {ERROR}"}}
+    assert not hook(repo, "", "gemini", "gemini", fine)
+    failing = event | {"tool_response": {"llmContent": f"Output: {ERROR}\nExit Code: 1"}}
+    assert "Pool in transaction mode" in hook(repo, "", "gemini", "gemini", failing)
