@@ -34,7 +34,8 @@ HOOK_ENDS = 0.5
 READS = 1.5  # seconds until standard input has ended, at most
 LARGEST = 1_000_000  # bytes of an input that is read
 _LONGEST = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
-_ADDING = (b"install", b" add ", b" get ", b" i ")  # verbs of commands that add a dependency
+# Verbs of commands that add a dependency, and how a patch begins.
+_ADDING = (b"install", b" add ", b" get ", b" i ", b"*** Begin Patch")
 _FAILING = (b"error", b"fail", b"panic", b"fatal", b"traceback")
 _standard_input: list[bytes] = []
 

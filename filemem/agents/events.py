@@ -35,6 +35,7 @@ HOOKS = {
 """Hook -> when it speaks. Copilot's inputs name no event: there the command line tells."""
 _EDITING_TOOL = re.compile(r"edit|write|replace|patch|create", re.IGNORECASE)
 _RUNNING_TOOL = re.compile(r"bash|shell|exec|terminal", re.IGNORECASE)
+_PATCH = "*** Begin Patch"
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _HUNK = re.compile(r"^@@.*\n?", re.MULTILINE)
 _EXIT = re.compile(r"\bexit(?:ed with)?[ _]?(?:code|status)?\W{1,3}(\d+)", re.IGNORECASE)
@@ -123,17 +124,24 @@ def _tool(value: Mapping[str, Any]) -> str:
 
 
 def _used(value: Mapping[str, Any], event: Event) -> dict[str, Any]:
-    """The fields of an event that a tool fills: files and edits, or a command and its error."""
+    """The fields of an event that a tool fills: files and edits, or a command and its error.
+
+    Models of Codex without a tool for patches put one into a shell: `apply_patch <<'EOF'`.
+    """
     tool = value.get("tool_input")
-    if not isinstance(tool, dict):
+    edits = _EDITING_TOOL.search(_tool(value)) is not None
+    if not isinstance(tool, dict) or not (edits or _RUNNING_TOOL.search(_tool(value))):
         return {}
-    if _EDITING_TOOL.search(_tool(value)):
-        edits = tuple(_replacements(tool, event.folder))
-        return {"files": _files(tool, event.folder), "edits": edits}
-    if not _RUNNING_TOOL.search(_tool(value)):
-        return {}
-    words = _text(tool, "command", "cmd") or " ".join(map(str, _list(tool, "command")))
-    return {"command": words, "error": _error(value) if event.moment == FAIL else ""}
+    used: dict[str, Any] = {}
+    if not edits:
+        used["command"] = _text(tool, "command", "cmd") or " ".join(
+            map(str, _list(tool, "command"))
+        )
+        used["error"] = _error(value) if event.moment == FAIL else ""
+    if edits or _PATCH in used["command"]:
+        used["edits"] = tuple(_replacements(tool, event.folder))
+        used["files"] = _files(tool, event.folder)
+    return used
 
 
 def _error(value: Mapping[str, Any]) -> str:

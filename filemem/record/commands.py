@@ -30,6 +30,10 @@ _BETWEEN = ";&|()\n"
 # What may stand in front of a program.
 _PLACE = re.compile(r"sudo|env|time|python[0-9.]*|-\w+|[A-Za-z_]\w*=.*", re.DOTALL)
 _SHELL = re.compile(r"(?:ba|z)?sh -[a-z]*c\Z")
+# What is written to a command: no command of its own.
+_HEREDOC = re.compile(
+    r"(?<!<)<<-?[ ]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?^\t*\2$|.*)", re.DOTALL | re.MULTILINE
+)
 _NAME = re.compile(r"@?[A-Za-z][\w./\-]*")  # without a version or an extra behind it
 
 
@@ -45,7 +49,7 @@ def additions(command: str) -> list[Addition]:
     if len(command) > _LONGEST:
         return []
     try:
-        rows = [inner for row in _rows(command) for inner in _of_shell(row)]
+        rows = [inner for row in _rows(_HEREDOC.sub(r"\3", command)) for inner in _of_shell(row)]
     except ValueError:  # a quote that is not closed
         return []
     return [addition for row in rows for addition in _of_one(row)]

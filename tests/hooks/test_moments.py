@@ -110,6 +110,14 @@ def test_a_session_is_told_three_times_once_each_in_250_tokens(repo: Path, clien
     assert sum(map(len, texts)) <= 4 * 250
 
 
+def test_a_patch_that_is_put_into_a_shell_is_an_edit(repo: Path) -> None:
+    event = patched("src/money.py", "total = 1", "total = 2")
+    patch = event["tool_input"]["command"]
+    shell = {"tool_name": "Bash", "tool_input": {"command": f"apply_patch <<'EOF'\n{patch}\nEOF"}}
+    text = hook(repo, "edits", "codex", "shell", {"hook_event_name": "PreToolUse", **shell})
+    assert "Amounts are integers in cents" in text
+
+
 @pytest.mark.parametrize("client", ["claude", "codex"])
 def test_a_session_that_does_nothing_governed_is_told_nothing(repo: Path, client: str) -> None:
     edit = edited if client == "claude" else patched

@@ -148,6 +148,9 @@ def test_a_manifest_that_gets_a_ruled_out_name_is_told_of_and_no_other(
         ("pip install -r requirements.txt", ""),
         ("uv add httpx", ""),
         ("git add redis", ""),
+        ("cat > notes <<'EOF'\nnpm install redis\nIt's here.\nEOF", ""),
+        ("cat > a <<EOF\nit's\nEOF\nnpm install redis", "redis"),
+        ("cat > a <<EOF && npm install redis\nnot ended", "redis"),
     ],
 )
 def test_a_command_that_adds_a_ruled_out_name_is_told_of(
