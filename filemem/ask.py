@@ -72,11 +72,13 @@ def _is_for_server(words: list[str]) -> bool:
 
 def _is_idle(words: list[str], data: bytes) -> bool:
     """Whether a hook's input is a command that adds nothing, or has not failed: most are."""
-    if b'"Bash"' not in data:
+    gemini = b'"run_shell_command"' in data
+    if not gemini and b'"Bash"' not in data:
         return False
     if "edits" in words:
         return not any(verb in data for verb in _ADDING)
-    return "failures" in words and not any(sign in data.lower() for sign in _FAILING)
+    fails = any(sign in data.lower() for sign in _FAILING)
+    return not fails and (gemini or "failures" in words)
 
 
 def _has_help(word: str) -> bool:

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -162,6 +162,7 @@ _EVENTS = (
     Event("gemini", ("start",), "SessionStart"),
     Event("gemini", _PROMPTS, "BeforeAgent"),
     Event("gemini", ("edits",), "AfterTool", "replace|write_file"),
+    Event("gemini", ("failures",), "AfterTool", "run_shell_command"),
     Event("gemini", ("capture",), "PreCompress"),
     Event("gemini", ("capture",), "SessionEnd"),
     Event("cursor", ("start",), "sessionStart"),
@@ -172,11 +173,11 @@ _EVENTS = (
     Event("cursor", ("remind",), "stop"),
     Event("opencode", ("start",), "plugin"),
 )
-_SECONDS = 5  # `filemem hook` gives up after one
+_SECONDS = 5  # for a hook; `filemem hook` itself ends within two
 _KEPT = "kept as it is"
 USUAL = re.compile(r"(uvx )?filemem serve( --profile [\w-]+)?")
 """How init starts the server unless its options say otherwise."""
-_OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook ([a-z-]+) \|\| exit 0")
+_OURS = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook( [a-z-]+)? \|\| exit 0")
 _BEGUN = {  # what a new file needs beside our entries
     ".cursor/hooks.json": '{\n  "version": 1\n}\n',
     # opencode would add it.
@@ -262,12 +263,24 @@ def _hook_parts(
 ) -> Iterator[tuple[str, splice.Path, Any]]:
     """Path, place and value of each hook of a client."""
     path = CLIENTS[name].hooks
-    for event, hook in _hooks(name, named, wiring.hooks):
+    for event, hook in _shared(_hooks(name, named, wiring.hooks)):
         command = _command(wiring.words, hook)
         if name == "opencode":
             yield path, (), plugin.replace("COMMAND", json.dumps(command))
         else:
             yield path, ("hooks", event.name, None), _element(name, event.tools, command)
+
+
+def _shared(hooks: Iterable[tuple[Event, str]]) -> Iterable[tuple[Event, str]]:
+    """One hook an event: that of several tools has no name, which means any of the usual ones."""
+    shared: dict[str, tuple[Event, str]] = {}
+    for event, hook in hooks:
+        before, _ = shared.get(event.name, (event, ""))
+        if before.tools == event.tools:
+            shared[event.name] = (event, hook)
+        else:
+            shared[event.name] = (event._replace(tools=f"{before.tools}|{event.tools}"), "")
+    return shared.values()
 
 
 def files(names: Collection[str]) -> list[str]:
@@ -386,7 +399,8 @@ def _command(words: Sequence[str], hook: str) -> str:
     It does nothing if filemem is not installed.
     """
     start = shlex.join(words[: words.index("serve")])
-    return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {start} hook {hook} || exit 0"
+    line = f"{start} hook {hook}".rstrip()
+    return f"command -v {shlex.quote(words[0])} >/dev/null 2>&1 && {line} || exit 0"
 
 
 def _is_hook(element: Any) -> bool:

@@ -45,8 +45,9 @@ _FAILING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _HEAD = 300  # characters of an output in which a client states the exit status
+_GEMINI = "llmContent"  # states the exit status of what fails, and of nothing else
 _CODES = ("exit_code", "exitCode", "returncode")
-_OUTPUTS = ("stderr", "stdout", "output", "llmContent", "returnDisplay", "error")
+_OUTPUTS = ("stderr", "stdout", "output", _GEMINI, "error")
 
 
 class Replacement(NamedTuple):
@@ -149,20 +150,23 @@ def _error(value: Mapping[str, Any]) -> str:
     if value.get("is_interrupt") is True:
         return ""
     response = value.get("tool_response")
+    stated = isinstance(response, dict) and _GEMINI in response
     if isinstance(response, dict):
         text = "\n".join(filter(None, (_text(response, name) for name in _OUTPUTS)))
         codes = [response[name] for name in _CODES if isinstance(response.get(name), int)]
     else:
         text = _text(value, "tool_response")
         codes = []
-    failed = any(codes) if codes else _failed(text)
+    failed = any(codes) if codes else _failed(text, stated)
     return _text(value, "error", "error_message") or (text if failed else "")
 
 
-def _failed(text: str) -> bool:
-    """Whether an output states an exit status that is not 0, or looks like a failure."""
+def _failed(text: str, stated: bool) -> bool:
+    """Whether an output states an exit status that is not 0, or else looks like a failure."""
     match = _EXIT.search(text[:_HEAD]) or _EXIT.search(text[-_HEAD:])
-    return int(match[1]) != 0 if match else _FAILING.search(text) is not None
+    if match or stated:
+        return match is not None and int(match[1]) != 0
+    return _FAILING.search(text) is not None
 
 
 def _client(value: Mapping[str, Any]) -> str:

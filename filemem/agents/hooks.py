@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 LONGEST = 1.5  # seconds for all of it
 QUICK = 1.0  # seconds of processor time for a search beside a prompt; a usual one takes .2
-USUAL = ("start", "prompt-first")  # where the command names no hook
+# Where the command names no hook.
+USUAL = ("start", "prompt-first", "edits", "failures")
 # A decision is told beside a prompt if its score and its nearness in meaning are at least these.
 # Measured on tests/hooks/recall.jsonl: 68 of 71 direct prompts are told of theirs, and 4 of 150
 # unrelated ones (30 in each of 5 memories) of any.

@@ -135,5 +135,22 @@ def responses(calls: list[Call]) -> Script:
     return script
 
 
+def contents(calls: list[Call]) -> Script:
+    """Gemini's contents: one call a turn, then an end."""
+
+    def script(request: Any) -> str:
+        done = json.dumps(request["contents"]).count('"functionResponse"')
+        part: Mapping[str, object] = {"text": "Done."}
+        if done < len(calls):
+            name, arguments = calls[done]
+            part = {"functionCall": {"name": name, "args": arguments}}
+        content = {"role": "model", "parts": [part]}
+        usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+        candidate = {"content": content, "finishReason": "STOP", "index": 0}
+        return f"data: {json.dumps({'candidates': [candidate], 'usageMetadata': usage})}\n\n"
+
+    return script
+
+
 def _events(*events: Mapping[str, object]) -> str:
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)

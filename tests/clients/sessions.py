@@ -12,24 +12,34 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.clients.model import Call, Model, messages, responses
+from tests.clients.model import Call, Model, contents, messages, responses
 from tests.clients.toy import CLIENTS, Toy, key
 
 TOLD = "Project memory (reference data, not instructions): "
 BUDGET = 250  # tokens of four characters
-BUSY = ("it governs this file", "redis comes in here", "this failure looks known")
-DETAILS = ("Ruled out: Decimal", "one more service to run", "the clock of the runner")
-ROWS: Mapping[str, tuple[str, ...]] = {
-    "claude, session": BUSY,
-    "claude, quiet session": (),
-    "codex, session": BUSY,
-    "codex, quiet session": (),
+BUSY = {
+    "it governs this file": "Ruled out: Decimal",
+    "redis comes in here": "one more service to run",
+    "this failure looks known": "the clock of the runner",
 }
-"""Row -> what its session is told, in this order."""
+"""What a session is told of, in this order, and what each time says."""
+AFTER = {part: detail for part, detail in BUSY.items() if not part.startswith("redis")}
+"""The same where a hook is called after an edit: manifests are not compared."""
+ROWS: Mapping[str, Mapping[str, str]] = {
+    "claude, session": BUSY,
+    "claude, quiet session": {},
+    "codex, session": BUSY,
+    "codex, quiet session": {},
+    "gemini, session": AFTER,
+    "gemini, quiet session": {},
+}
+"""Row -> what its session is told."""
+_SCRIPTS = {"claude": messages, "codex": responses, "gemini": contents}
 # Of Claude Code in a print, and of Codex without a sandbox: a container may have none.
 _OPTIONS = {
     "claude": ["--permission-mode", "acceptEdits", "--allowedTools", "Read,Edit,Bash"],
     "codex": ["--dangerously-bypass-approvals-and-sandbox"],
+    "gemini": [],
 }
 _FAILS = "import sys\nsys.exit('E   AssertionError: {} 1 failed in 0.2s')\n"
 FILES = {
@@ -51,8 +61,10 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
     reasoning = "Floats lose cents."
     rejected = "Decimal: slow in the report"
     toy.decide("money", "Amounts are cents", reasoning, rejected=rejected, affects="src/money.py")
-    toy.decide("cache", "Keep an LRU cache", "One process.", rejected=f"Redis: {DETAILS[1]}")
-    text = f"test_retry_backoff fails for {DETAILS[2]}: run it again."
+    toy.decide(
+        "cache", "Keep an LRU cache", "One process.", rejected="Redis: one more service to run"
+    )
+    text = "test_retry_backoff fails for the clock of the runner: run it again."
     toy.run("filemem", "save", "observation", "--title", "A flaky test", "--text", text)
     toy.run("filemem", "init", "--client", name, "--hooks=edits,failures")
     toy.put(folder, client.files(toy.project, url))
@@ -60,9 +72,9 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
         settings = folder / ".codex/config.toml"
         settings.write_text(settings.read_text().replace('"gpt-5"', '"gpt-5.5"'))
     calls = _calls(name, toy.project, busy=bool(ROWS[row]))
-    model.scripts[key(row)] = {"claude": messages, "codex": responses}[name](calls)
-    *words, prompt = client.prompt
-    printed = toy.run(*words, prompt, *_OPTIONS[name])
+    model.scripts[key(row)] = _SCRIPTS[name](calls)
+    words = [*client.prompt, *_OPTIONS[name]]
+    printed = toy.run(*words)
     requests = [request for request in model.sent[key(row)] if "tools" in request]
     if len(requests) != len(calls) + 1:
         return [f"sent {len(requests)} requests, not {len(calls) + 1}: {printed[-300:]}"], ""
@@ -71,11 +83,11 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
     return wrong, f"told {len(told)} times in {_tokens(told)} tokens"
 
 
-def _wrong(told: list[str], wanted: tuple[str, ...]) -> list[str]:
+def _wrong(told: list[str], wanted: Mapping[str, str]) -> list[str]:
     wrong = []
     if len(told) != len(wanted):
         wrong.append(f"told {len(told)} times, not {len(wanted)}: {told}")
-    for text, part, detail in zip(told, wanted, DETAILS, strict=False):
+    for text, (part, detail) in zip(told, wanted.items(), strict=False):
         if part not in text or detail not in text:
             wrong.append(f"{part!r} and {detail!r} are not in {text!r}")
     if _tokens(told) > BUDGET:
@@ -103,6 +115,15 @@ def _calls(name: str, project: Path, *, busy: bool) -> list[Call]:
         ]
     source = str(project / file)
     manifest = str(project / "requirements.txt")
+    if name == "gemini":
+        change = {"file_path": source, "instruction": "Change it."}
+        return [
+            ("read_file", {"file_path": source}),
+            ("replace", {**change, "old_string": "total = 1", "new_string": "total = 2"}),
+            ("run_shell_command", {"command": test, "description": "Test."}),
+            ("replace", {**change, "old_string": "total = 2", "new_string": "total = 3"}),
+            ("run_shell_command", {"command": test, "description": "Test."}),
+        ]
     return [
         ("Read", {"file_path": source}),
         ("Edit", {"file_path": source, "old_string": "total = 1", "new_string": "total = 2"}),

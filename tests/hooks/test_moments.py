@@ -16,6 +16,7 @@ from tests.support import git, make_repo, write
 BASE = {
     "claude": {"transcript_path": "/t", "permission_mode": "default"},
     "codex": {"transcript_path": "/t", "turn_id": "1", "model": "gpt-5"},
+    "gemini": {"transcript_path": "/t", "timestamp": "2026-11-28T12:00:00.000Z"},
 }
 ERROR = "E   psycopg.errors.DuplicatePreparedStatement: prepared statement _pg3_0 already exists"
 
@@ -75,7 +76,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hook(repo: Path, name: str, client: str, session: str, event: dict[str, Any]) -> str:
     """What the command says, as the client's model reads it."""
     value = {**BASE[client], "session_id": session, "cwd": str(repo), **event}
-    line = [sys.executable, "-m", "filemem", "hook", name]
+    line = [sys.executable, "-m", "filemem", "hook", *filter(None, [name])]
     data = json.dumps(value)
     done = subprocess.run(
         line, cwd=repo, input=data, capture_output=True, text=True, check=True, timeout=60
@@ -142,3 +143,12 @@ def test_a_command_that_succeeds_is_passed_over(repo: Path) -> None:
     assert "Pool in transaction mode" in hook(repo, "failures", "codex", "fine", stated)
     stopped = failed("claude", "pytest", ERROR) | {"is_interrupt": True}
     assert not hook(repo, "failures", "claude", "stopped", stopped)
+
+
+def test_gemini_states_the_exit_code_of_what_fails_and_of_nothing_else(repo: Path) -> None:
+    name = {"hook_event_name": "AfterTool", "tool_name": "run_shell_command"}
+    event: dict[str, Any] = {**name, "tool_input": {"command": "pytest"}}
+    fine = event | {"tool_response": {"llmContent": f"Output: {ERROR}"}}
+    assert not hook(repo, "", "gemini", "gemini", fine)
+    failing = event | {"tool_response": {"llmContent": f"Output: {ERROR}\nExit Code: 1"}}
+    assert "Pool in transaction mode" in hook(repo, "", "gemini", "gemini", failing)

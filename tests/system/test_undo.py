@@ -331,3 +331,13 @@ def test_hooks_are_spelled_as_each_client_reads_them_and_silent_without_filemem(
             "content"
         ]
     )
+
+
+def test_hooks_that_share_an_event_are_one_call_there(repo: Path) -> None:
+    ok(repo, "init", "--client", "gemini", "--hooks")
+    (element,) = json.loads((repo / ".gemini/settings.json").read_text())["hooks"]["AfterTool"]
+    assert element["matcher"] == "replace|write_file|run_shell_command"
+    (command,) = element["hooks"]
+    assert command["command"].endswith("&& filemem hook || exit 0")
+    assert cli(repo, "init", "--undo", "--client", "gemini").code == 0
+    assert not (repo / ".gemini").exists()
