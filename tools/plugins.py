@@ -1,6 +1,6 @@
 """The plugins for Claude Code, Codex and OpenClaw, and the files of the marketplaces: `make plugins` writes them.
 
-Rule: a plugin has one skill and the hooks of `init --hooks`, and never the server: hosts start a plugin's server
+Rule: a plugin has one skill and the hooks for what is read, and never the server: hosts start a plugin's server
 outside of the project. What is written here is the only source; a test says that no file is stale.
 """
 

@@ -173,6 +173,7 @@ _EVENTS = (
     Event("cursor", ("remind",), "stop"),
     Event("opencode", ("start",), "plugin"),
 )
+USUAL_HOOKS = "start,prompt-first,edits,failures"
 _SECONDS = 5  # for a hook; `filemem hook` itself ends within two
 _KEPT = "kept as it is"
 USUAL = re.compile(r"(uvx )?filemem serve( --profile [\w-]+)?")
@@ -196,11 +197,15 @@ class Wiring(NamedTuple):
 
     @classmethod
     def of(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
-        """From the options of the command line. Raises BadInput for an unknown hook."""
+        """From the options of the command line. Raises BadInput for an unknown hook.
+
+        What hooks say names our own tools: none by itself where a profile lists others.
+        """
         words = [*(command.split() or ["filemem"]), "serve"]
         if profile:
             words += ["--profile", profile]
-        return cls(client, words, _named("hooks", hooks, HOOKS) if hooks else ())
+        wanted = hooks or ("none" if profile else USUAL_HOOKS)
+        return cls(client, words, () if wanted == "none" else _named("hooks", wanted, HOOKS))
 
 
 class Plan(NamedTuple):

@@ -1,4 +1,4 @@
-// Puts the session brief of filemem into the system prompt. Written by `filemem init --hooks`.
+// Puts the session brief of filemem into the system prompt. Written by `filemem init`.
 import { spawn } from "node:child_process"
 
 const said = (text) => (text.startsWith("{") ? JSON.parse(text).hookSpecificOutput?.additionalContext : text.trim())

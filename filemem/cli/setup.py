@@ -44,11 +44,11 @@ from filemem.dialects.tool import profile
 )
 @click.option(
     "--hooks",
-    metavar="[HOOK,...]",
+    metavar="none|HOOK,...",
     is_flag=False,
     flag_value="start,prompt-first,edits,failures",
-    help="Add hooks: start, prompt-first, prompt, edits, failures, capture, remind "
-    "(default: start, prompt-first, edits, failures).",
+    help="Their hooks: start, prompt-first, prompt, edits, failures, capture, remind."
+    "  [default: start,prompt-first,edits,failures]",
 )
 @click.option(
     "--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only."
@@ -67,7 +67,7 @@ def init(
     """Set up a project.
 
     Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which an existing
-    CLAUDE.md imports, and an entry in .mcp.json and in the file of each coding agent that the
+    CLAUDE.md imports, and an entry in .mcp.json and hooks in the files of each coding agent that the
     project uses; .filemem.toml if the records are in another folder or on their own branch. Creates
     a Git repository if needed. Replaces only its own block and entries; may be run again. Nothing
     is staged or committed on this branch. docs/agents.md has the agents.
@@ -84,7 +84,7 @@ def init(
     \b
     Examples:
       filemem init --dry-run
-      filemem init --client codex,cursor --hooks
+      filemem init --client codex,cursor --hooks=none
       filemem init --undo
       filemem --store docs/adr init
       filemem init --own-branch

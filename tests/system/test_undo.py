@@ -224,13 +224,14 @@ def test_clients_are_found_by_their_files_or_named(repo: Path) -> None:
             step["path"] for step in steps if not step["path"].startswith(("memory/", "AGENTS"))
         }
 
-    assert planned() == {".mcp.json"}
+    bare = "--hooks=none"
+    assert planned(bare) == {".mcp.json"}
     (repo / ".cursor").mkdir()
     write(repo / "opencode.jsonc", "{}\n")
-    assert planned() == {".mcp.json", ".cursor/mcp.json", "opencode.jsonc"}
+    assert planned(bare) == {".mcp.json", ".cursor/mcp.json", "opencode.jsonc"}
     assert planned("--client", "vscode") == {".vscode/mcp.json"}
-    assert planned("--client", "vscode,claude") == {".mcp.json"}
-    assert planned("--client", "copilot", "--hooks") == {".mcp.json", ".claude/settings.json"}
+    assert planned("--client", "vscode,claude", bare) == {".mcp.json"}
+    assert planned("--client", "copilot") == {".mcp.json", ".claude/settings.json"}
     assert cli(repo, "init", "--client", "copilto").code == 2
     assert cli(repo, "init", "--hooks=begin").code == 2
     told = cli(repo, "init", "--client", "goose,codex", "--command", "uvx filemem", "--dry-run").out
@@ -238,7 +239,7 @@ def test_clients_are_found_by_their_files_or_named(repo: Path) -> None:
         'goose: not written; add to ~/.config/goose/config.yaml: extensions: {filemem: {type: stdio, cmd: "uvx"'
         in told
     )
-    assert "Codex: .codex/config.toml; trust this folder when it asks" in told
+    assert "Codex: .codex/config.toml, .codex/hooks.json; trust this folder when it asks" in told
 
 
 def test_another_command_and_profile_go_into_every_entry(repo: Path) -> None:
@@ -283,7 +284,7 @@ def test_one_client_is_wired_and_undone_by_its_name(
     repo: Path, client: str, files: set[str]
 ) -> None:
     write(repo / "opencode.jsonc", "{\n  // mine\n}")
-    ok(repo, "init", "--client", "claude")
+    ok(repo, "init", "--client", "claude", "--hooks=none")
     (repo / ".mcp.json").unlink()
     before = snapshot(repo)
     ok(repo, "init", "--hooks", "--client", client)
@@ -341,3 +342,14 @@ def test_hooks_that_share_an_event_are_one_call_there(repo: Path) -> None:
     assert command["command"].endswith("&& filemem hook || exit 0")
     assert cli(repo, "init", "--undo", "--client", "gemini").code == 0
     assert not (repo / ".gemini").exists()
+
+
+def test_plain_init_writes_the_usual_hooks_and_none_beside_a_profile(repo: Path) -> None:
+    settings = repo / ".claude/settings.json"
+    ok(repo, "init", "--profile", "mama")
+    assert not settings.exists(), "what hooks say names our own tools"
+    ok(repo, "init", "--undo")
+    ok(repo, "init")
+    hooks = json.loads(settings.read_text())["hooks"]
+    usual = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUseFailure"]
+    assert list(hooks) == usual
