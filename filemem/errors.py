@@ -39,6 +39,10 @@ class BadInput(FilememError):
         self.field = field
 
 
+class LooksSecret(BadInput):
+    """A text looks like a secret: leave it out, or say that it is none."""
+
+
 class NotFound(FilememError):
     """What was named does not exist: pick another, or create it."""
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.dialects import shapes
+from filemem.dialects import consent, shapes
 from filemem.dialects.present import around
 from filemem.dialects.tool import Answer, Dialect, Payload, Tool, tool_of
 from filemem.errors import BadInput, FilememError, suggest
@@ -33,16 +33,28 @@ class Reply(NamedTuple):
     payload: Payload  # an object, or text
     is_error: bool
     text: str = ""  # the object as readable text
+    question: consent.Question | None = None  # to a person, so that the call is not refused
 
 
-def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Reply:
-    """Call one tool of a dialect."""
+def call(
+    dialect: Dialect,
+    memory: Memory,
+    name: str,
+    arguments: Mapping[str, object],
+    *,
+    asks: bool = False,
+) -> Reply:
+    """Call one tool of a dialect; `asks`: whether a person can be asked."""
     owner = dialect
+    tool = None
     try:
         owner, tool = tool_of(dialect, name)
         if owner is not dialect:  # a tool of another profile sees what everybody does
             memory = memory.seen_by(EVERYBODY)
         values, note = checked(tool, arguments)
+        question = consent.before(memory, tool, values) if asks else None
+        if question:
+            return Reply(owner.failure(consent.REFUSED), is_error=True, question=question)
         answer = noted(tool.call(memory, values), note)
         if isinstance(answer, str):
             return Reply(answer, is_error=False)
@@ -50,7 +62,8 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
             answer = within(answer, _budget(owner, tool, values), owner.whole)
         return Reply(answer, is_error=False, text=readable(answer) if owner.readable else "")
     except FilememError as error:
-        return Reply(owner.failure(error), is_error=True)
+        question = consent.after(tool, error) if asks and tool else None
+        return Reply(owner.failure(error), is_error=True, question=question)
 
 
 def _budget(dialect: Dialect, tool: Tool, values: Mapping[str, Any]) -> int:

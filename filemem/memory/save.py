@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from filemem import secrets
 from filemem.chain import DEMOTING
-from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, LooksSecret, NotFound
 from filemem.index import Node
 from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows_head, show
@@ -429,7 +429,7 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
         if found and fields.get("allow_secret"):
             return True
         if found:
-            raise BadInput(
+            raise LooksSecret(
                 f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was written",
                 "leave it out and say where it is kept; if it is no secret, use allow_secret (--allow-secret)",
                 field=name,

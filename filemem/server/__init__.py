@@ -121,7 +121,7 @@ class _Connection:
     def _take(self, turn: Turn, message: Message) -> None:
         params = cast("dict[str, Any]", message.get("params"))
         if turn is Turn.CALL:
-            self.line().call(message["id"], params)
+            self.line().call(message["id"], params, asks=self.front.asks)
         elif turn is Turn.READ:
             self.line().read(message["id"], params)
         elif turn is Turn.COMPLETE:

@@ -14,11 +14,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from filemem.dialects.call import call, perform
 from filemem.dialects.complete import completed
+from filemem.dialects.consent import Question
 from filemem.dialects.tool import Answer, Dialect, Payload, Resource
 from filemem.errors import BadInput, FilememError, Locked, NotFound, refused
 from filemem.record.visibility import EVERYBODY
@@ -39,6 +40,13 @@ _SHOWN = 200  # characters of an address in a message
 ANSWER = "filemem/answer"
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
+
+
+class Called(NamedTuple):
+    """What `tools/call` answers, unless a person says yes to a question."""
+
+    result: Result
+    question: Question | None = None
 
 
 def log_crash(tool: str, error: BaseException) -> None:
@@ -71,11 +79,13 @@ class Calls:
             ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
         self._thread = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="filemem-calls")
 
-    def begin(self, name: str, arguments: Mapping[str, object]) -> Future[Result]:
-        """Call a tool, in turn; `result` says what came of it."""
-        return self.submit(lambda: self._run(name, arguments))
+    def begin(
+        self, name: str, arguments: Mapping[str, object], *, asks: bool = False
+    ) -> Future[Called]:
+        """Call a tool, in turn; `called` says what came of it. `asks`: a person can be asked."""
+        return self.submit(lambda: self._run(name, arguments, asks=asks))
 
-    def result(self, future: Future[Result], name: str) -> Result:
+    def called(self, future: Future[Called], name: str) -> Called:
         """What `tools/call` answers: a defect becomes a report and a failure.
 
         Failures are text only: the schema is of success.
@@ -83,7 +93,7 @@ class Calls:
         try:
             return self.outcome(future, name)
         except FilememError as error:
-            return _result([text_of(self.dialect.failure(error))], is_error=True)
+            return Called(_result([text_of(self.dialect.failure(error))], is_error=True))
 
     def read(self, uri: str) -> Future[Result]:
         """Read the resource of an address, in turn; `content` says what came of it."""
@@ -149,18 +159,18 @@ class Calls:
         self._thread.shutdown(wait=False)
         return closing
 
-    def _run(self, name: str, arguments: Mapping[str, object]) -> Result:
+    def _run(self, name: str, arguments: Mapping[str, object], *, asks: bool) -> Called:
         if self._ending:
             raise Locked("the server is stopping, so this call was not started", "call again")
         memory = self._opened()
-        payload, is_error, words = call(self.dialect, memory, name, arguments)
+        payload, is_error, words, question = call(self.dialect, memory, name, arguments, asks=asks)
         notice = vars(memory).pop("notice", "")  # what the first answer says besides
         texts = [text_of(words or payload), *([notice] if notice else [])]
         result = _result(texts, is_error=is_error)
-        if not words:
-            return result
-        further = {"notice": notice} if notice else {}
-        return {"_meta": {ANSWER: json.loads(text_of(payload)) | further}, **result}
+        if words:
+            further = {"notice": notice} if notice else {}
+            result = {"_meta": {ANSWER: json.loads(text_of(payload)) | further}, **result}
+        return Called(result, question)
 
     def _completed(self, name: str, start: str) -> Answer:
         try:

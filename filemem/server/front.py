@@ -154,6 +154,8 @@ class Front:
         self.greeted = False
         self.roots = False
         """Whether the client says what its roots are."""
+        self.asks = False
+        """Whether it asks its user what we ask."""
 
     def answer(self, message: Message) -> Message | Turn:
         """Handle one message; return the reply, or what else to do."""
@@ -197,7 +199,11 @@ class Front:
         if not _is_client(params):
             return _WRONG
         self.greeted = True
-        self.roots = isinstance(params["capabilities"].get("roots"), dict)
+        able = params["capabilities"]
+        self.roots = isinstance(able.get("roots"), dict)
+        asking = able.get("elicitation")
+        # Before 2025-11-25 there were forms alone, and nothing named them.
+        self.asks = isinstance(asking, dict) and (not asking or "form" in asking)
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],

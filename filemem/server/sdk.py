@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
@@ -17,9 +18,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.tool import Dialect
 from filemem.errors import FilememError
-from filemem.server.calls import MISSING, Calls
+from filemem.server.calls import MISSING, Called, Calls
 from filemem.server.front import lists, prompt, server
-from filemem.server.wire import INVALID_PARAMS, Refusal
+from filemem.server.wire import INVALID_PARAMS, YES_OR_NO, Refusal, agrees
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -76,11 +77,26 @@ class FilememServer(Server[Any]):
         super().__init__(**named, instructions=told, lifespan=self._lifespan, **handlers)
 
     async def _call_tool(
-        self, _: _Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        future = self.calls.begin(params.name, params.arguments or {})
+        self, context: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        arguments = params.arguments or {}
+        called = await self._called(params.name, arguments, asks=_asks(context))
+        question = called.question
+        if question:
+            # The client sends the whole call again with its reply, and nothing is kept meanwhile.
+            key = f"filemem-{zlib.crc32(question.text.encode())}"
+            reply = (params.input_responses or {}).get(key)
+            if reply is None:
+                return types.InputRequiredResult(input_requests={key: _form(question.text)})
+            if agrees(reply.model_dump()):
+                granted = {**arguments, **question.granted}
+                called = await self._called(params.name, granted, asks=False)
+        return types.CallToolResult.model_validate(called.result)
+
+    async def _called(self, name: str, arguments: Mapping[str, object], *, asks: bool) -> Called:
+        future = self.calls.begin(name, arguments, asks=asks)
         await _settled(future)
-        return types.CallToolResult.model_validate(self.calls.result(future, params.name))
+        return self.calls.called(future, name)
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
@@ -119,6 +135,18 @@ class FilememServer(Server[Any]):
         """Fill in a prompt."""
         text = prompt(self.dialect, params.name, params.arguments or {})
         return types.GetPromptResult.model_validate(_unrefused(text))
+
+
+def _asks(context: _Context) -> bool:
+    """Whether the client asks its user what we ask, and then sends the call again."""
+    able = context.session.client_capabilities
+    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return modern and bool(able and able.elicitation and able.elicitation.form)
+
+
+def _form(text: str) -> types.ElicitRequest:
+    params = types.ElicitRequestFormParams(message=text, requested_schema={**YES_OR_NO})
+    return types.ElicitRequest(params=params)
 
 
 def _unrefused(result: dict[str, object] | Refusal) -> dict[str, object]:

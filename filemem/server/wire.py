@@ -22,6 +22,13 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 Message = dict[str, object]
+# The form of a question to a person. Accepting says nothing alone: some clients accept an empty
+# form where nobody sits.
+YES_OR_NO: Message = {
+    "type": "object",
+    "properties": {"yes": {"type": "boolean", "title": "Yes"}},
+    "required": ["yes"],
+}
 
 
 class Refusal(NamedTuple):
@@ -71,6 +78,14 @@ def dump(value: object) -> str:
     """A value as one compact line of JSON; a character that UTF-8 cannot encode becomes `?`."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def agrees(reply: object) -> bool:
+    """Whether a person has filled in YES_OR_NO with a yes."""
+    if not isinstance(reply, dict) or reply.get("action") != "accept":
+        return False
+    content = reply.get("content")
+    return isinstance(content, dict) and content.get("yes") is True
 
 
 def is_text(value: object) -> bool:
