@@ -219,9 +219,9 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
 def hook(project: Project, event: str, client: str) -> None:
     """Handle a hook event of a coding agent, read as JSON from standard input.
 
-    EVENT is start, prompt-first, prompt, edits, failures, capture or remind; without it, any
-    but prompt, capture and remind. The files that `filemem init` writes call this. It always succeeds, within
-    two seconds.
+    EVENT is start, prompt-first, prompt, edits, failures, capture or remind; without it, any but
+    prompt, capture and remind. The files that `filemem init` writes call this. It always succeeds,
+    within two seconds.
 
     \b
     Example:
