@@ -310,12 +310,21 @@ def _ruled(store: Store, event: Event, session: dict[str, Any]) -> str:
     rulings = verbs.ruled.ruled_out(store, additions) if additions else []
     warned = session.get("guarded", [])
     rulings = [ruling for ruling in rulings if ruling.id not in warned]
+    rows = _quotable(store, rulings)[:FEW]
+    before += [ruling.name for ruling, _ in rows]
+    session["told"] = [*session.get("told", []), *(record.id for _, record in rows)]
+    return "\n".join(_against(ruling, record) for ruling, record in rows)
+
+
+def _quotable(store: Store, rulings: Sequence[Ruling]) -> list[tuple[Ruling, Record]]:
+    """Rulings with their decisions, where no text in them is a stranger's."""
     ids = {name for ruling in rulings for name in (ruling.id, ruling.source)}
     records = {record.id: record for record in brief.trusted(store, ids)} if ids else {}
-    rows = [ruling for ruling in rulings if {ruling.id, ruling.source} <= records.keys()][:FEW]
-    before += [ruling.name for ruling in rows]
-    session["told"] = [*session.get("told", []), *(ruling.id for ruling in rows)]
-    return "\n".join(_against(ruling, records[ruling.id]) for ruling in rows)
+    return [
+        (ruling, records[ruling.id])
+        for ruling in rulings
+        if {ruling.id, ruling.source} <= records.keys()
+    ]
 
 
 def _against(ruling: Ruling, record: Record) -> str:
@@ -410,16 +419,17 @@ def _stop(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
     line = _text_of_lines(unsaved.lines)
     if line in ("", session.get("unsaved")):
         return ""
-    files = [*unsaved.files]
-    opened = session.get("opened")
-    if opened:  # else it began before its hooks did
-        dirty = verbs.touched.dirty(store.code)
-        files = sorted({*files} & verbs.touched.changed(store, opened[1], opened[0], dirty))
+    files = _since(store, session, unsaved.files)
     if not files:
         return ""
     session["reminded"] = True
     rows = [row for row in unsaved.rows if _governs(row.written.affects, files)]
     records = brief.trusted(store, [row.written.id for row in rows[:FEW]])
+    return _reminder(files, records)
+
+
+def _reminder(files: Sequence[str], records: Sequence[Record]) -> str:
+    """What was changed, which decisions govern it, and the call that saves one."""
     names = [f"{quoted(record.title, 80)} ({short_id(record.id)})" for record in records]
     call = {
         "topic": next((quoted(record.topic, 80) for record in records), "..."),
@@ -430,9 +440,18 @@ def _stop(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
     touched = f" Decisions that govern this: {'; '.join(names)}." if names else ""
     return (
         f"Changed since this session began: {brief.listed(files, 80)}; nothing was saved."
-        f"{touched} If "
-        f"something was decided, call `save` with {json.dumps(call)}; if not, save nothing."
+        f"{touched} If something was decided, call `save` with {json.dumps(call)};"
+        " if not, save nothing."
     )
+
+
+def _since(store: Store, session: dict[str, Any], files: Iterable[str]) -> list[str]:
+    """Those of some files that were changed since a session began, as far as that is known."""
+    opened = session.get("opened")
+    if not opened:  # it began before its hooks did
+        return sorted(files)
+    dirty = verbs.touched.dirty(store.code)
+    return sorted({*files} & verbs.touched.changed(store, opened[1], opened[0], dirty))
 
 
 def _governs(globs: Iterable[str], files: Iterable[str]) -> bool:
