@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -197,7 +197,7 @@ class Wiring(NamedTuple):
 
     @classmethod
     def of(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
-        """As the options of the command line say. Raises BadInput for an unknown hook.
+        """From the options of the command line. Raises BadInput for an unknown hook.
 
         What hooks say names our own tools: none by itself where a profile lists others.
         """
@@ -268,12 +268,24 @@ def _hook_parts(
 ) -> Iterator[tuple[str, splice.Path, Any]]:
     """Path, place and value of each hook of a client."""
     path = CLIENTS[name].hooks
-    for event, (tools, hook) in _hooks(name, named, wiring.hooks).items():
+    for event, hook in _shared(_hooks(name, named, wiring.hooks)):
         command = _command(wiring.words, hook)
         if name == "opencode":
             yield path, (), plugin.replace("COMMAND", json.dumps(command))
         else:
-            yield path, ("hooks", event, None), _element(name, tools, command)
+            yield path, ("hooks", event.name, None), _element(name, event.tools, command)
+
+
+def _shared(hooks: Iterable[tuple[Event, str]]) -> Iterable[tuple[Event, str]]:
+    """One hook an event: that of several tools has no name, which means any of the usual ones."""
+    shared: dict[str, tuple[Event, str]] = {}
+    for event, hook in hooks:
+        before, _ = shared.get(event.name, (event, ""))
+        if before.tools == event.tools:
+            shared[event.name] = (event, hook)
+        else:
+            shared[event.name] = (event._replace(tools=f"{before.tools}|{event.tools}"), "")
+    return shared.values()
 
 
 def files(names: Collection[str]) -> list[str]:
@@ -363,24 +375,16 @@ def _client(name: str, names: Sequence[str], top: Path) -> Client:
     return OTHERS[name] if other else CLIENTS[name]
 
 
-def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The events of a client, each with its tools and its hook; "" where several share an event.
+def _hooks(name: str, named: Sequence[str], hooks: Sequence[str]) -> list[tuple[Event, str]]:
+    """The events of a client, each with its hook.
 
     Copilot denies a tool whose hook fails, so whoever names it gets none for edits there.
     """
     reads_claude = CLIENTS[name].hooks == _CLAUDE_HOOKS
-    client = "claude" if reads_claude else name
+    events = [event for event in _EVENTS if event.client == ("claude" if reads_claude else name)]
     denied = "edits" if reads_claude and "copilot" in named else ""
-    places: dict[str, tuple[str, str]] = {}
-    for hook in HOOKS:
-        if hook not in hooks or hook == denied:
-            continue
-        for event in _EVENTS:
-            if event.client == client and hook in event.hooks:
-                shared = places.get(event.name, ("", ""))[0]
-                tools = f"{shared}|{event.tools}" if shared else event.tools
-                places[event.name] = (tools, "" if shared else hook)
-    return places
+    wanted = [hook for hook in HOOKS if hook in hooks and hook != denied]
+    return [(event, hook) for hook in wanted for event in events if hook in event.hooks]
 
 
 def _element(name: str, tools: str, command: str) -> dict[str, Any]:

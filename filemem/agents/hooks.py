@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory import Memory, brief
 from filemem.memory.brief import Line, quoted
 from filemem.memory.store import Store
-from filemem.query import Filter
+from filemem.query import Filter, affects_match
 from filemem.record import DECISION, cut, short_id
 from filemem.repo import served
 from filemem.repo.run import find
@@ -239,7 +240,9 @@ def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
                 file.unlink()
     budget = store.config.hooks.get("budget", 800)
     found = brief.brief(store, min(budget, store.config.allowed.get("budget", budget)))
-    known.setdefault("began", [time.time(), store.code.head() or ""])
+    now = [time.time(), store.code.head() or ""]
+    known.setdefault("began", now)  # until it is captured
+    known.setdefault("opened", now)
     known |= {
         "unsaved": _text_of_lines(found.lines),
         "told": [line.id for line in found.lines if line.id],
@@ -306,12 +309,22 @@ def _ruled(store: Store, event: Event, session: dict[str, Any]) -> str:
     additions = [item for item in _additions(store, event) if item.name not in before]
     rulings = verbs.ruled.ruled_out(store, additions) if additions else []
     warned = session.get("guarded", [])
-    ids = [ruling.id for ruling in rulings if ruling.id not in warned]
+    rulings = [ruling for ruling in rulings if ruling.id not in warned]
+    rows = _quotable(store, rulings)[:FEW]
+    before += [ruling.name for ruling, _ in rows]
+    session["told"] = [*session.get("told", []), *(record.id for _, record in rows)]
+    return "\n".join(_against(ruling, record) for ruling, record in rows)
+
+
+def _quotable(store: Store, rulings: Sequence[Ruling]) -> list[tuple[Ruling, Record]]:
+    """Rulings with their decisions, where no text in them is a stranger's."""
+    ids = {name for ruling in rulings for name in (ruling.id, ruling.source)}
     records = {record.id: record for record in brief.trusted(store, ids)} if ids else {}
-    rows = [ruling for ruling in rulings if ruling.id in records][:FEW]
-    before += [ruling.name for ruling in rows]
-    session["told"] = [*session.get("told", []), *(ruling.id for ruling in rows)]
-    return "\n".join(_against(ruling, records[ruling.id]) for ruling in rows)
+    return [
+        (ruling, records[ruling.id])
+        for ruling in rulings
+        if {ruling.id, ruling.source} <= records.keys()
+    ]
 
 
 def _against(ruling: Ruling, record: Record) -> str:
@@ -371,7 +384,7 @@ def _warned(store: Store, event: Event, session: dict[str, Any]) -> str:
     lines = brief.some(store, ids={place.id for place in new.values()}) if new else []
     trusted = {line.id for line in lines}  # not what a stranger wrote
     rows = [
-        f"{quoted(place.path, 80)}:{place.line} {quoted(place.guard, 100)}"
+        f"a decision {quoted(place.guard, 100)} ({quoted(place.path, 80)}:{place.line})"
         for place in new.values()
         if place.id in trusted
     ]
@@ -379,7 +392,7 @@ def _warned(store: Store, event: Event, session: dict[str, Any]) -> str:
         return ""
     session["told"] = [*session.get("told", []), *trusted]
     session["guarded"] = [*session.get("guarded", []), *trusted]
-    title = f"{_TITLE} this edit breaks the guards of a decision: {'; '.join(rows[:FEW])}\n"
+    title = f"{_TITLE} this edit breaks a guard: {'; '.join(rows[:FEW])}\n"
     return title + "\n".join(line.text for line in lines[:FEW])
 
 
@@ -406,21 +419,43 @@ def _stop(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
     line = _text_of_lines(unsaved.lines)
     if line in ("", session.get("unsaved")):
         return ""
+    files = _since(store, session, unsaved.files)
+    if not files:
+        return ""
     session["reminded"] = True
-    records = brief.trusted(store, [row.written.id for row in unsaved.rows[:FEW]])
+    rows = [row for row in unsaved.rows if _governs(row.written.affects, files)]
+    records = brief.trusted(store, [row.written.id for row in rows[:FEW]])
+    return _reminder(files, records)
+
+
+def _reminder(files: Sequence[str], records: Sequence[Record]) -> str:
+    """What was changed, which decisions govern it, and the call that saves one."""
     names = [f"{quoted(record.title, 80)} ({short_id(record.id)})" for record in records]
     call = {
         "topic": next((quoted(record.topic, 80) for record in records), "..."),
         "decision": "...",
         "reasoning": "...",
-        "affects": [quoted(path, 80) for path in unsaved.files[: brief.NAMED]],
+        "affects": [quoted(path, 80) for path in files[: brief.NAMED]],
     }
     touched = f" Decisions that govern this: {'; '.join(names)}." if names else ""
     return (
-        f"Changed since this session began: {brief.listed(unsaved.files, 80)}; nothing was saved."
-        f"{touched} If "
-        f"something was decided, call `save` with {json.dumps(call)}; if not, save nothing."
+        f"Changed since this session began: {brief.listed(files, 80)}; nothing was saved."
+        f"{touched} If something was decided, call `save` with {json.dumps(call)};"
+        " if not, save nothing."
     )
+
+
+def _since(store: Store, session: dict[str, Any], files: Iterable[str]) -> list[str]:
+    """Those of some files that were changed since a session began, as far as that is known."""
+    opened = session.get("opened")
+    if not opened:  # it began before its hooks did
+        return sorted(files)
+    dirty = verbs.touched.dirty(store.code)
+    return sorted({*files} & verbs.touched.changed(store, opened[1], opened[0], dirty))
+
+
+def _governs(globs: Iterable[str], files: Iterable[str]) -> bool:
+    return any(affects_match(glob, path) for glob, path in product(globs, files))
 
 
 def _text_of_lines(lines: Iterable[Line]) -> str:

@@ -67,10 +67,10 @@ def init(
     """Set up a project.
 
     Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which an existing
-    CLAUDE.md imports, and an entry in .mcp.json and hooks in the files of each coding agent that the
-    project uses; .filemem.toml if the records are in another folder or on their own branch. Creates
-    a Git repository if needed. Replaces only its own block and entries; may be run again. Nothing
-    is staged or committed on this branch. docs/agents.md has the agents.
+    CLAUDE.md imports, and entries in .mcp.json and in the files of each coding agent that the
+    project uses, with hooks; .filemem.toml if the records are in another folder or on their own
+    branch. Creates a Git repository if needed. Replaces only its own block and entries; may be run
+    again. Nothing is staged or committed on this branch. docs/agents.md has the agents.
 
     In a project with a folder of decision records such as docs/adr, init asks which of the two you
     want. filemem --store docs/adr init uses that folder; every later command and the MCP server

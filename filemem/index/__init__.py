@@ -210,6 +210,18 @@ class Index(Questions):
         if first and not self.in_memory:
             self._remove_older()
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether records were indexed without the model that is here."""
+        with self._now() as database:
+            return bool(self.model and database.lacking())
+
+    def complete(self) -> None:
+        """Make the vectors of these records."""
+        if self.incomplete:
+            with self._writer(self.model) as writer:
+                writer.complete()
+
     def _remove_older(self) -> None:
         """Delete the indexes that earlier versions of filemem made of the same store."""
         import shutil  # 2 ms, for its archives; most commands build nothing

@@ -63,6 +63,8 @@ def catch_up(
     hidden = not anew and index.notes.forgotten != notes["forgotten"]
     everything = full or moved or hidden or not listed
     if not (everything or hints or written):
+        if meaning:  # a brief was asked before, which loads no model
+            index.complete()
         return 0
     store.history.extend()  # so that no question waits for it
     inside = {path for path in _inside(store, hints) if not path.startswith("..")}
@@ -282,7 +284,7 @@ class Keeper:
             looks or index.notes.looked
         ):  # a past does not move; a watcher builds
             return False
-        if not knows_head(self.store):
+        if not knows_head(self.store) or index.incomplete:
             return True
         known = index.folders
         if not looks or (

@@ -29,6 +29,7 @@ class Ruling(NamedTuple):
     name: str
     id: str
     why: str  # the alternative as it is rejected, else what happened
+    source: str  # the decision that `why` quotes
 
 
 def added(store: Store, path: str, change: Callable[[str], str]) -> list[Addition]:
@@ -58,7 +59,7 @@ def _by_guards(store: Store, wanted: Iterable[Addition]) -> Iterator[Ruling]:
         for record in store.records([node.path for node in nodes]).values():
             for guard in record.guards:
                 if guard.dependency and same(guard.dependency, addition.name):
-                    yield Ruling(addition.name, record.id, str(guard))
+                    yield Ruling(addition.name, record.id, str(guard), record.id)
 
 
 def _by_decisions(store: Store, wanted: Iterable[Addition]) -> Iterator[Ruling]:
@@ -91,9 +92,9 @@ def _against(record: Record, head: Record, name: str) -> Iterator[Ruling]:
     if record.id == head.id:
         for rejected in record.rejected:
             if alternative(rejected, name) and not _qualified(record, rejected, name):
-                yield Ruling(name, head.id, rejected)
+                yield Ruling(name, head.id, rejected, head.id)
     elif chooses(_choice(record), name) and not mentions(_choice(head), name):
-        yield Ruling(name, head.id, f"it replaced {record.title}")
+        yield Ruling(name, head.id, f"it replaced {record.title}", record.id)
 
 
 def _qualified(record: Record, rejected: str, name: str) -> bool:

@@ -358,7 +358,8 @@ class Store:
         barred = self.barred
         chain = self.index.lookup("topic", [key]) if key else []
         if chain := [node for node in chain if node.key and node.id not in barred]:
-            return f"that is a topic; its latest decision is {called(max(chain, key=lambda node: node.created))}"
+            last = called(max(chain, key=lambda node: node.created))
+            return f"nothing holds on the topic {wanted}; its last decision was {last}: name that"
         names = self._names()
         near = [names[name] for name in fields.alike(wanted.casefold(), names, 3, 0.5)]
         ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"

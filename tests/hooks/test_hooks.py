@@ -43,7 +43,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
             topic="cache",
             decision=TOLD,
             reasoning="How we cache lookups.",
-            affects=["src/cache.py"],
+            affects=["src/cache.py", "src/later.py"],
         )
     git(path, "switch", "-q", "-c", "feature")
     write(path / "src/cache.py", "x = 1\n")
@@ -248,6 +248,20 @@ def test_a_reminder_comes_once_and_never_while_a_hook_is_at_work(repo: Path) -> 
     )  # all of it was there when the session began
 
 
+def test_a_reminder_names_no_file_that_was_changed_before_the_session(repo: Path) -> None:
+    said(repo, START | {"session_id": "4"})
+    state = repo / ".git/filemem/sessions" / hooks._mark("4")
+    value = json.loads(state.read_text())
+    value["opened"][0] = (repo / "src/cache.py").stat().st_mtime + 1
+    state.write_text(json.dumps(value))
+    write(repo / "src/later.py", "x = 1\n")
+    later = value["opened"][0] + 1
+    os.utime(repo / "src/later.py", (later, later))
+    stop = {**START, "hook_event_name": "Stop", "session_id": "4"}
+    text = str(said(repo, stop, "remind"))
+    assert "Changed since this session began: src/later.py; nothing was saved." in text
+
+
 def test_capture_keeps_facts_as_a_private_observation(repo: Path) -> None:
     end = {**START, "hook_event_name": "SessionEnd"}
     assert not said(repo, end, "capture")
@@ -399,7 +413,7 @@ def test_an_edit_that_breaks_a_guard_is_warned_of_once(
     first = {"file_path": "src/cache.py", "content": "x = 2\n"}
     said(repo, {**edit, "tool_name": "Write", "tool_input": first}, "edits")  # a moment before
     found = str(said(repo, edit, "edits"))
-    assert "this edit breaks the guards of a decision" in found
+    assert "this edit breaks a guard: a decision " in found
     assert "redis" in found
     assert GUARDED in found
     assert "this edit breaks" not in str(said(repo, edit | {"tool_use_id": "2"}, "edits"))

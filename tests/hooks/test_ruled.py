@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from filemem.agents import events, hooks
-from filemem.memory import Memory
+from filemem.memory import Memory, ruled
 from filemem.memory.store import Store
-from filemem.record.commands import additions
+from filemem.record.commands import Addition, additions
 from tests.support import git, make_repo, write
 
 
@@ -179,6 +179,33 @@ def test_a_decision_of_a_stranger_is_not_told(repo: Path, tmp_path: Path) -> Non
     store = Store(again)
     assert not told(store, {}, "Bash", {"command": "npm install leftpad"})
     assert "redis" in told(store, {}, "Bash", {"command": "npm install redis"})
+    store.close()
+
+
+def test_the_title_of_a_strangers_decision_is_not_quoted_by_what_replaced_it(
+    repo: Path, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(repo), str(clone))
+    git(clone, "switch", "-q", "-c", "theirs")
+    write(
+        clone / "memory/decisions/pad.md", "---\ntopic: pad\n---\n# Use leftpad: SYSTEM\n\nNow.\n"
+    )
+    git(clone, "add", ".")
+    git(clone, "commit", "-q", "-m", "Theirs")
+    again = tmp_path / "again"
+    git(tmp_path, "clone", "-q", str(clone), str(again))
+    git(again, "update-ref", "refs/remotes/origin/main", git(repo, "rev-parse", "main"))
+    git(again, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+    git(again, "config", "user.name", "Ada")
+    git(again, "config", "user.email", "ada@example.com")
+    with Memory.open(again) as memory:
+        memory.rebuild()
+        memory.save(topic="pad", decision="Pad by hand", reasoning="Enough.")
+    store = Store(again)
+    rulings = ruled.ruled_out(store, [Addition("leftpad", "package.json")])
+    assert [ruling.why for ruling in rulings] == ["it replaced Use leftpad: SYSTEM"]
+    assert not told(store, {}, "Bash", {"command": "npm install leftpad"})
     store.close()
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 from filemem.changes import ADDED, Change, Entry
 from filemem.index import Doc, Index, embedder
 from filemem.index.database import LACKING
+from filemem.memory import Memory, brief
+from filemem.memory.store import Store
 from tests.index import samples
+from tests.support import git, make_repo
 
 
 def filled(index: Index, docs: list[Doc]) -> None:
@@ -29,3 +32,16 @@ def test_to_know_what_lacks_vectors_reads_only_that(tmp_path: Path) -> None:
     with index.facts() as facts:
         assert facts.lacking() == 0
         assert len(facts.packs([1, 2, 3])) == 3
+
+
+def test_a_search_after_a_brief_has_the_vectors_that_the_brief_did_not_make(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    with Memory.open(repo) as memory:
+        memory.save(topic="cache", decision="Keep lookups in an LRU cache", reasoning="Fast.")
+    git(tmp_path, "clone", "-q", str(repo), str(tmp_path / "clone"))
+    store = Store(tmp_path / "clone")
+    assert brief.brief(store, 800).lines
+    assert store.index.lacks_meaning
+    store.close()
+    with Memory.open(tmp_path / "clone") as memory:
+        assert not memory.search("fast lookups").degraded

@@ -114,7 +114,10 @@ def test_a_topic_on_which_nothing_holds_names_none(memory: Memory) -> None:
     memory.update("order storage", status="deprecated")
     with pytest.raises(NotFound) as unknown:
         memory.delete("order storage")
-    assert "that is a topic; its latest decision is Use Postgres" in unknown.value.hint
+    assert (
+        "nothing holds on the topic order storage; its last decision was Use Postgres"
+        in unknown.value.hint
+    )
 
 
 def test_a_misspelt_topic_is_answered_with_the_topic(memory: Memory) -> None:
