@@ -256,19 +256,8 @@ def _done_without_click(words: Sequence[str]) -> bool:
     if options is None:
         return False
     from filemem.cli import call
-    from filemem.cli.project import Project
 
-    as_json = options.pop("json", False)
-    if words[0] == "search":
-        call.search(Project(""), as_json, options)
-        return True
-    if options.pop("query") or options:
-        return False
-    if words[0] == "status":
-        call.status(Project(""), as_json)
-    else:
-        call.perform("topics", Project(""), as_json, {})
-    return True
+    return call.plain(words[0], options)
 
 
 def _plain_options(words: Sequence[str]) -> dict[str, Any] | None:

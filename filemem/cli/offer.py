@@ -12,7 +12,7 @@ from filemem.errors import BadInput
 
 
 def offer(project: Project, name: str, prefix: str) -> Dialect:
-    """The tools of a profile; in a registered repository, with the scope `workspace` in `search`."""
+    """The tools of a profile; in a registered repository, `search` has the scope `workspace`."""
     tools = profile(name, prefix)
     if not takes_part(project):
         return tools

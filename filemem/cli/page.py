@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -44,9 +43,11 @@ NO_ENCRYPTION = (
 class Request(NamedTuple):
     """What the command line says about a page; `fragment` leads to a record on it."""
 
-    address: Address = Address()
-    token: str = ""
+    host: str = "127.0.0.1"
     port: int | None = None
+    token: str = ""
+    names: tuple[str, ...] = ()
+    phone: bool = False
     fragment: str = ""
 
 
@@ -72,15 +73,17 @@ def serve(
     on_crash: OnCrash,
 ) -> None:
     """Serve the page and MCP until a signal comes."""
+    if request.phone:
+        request = _for_phone(request)
     page = _page(project, request)
-    phone = request.address.alone
 
     def announce(port: int, ask: Ask) -> None:
-        _announce(page, port, ask, with_token=page.new_token or phone, fragment=request.fragment)
+        shows_token = page.new_token or request.phone
+        _announce(page, port, ask, with_token=shows_token, fragment=request.fragment)
         unneeded = config.web().unneeded
         if unneeded:
             click.echo(f"filemem: {unneeded}", err=True)
-        if phone:
+        if request.phone:
             click.echo(f"filemem: {NO_ENCRYPTION}", err=True)
             _draw(page.at(port, with_token=True))
 
@@ -107,11 +110,13 @@ def _page(project: Project, request: Request) -> Page:
     settings.refuse_unread()  # the token may stand in what cannot be read
     token = request.token or settings.token or environment.token
     ports = (request.port, environment.port, PORT)
-    address = replace(
-        request.address,
+    address = Address(
+        host=request.host,
         port=next(port for port in ports if port is not None),
         remote=bool(token),
         token="" if token == NO_TOKEN else token or secrets.token_urlsafe(24),
+        names=request.names,
+        alone=request.phone,
     )
     return Page(Site(environment, todo=_todo(project)), address, new_token=not token)
 
@@ -136,17 +141,16 @@ def _announce(page: Page, port: int, ask: Ask, *, with_token: bool, fragment: st
     ask(publish)
 
 
-def for_phone(token: str, address: Address) -> tuple[str, Address]:
-    """A new token and an address in the local network. Raises BadInput if one is given too."""
-    if token or address.names:
+def _for_phone(request: Request) -> Request:
+    """With a new token, on an address in the local network. Raises BadInput if one is stated."""
+    if request.token or request.names:
         raise BadInput(
             "--phone has an address and a token of its own",
             "leave out --token and --name",
             field="phone",
         )
-    if address.host == "127.0.0.1":
-        address = replace(address, host=local_address())
-    return secrets.token_urlsafe(24), address
+    host = local_address() if request.host == "127.0.0.1" else request.host
+    return request._replace(host=host, token=secrets.token_urlsafe(24))
 
 
 def local_address() -> str:

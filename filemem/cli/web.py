@@ -76,8 +76,7 @@ def web(
       filemem web --phone
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
-    from filemem.cli.page import Request, for_phone, serve
-    from filemem.server.http import Address
+    from filemem.cli import page
 
     Repo.discover(project.folder).close()  # without one it does not start
     fragment, pages = project.page_of(id) if id else ("", [])
@@ -85,11 +84,8 @@ def web(
         click.echo(pages[0] + fragment)
         return
     tools = offer(project, profile["profile"], profile["prefix"])
-    address = Address(host=host, names=names, alone=phone)
-    if phone:
-        token, address = for_phone(token, address)
-    request = Request(address, token, port, fragment)
-    serve(project, tools, request, partial(_open_memory, project), report)
+    request = page.Request(host, port, token, names, phone, fragment)
+    page.serve(project, tools, request, partial(_open_memory, project), report)
 
 
 def _open_memory(project: Project) -> Memory:
