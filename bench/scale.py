@@ -17,7 +17,7 @@ from bench.measure import Samples, Surroundings, used
 from bench.stdio import Server
 from bench.stores import STORE, Repository, Stores, decisions
 from bench.table import Line
-from filemem.cli.find import join
+from filemem.cli.workspace import join
 from filemem.files import Files
 from filemem.memory import Memory
 from filemem.query import Results

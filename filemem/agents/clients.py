@@ -355,7 +355,9 @@ def unwired(path: str, text: str, plugin: str, words: Sequence[str]) -> tuple[st
                 break
     except WRONG as error:
         return text, f"cannot be read: {error}"
-    left = "keeps an entry for filemem that is not as init writes it" if "filemem" in text else ""
+    left = (
+        "keeps an entry for filemem that differs from what init writes" if "filemem" in text else ""
+    )
     return text, left
 
 

@@ -276,8 +276,8 @@ def _warning(program: str) -> str:
     where = f" outside {sys.prefix}" if path else ""
     other = ", or `filemem init --command 'uvx filemem'`" if program == "filemem" else ""
     return (
-        f"no command {program} on the PATH{where}: an agent finds it after"
-        f" `pipx install` or `uv tool install` of it{other}"
+        f"no command {program} on the PATH{where}, so agents cannot start it:"
+        f" use `pipx install` or `uv tool install`{other}"
     )
 
 

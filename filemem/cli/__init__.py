@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, str] = {
     "why": "filemem.cli.find",
     "brief": "filemem.cli.find",
     "hook": "filemem.cli.find",
-    "workspace": "filemem.cli.find",
+    "workspace": "filemem.cli.workspace",
     "diff": "filemem.cli.gate",
     "check": "filemem.cli.gate",
     "init": "filemem.cli.setup",
@@ -87,8 +87,8 @@ COMMANDS: Mapping[str, str] = {
     "index": "filemem.cli.care",
     "completion": "filemem.cli.care",
     "serve": "filemem.cli.serve",
-    "web": "filemem.cli.serve",
-    "site": "filemem.cli.serve",
+    "web": "filemem.cli.web",
+    "site": "filemem.cli.site",
     "import": "filemem.cli.ingest",
     "export": "filemem.cli.export",
     "org": "filemem.cli.org",
@@ -256,19 +256,8 @@ def _done_without_click(words: Sequence[str]) -> bool:
     if options is None:
         return False
     from filemem.cli import call
-    from filemem.cli.project import Project
 
-    as_json = options.pop("json", False)
-    if words[0] == "search":
-        call.search(Project(""), as_json, options)
-        return True
-    if options.pop("query") or options:
-        return False
-    if words[0] == "status":
-        call.status(Project(""), as_json)
-    else:
-        call.perform("topics", Project(""), as_json, {})
-    return True
+    return call.plain(words[0], options)
 
 
 def _plain_options(words: Sequence[str]) -> dict[str, Any] | None:

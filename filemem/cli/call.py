@@ -81,3 +81,18 @@ def search(project: Project, as_json: bool, options: Mapping[str, Any]) -> None:
 def status(project: Project, as_json: bool, *, verbose: bool = False) -> None:
     """Show the state of the memory; `verbose`: with the index, and each record that is left."""
     perform("status", project, as_json, {}, partial(state, verbose=verbose))
+
+
+def plain(command: str, options: dict[str, Any]) -> bool:
+    """Do a search, or a status or topics without options; False for any other."""
+    as_json = options.pop("json", False)
+    if command == "search":
+        search(Project(""), as_json, options)
+        return True
+    if options.pop("query") or options:
+        return False
+    if command == "status":
+        status(Project(""), as_json)
+    else:
+        perform("topics", Project(""), as_json, {})
+    return True

@@ -25,8 +25,8 @@ def drafted(text: bytes, field: str = "text") -> bytes:
     """Let the user edit a text; the draft is kept until the command succeeds. Raises BadInput."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadInput(
-            f"no {field} is given, and there is no terminal for an editor",
-            "-F FILE gives it too",
+            f"no {field} given, and no terminal for an editor",
+            "pass it with -F FILE",
             field,
         )
     context = click.get_current_context()

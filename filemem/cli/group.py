@@ -69,7 +69,7 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
         command = next((word for word in words if word in modules), "")  # click may not name it
         raise BadInput(
             error.format_message(),
-            f"{f'filemem {command}'.rstrip()} --help shows what it takes",
+            f"{f'filemem {command}'.rstrip()} --help lists its options",
             field=_field(error),
         ) from None
     return code if isinstance(code, int) else 0

@@ -109,7 +109,7 @@ def _source(project: Project, form: str, stated: Path | None) -> Path:
     source = project.here / stated.expanduser() if stated else usual
     if source is None:
         raise BadInput(
-            f"import {form} needs a source: nothing of it is in a usual place",
+            f"import {form} needs a source: nothing was found in the usual places",
             f"name its folder, file or database: filemem import {form} SOURCE",
             field="source",
         )
@@ -122,9 +122,8 @@ def _since(memory: Memory, date: str | None) -> int | None:
         return None
     moment = parse_moment(date, memory.now())
     if moment is None:
-        raise BadInput(
-            f"--since {date} is no date or age", "for example 2025-11-20 or 30d", field="since"
-        )
+        message = f"--since {date} is not a date or an age"
+        raise BadInput(message, "for example 2025-11-20 or 30d", field="since")
     return moment
 
 
@@ -208,8 +207,8 @@ def _records(answer: Answer) -> Iterator[str]:
 def _remarks(answer: Answer) -> Iterator[str]:
     """What is left to the user, and what was not taken."""
     left = [f"{item['id']}: {item['reason']}" for item in answer.get("refused", ())]
-    left += [f"edited here, so it stays: {path}" for path in answer.get("edited", ())]
-    left += [f"forked, filemem resolve ends that: {topic}" for topic in answer.get("forked", ())]
+    left += [f"edited here, so it is kept: {path}" for path in answer.get("edited", ())]
+    left += [f"forked (filemem resolve ends that): {topic}" for topic in answer.get("forked", ())]
     yield from left[:_SHOWN]
     if len(left) > _SHOWN:
         yield f"and {len(left) - _SHOWN} more: --json lists them"

@@ -35,6 +35,15 @@ org = click.option(
     help="Ask your organisation's index instead: docs/organisation.md.",
 )
 agent = click.option("--agent", help="Name of the agent that acts, if it is not you.")
+profile_option = click.option(
+    "--profile",
+    default="native",
+    show_default=True,
+    help="Whose tools are listed: docs/migrating.md.",
+)
+prefix_option = click.option(
+    "--prefix", default="", help="Put this before every tool name, for example mama_."
+)
 
 
 def _ask_service(project: Project) -> None:

@@ -9,7 +9,7 @@ from filemem.cli.text import Answer
 from filemem.query.score import Weights
 
 _PARTS = {
-    "keyword": "its words, compared with the record that has them best",
+    "keyword": "its words, compared with the best match for them",
     "vector": "how near its nearest passage is in meaning",
     "title": "how near its title is in meaning",
     "wording": "how well one passage has each word, or one of like meaning",
@@ -22,7 +22,7 @@ def explained(hit: Answer, mode: str) -> Iterator[str]:
     if "scores" in hit:
         yield from _score(hit["scores"], mode, hit.get("type", ""))
     else:
-        yield "score   0.00: not found itself, it holds today for one that was"
+        yield "score   0.00: not matched itself; it replaced a decision that was"
     for word, others in hit.get("instead", {}).items():
         yield f'instead of "{word}" it says: {", ".join(others)}'
 

@@ -69,7 +69,7 @@ def _pending(answer: Answer) -> Iterator[str]:
     for save in answer["pending"]:
         yield f"waits: {save['path']}, saved {save['age']} ago: {save['reason']}"
     if answer["pending"]:
-        yield "    filemem commits it when that is over, at its next command or call"
+        yield "    when that is over, the next command or call commits it"
 
 
 def _unshared(answer: Answer) -> Iterator[str]:

@@ -91,7 +91,7 @@ class Repo:
         """Git's configuration; it is asked again where one of its files was written since."""
         seen = tuple(map(stamp, settings.files(self.git)))
         if self._settings is None or self._settings[0] != seen:
-            self._settings = seen, settings.asked(self.git)
+            self._settings = seen, settings.load(self.git)
         return self._settings[1]
 
     @property

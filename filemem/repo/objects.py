@@ -1,7 +1,7 @@
-"""Git objects: reading them through one lasting `cat-file`, writing them as loose files, and building trees.
+"""Git objects: read through one lasting `cat-file`, written as loose files, built into trees.
 
-A loose object is a header and the data, compressed, under the name of its hash. An id never changes its meaning, so
-trees are remembered.
+A loose object is a header and the data, compressed, under the name of its hash. An id never changes
+its meaning, so trees are remembered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from filemem.repo.run import GitError, Helper
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-FILE, FOLDER = b"100644", b"40000"
+FILE = b"100644"
+FOLDER = b"40000"
 _FILES = (FILE, b"100755", b"100664")
 _REMEMBERED = 64  # trees
 _AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request
@@ -39,7 +40,8 @@ _LEVEL = 1  # of zlib: what Git uses for loose objects too
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _ROWS = {width: re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % width, re.DOTALL) for width in (20, 32)}
 
-Tree = Mapping[bytes, tuple[bytes, bytes]]  # name -> mode and raw id
+Row = tuple[bytes, bytes]  # of a tree: octal mode and raw id
+Tree = Mapping[bytes, Row]  # by name
 
 
 class Item(NamedTuple):
@@ -74,20 +76,20 @@ class Loose(NamedTuple):
             if not self.source.exists():
                 return
             self.target.parent.mkdir(exist_ok=True)
-            self.target.parent.chmod(
-                stat.S_IMODE(self.target.parents[1].stat().st_mode)
-            )  # a group may share it
+            mode = stat.S_IMODE(self.target.parents[1].stat().st_mode)
+            self.target.parent.chmod(mode)  # a group may share it
 
 
 class Objects:
-    """The object database. What is being written is in a folder of ours: among the others a gc would remove it."""
+    """The object database.
+
+    What is being written is in a folder of ours: among the others a gc would remove it.
+    """
 
     def __init__(self, repo: Repo) -> None:
-        self._repo, self._folder, self._spool = (
-            repo,
-            repo.common_dir / "objects",
-            repo.shared / "objects",
-        )
+        self._repo = repo
+        self._folder = repo.common_dir / "objects"
+        self._spool = repo.shared / "objects"
         self._reader: Helper | None = None
         self._trees: dict[str, Tree] = {}
         self._root = "", ""  # the commit asked for last, and its tree
@@ -96,7 +98,7 @@ class Objects:
     # reading
 
     def read(self, oid: str, kind: str = "blob", most: int | None = None) -> bytes | None:
-        """Read an object by its id; None for one of another kind ("": any) or of more than `most` bytes."""
+        """Read an object by its id; None if of another kind ("": any) or above `most` bytes."""
         return next(self.read_all((oid,), kind, most))
 
     def read_all(
@@ -105,37 +107,31 @@ class Objects:
         """Read objects by id, one answer for each, in order; asked for in dozens."""
         rest = iter(oids)
         while batch := list(islice(rest, _AT_ONCE)):
-            asked, found = [oid for oid in batch if _ID.fullmatch(oid)], dict[str, bytes | None]()
+            names = [oid for oid in batch if _ID.fullmatch(oid)]
             with self._lock:
-                try:
-                    found = self._answers(asked, kind, most)
-                except (
-                    GitError
-                ) as lacking:  # the reader dies of what a partial clone lacks: one by one
-                    if "lazy fetching" not in lacking.stderr:
-                        raise
-                    for oid in asked:
-                        with suppress(GitError):
-                            found |= self._answers([oid], kind, most)
-            yield from map(found.get, batch)
+                answers = self._answers(names, kind, most)
+            yield from map(answers.get, batch)
 
     def _answers(self, oids: Sequence[str], kind: str, most: int | None) -> dict[str, bytes | None]:
+        try:
+            return self._ask(oids, kind, most)
+        except GitError as error:
+            if "lazy fetching" not in error.stderr:
+                raise
+        # The reader ends at an object that a partial clone lacks, so each is asked for alone.
+        answers: dict[str, bytes | None] = {}
+        for oid in oids:
+            with suppress(GitError):
+                answers |= self._ask([oid], kind, most)
+        return answers
+
+    def _ask(self, oids: Sequence[str], kind: str, most: int | None) -> dict[str, bytes | None]:
         if self._reader is None or self._reader.process.poll() is not None:
             self.close()
             self._reader = Helper(self._repo.git, "cat-file", "--batch")
-        self._reader.send("".join(f"{oid}\n" for oid in oids).encode())
-        found = dict[str, bytes | None]()
-        for oid in oids:
-            head = self._reader.line().decode().split(" ")
-            if len(head) == 3 and head[2].isdigit():  # else "<name> missing"
-                size = int(head[2])
-                if most is not None and size > most:  # never in memory at once
-                    for at in range(0, size + 1, _PIECE):
-                        self._reader.exactly(min(_PIECE, size + 1 - at))
-                    continue
-                data = self._reader.exactly(size + 1)[:-1]
-                found[oid] = data if kind in (head[1], "") else None
-        return found
+        reader = self._reader
+        reader.send("".join(f"{oid}\n" for oid in oids).encode())
+        return {oid: _next_object(reader, kind, most) for oid in oids}
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
         """Return the sizes of blobs by id, of those that are here. Raises GitError."""
@@ -148,7 +144,8 @@ class Objects:
         """A tree. Raises BrokenStore where it is not there."""
         tree = self._trees.get(oid)
         if tree is None:
-            if (data := self.read(oid, "tree")) is None:
+            data = self.read(oid, "tree")
+            if data is None:
                 raise BrokenStore(f"the repository lacks the tree {oid}", "run `git fsck`")
             tree = {name: (mode, raw) for mode, name, raw in _ROWS[len(oid) // 2].findall(data)}
             self._remember(oid, tree)
@@ -157,27 +154,30 @@ class Objects:
     def root(self, commit: str) -> str:
         """The id of a commit's tree; "" where there is no such commit."""
         if self._root[0] != commit:
-            if (data := self.read(commit, "commit")) is None:
+            data = self.read(commit, "commit")
+            if data is None:
                 return ""
             self._root = commit, data[5 : data.index(b"\n")].decode()
         return self._root[1]
 
     def find(self, commit: str, path: str) -> Item | None:
         """What stands at a path in a commit, or None."""
-        if not (root := self.root(commit)):
+        root = self.root(commit)
+        if not root:
             return None
         item = Item(FOLDER, root)
         for part in os.fsencode(path).split(b"/"):
-            found = self.tree(item.oid).get(part) if item.mode == FOLDER else None
-            if found is None:
+            row = self.tree(item.oid).get(part) if item.mode == FOLDER else None
+            if row is None:
                 return None
-            item = Item(found[0], found[1].hex())
+            item = Item(row[0], row[1].hex())
         return item
 
     def close(self) -> None:
         """Let the reader end."""
         with self._lock, suppress(GitError):  # it is gone, which is what was wanted
-            reader, self._reader = self._reader, None
+            reader = self._reader
+            self._reader = None
             if reader is not None:
                 reader.close()
 
@@ -198,15 +198,17 @@ class Objects:
 
     def restore(self, made: Sequence[Loose]) -> None:
         """Write objects again that a gc has taken, which began before anything pointed to them."""
-        while gone := [
-            each for each in made if not each.target.exists() and self.read(each.oid, "") is None
-        ]:
+        while gone := [loose for loose in made if self._is_gone(loose)]:
             publish(gone)
 
-    def splice(self, root: str, files: Mapping[str, bytes | None]) -> tuple[str, list[Loose]]:
-        """Build the tree that differs from `root` ("": empty) in some files, None removes; modes are kept.
+    def _is_gone(self, loose: Loose) -> bool:
+        return not loose.target.exists() and self.read(loose.oid, "") is None
 
-        Returns its id, and the new blobs and trees, to be published. Raises Conflict: something stands in the way.
+    def splice(self, root: str, files: Mapping[str, bytes | None]) -> tuple[str, list[Loose]]:
+        """Build the tree that differs from `root` ("": empty) in some files; None removes one.
+
+        Modes are kept. Returns its id, and the new blobs and trees to be published. Raises Conflict
+        if something stands in the way.
         """
         blobs = {
             path: self.prepare("blob", data) for path, data in files.items() if data is not None
@@ -225,42 +227,72 @@ class Objects:
             self._repo.git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
 
     def _spliced(self, root: str, rows: Mapping[tuple[bytes, ...], str], made: list[Loose]) -> Tree:
+        """The tree with other blobs at some paths, which are given in parts; "" removes a file."""
         tree = dict(self.tree(root)) if root else {}
         below: dict[bytes, dict[tuple[bytes, ...], str]] = {}
         for parts, blob in rows.items():
             below.setdefault(parts[0], {})[parts[1:]] = blob
-        for first, deeper in sorted(below.items()):
-            here = tree.pop(first, None)
-            if here is not None and (here[0] not in _FILES if () in deeper else here[0] != FOLDER):
-                told = "a regular file" if () in deeper else "a folder"
-                raise Conflict(
-                    f"{os.fsdecode(first)} stands in HEAD and is not {told}", "move it away first"
-                )
+        for name, deeper in sorted(below.items()):
+            old = tree.pop(name, None)
             if () in deeper:
-                if blob := deeper[()]:
-                    tree[first] = (here[0] if here else FILE, bytes.fromhex(blob))
-            elif spliced := self._spliced(here[1].hex() if here else "", deeper, made):
-                tree[first] = (FOLDER, bytes.fromhex(self._add(spliced, made)))
+                new = _file(name, old, deeper[()])
+            else:
+                new = self._folder_with(name, old, deeper, made)
+            if new:
+                tree[name] = new
         return tree
+
+    def _folder_with(
+        self, name: bytes, old: Row | None, rows: Mapping[tuple[bytes, ...], str], made: list[Loose]
+    ) -> Row | None:
+        """The row of a folder with other blobs in it; None if nothing is left in it."""
+        if old and old[0] != FOLDER:
+            raise _in_the_way(name, "a folder")
+        tree = self._spliced(old[1].hex() if old else "", rows, made)
+        return (FOLDER, bytes.fromhex(self._add(tree, made))) if tree else None
 
     def _add(self, tree: Tree, made: list[Loose]) -> str:
         # A folder sorts as if its name ended in a slash.
         rows = sorted(
             (name + b"/" if row[0] == FOLDER else name, name, row) for name, row in tree.items()
         )
-        made.append(
-            self.prepare(
-                "tree", b"".join(b"%b %b\0%b" % (mode, name, raw) for _, name, (mode, raw) in rows)
-            )
-        )
-        self._remember(made[-1].oid, tree)
-        return made[-1].oid
+        data = b"".join(b"%b %b\0%b" % (mode, name, raw) for _, name, (mode, raw) in rows)
+        loose = self.prepare("tree", data)
+        made.append(loose)
+        self._remember(loose.oid, tree)
+        return loose.oid
+
+
+def _next_object(reader: Helper, kind: str, most: int | None) -> bytes | None:
+    """What the reader answers about the next object; None as for `Objects.read`."""
+    head = reader.line().decode().split(" ")
+    if len(head) != 3 or not head[2].isdigit():  # "<name> missing"
+        return None
+    size = int(head[2])
+    if most is not None and size > most:  # never in memory at once
+        for at in range(0, size + 1, _PIECE):
+            reader.exactly(min(_PIECE, size + 1 - at))
+        return None
+    data = reader.exactly(size + 1)[:-1]
+    return data if kind in (head[1], "") else None
+
+
+def _file(name: bytes, old: Row | None, blob: str) -> Row | None:
+    """The row of a file with another blob and the old mode; None if the blob is ""."""
+    if old and old[0] not in _FILES:
+        raise _in_the_way(name, "a regular file")
+    return (old[0] if old else FILE, bytes.fromhex(blob)) if blob else None
+
+
+def _in_the_way(name: bytes, wanted: str) -> Conflict:
+    return Conflict(f"{os.fsdecode(name)} stands in HEAD and is not {wanted}", "move it away first")
 
 
 def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: int) -> Loose:
-    """A commit of a tree, signed where the user's configuration says so; to be published, and no branch moves.
+    """A commit of a tree, signed if the user's configuration says so; no branch moves.
 
-    `parents`: ours first; `at`: epoch milliseconds. Raises BadInput: nobody to commit as; Conflict: it is not signed.
+    `parents`: ours first; `at`: epoch milliseconds. The commit is to be published. Raises BadInput
+    if Git does not know the user, Conflict if it cannot be signed.
     """
     roles = dict(zip(("author", "committer"), repo.identity(), strict=True))
     seconds = max(0, at // 1000)  # Git knows no time before 1970
@@ -277,15 +309,18 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
         for part, value in (("NAME", name), ("EMAIL", email), ("DATE", when))
     }
     arguments = ("-S", *(part for parent in parents for part in ("-p", parent)), tree)
-    data, config = text.encode("utf-8", "replace"), ("i18n.commitEncoding=utf-8",)
     try:
         made = repo.git.run(
-            "commit-tree", *arguments, input=data, limit=_SIGNING, config=config, extra=extra
+            "commit-tree",
+            *arguments,
+            input=text.encode("utf-8", "replace"),
+            limit=_SIGNING,
+            config=("i18n.commitEncoding=utf-8",),
+            extra=extra,
         )
     except GitError as error:
-        raise Conflict(
-            f"the commit could not be signed: {error.message}", "check your signing key"
-        ) from None
+        message = f"the commit could not be signed: {error.message}"
+        raise Conflict(message, "check your signing key") from None
     return repo.objects.prepare("commit", repo.objects.read(made.decode().strip(), "commit") or b"")
 
 
@@ -296,7 +331,8 @@ def publish(
 ) -> None:
     """Put objects where Git looks for them, and wait until they are on disk.
 
-    `besides` are files that are to be on disk too; `move_last` then changes a folder, and returns it.
+    `besides` are files that are to be on disk too; `move_last` then changes a folder, and returns
+    it.
     """
     try:
         for loose in made:

@@ -1,7 +1,8 @@
-"""What reaches others or merges: fetching, pushing, Git's own merge without a work tree. Never by force.
+"""Fetch, push, and Git's own merge without a work tree. Never by force.
 
-Rule: GitPython's command layer runs Git in a bare scratch repository that borrows our objects. So of this repository's
-own configuration only the address counts: no programs, refspecs, drivers, attributes or hooks. The user's own holds.
+Rule: GitPython's command layer runs Git in a bare scratch repository that borrows our objects. So
+of this repository's own configuration only the address counts: no programs, refspecs, drivers,
+attributes or hooks. The user's own holds.
 """
 
 from __future__ import annotations
@@ -48,10 +49,13 @@ _RACED = (
     "incorrect old value",
     "failed to update",
 )
-_PLAIN = (*OFF, f"core.attributesFile={os.devnull}", "merge.default=text", "core.fsync=all")
-_PLAIN += (
-    "merge.directoryRenames=false",
-)  # a month whose only file was renamed takes no new one along
+_PLAIN = (
+    *OFF,
+    f"core.attributesFile={os.devnull}",
+    "merge.default=text",
+    "core.fsync=all",
+    "merge.directoryRenames=false",  # a month whose only file was renamed takes no new one along
+)
 _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
 
 
@@ -80,9 +84,11 @@ def scratch(
         command = git.Git(name)
         fixed = {"no_pager": True, "literal_pathspecs": True, "no_replace_objects": True}
         command.set_persistent_git_options(c=list(settings), git_dir=name, **fixed)
-        # GitPython hands its own environment on: what would lead Git to another repository is set to what says nothing.
-        neutral = {one: "" for one in _ELSEWHERE if one in os.environ}
-        ours = {one: value for one, value in repo.git.environment.items() if one.startswith("GIT_")}
+        # GitPython hands its own environment on: what would lead to another repository is emptied.
+        neutral = dict.fromkeys((name for name in _ELSEWHERE if name in os.environ), "")
+        ours = {
+            name: value for name, value in repo.git.environment.items() if name.startswith("GIT_")
+        }
         path = os.pathsep.join((str(Path(repo.git.program).parent), repo.git.environment["PATH"]))
         places = {"GIT_OBJECT_DIRECTORY": str(repo.common_dir / "objects"), "GIT_COMMON_DIR": name}
         places |= {"GIT_INDEX_FILE": str(folder / "index"), "GIT_CONFIG_COUNT": "0", "PATH": path}
@@ -108,9 +114,8 @@ def ask(command: Verbs, verb: str, *arguments: str) -> str:
         return str(getattr(command, verb)(*arguments, kill_after_timeout=LIMIT))
     except git.GitCommandError as error:
         code = error.status if isinstance(error.status, int) else -1
-        raise GitError(
-            verb, code, str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")
-        ) from None
+        text = str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")
+        raise GitError(verb, code, text) from None
 
 
 # the other side
@@ -136,32 +141,32 @@ class Remote(NamedTuple):
 
 
 class Raced(Conflict):
-    """Somebody was faster, here or there."""
+    """Another process was faster, here or on the other side."""
 
 
 def _named(repo: Repo, name: str, branch: str) -> Remote | None:
-    url, push_url = (repo.settings.text(f"remote.{name}.{key}") for key in ("url", "pushurl"))
+    url = repo.settings.text(f"remote.{name}.url")
+    push_url = repo.settings.text(f"remote.{name}.pushurl")
     return Remote(name, branch, url, push_url or url) if url else None
 
 
 def usual(repo: Repo, branch: str) -> Remote | None:
-    """A branch of the same name on `origin`, or on the only other side; None where that leaves it open."""
-    found = [
-        key[7:-4]
+    """The branch of the same name on the only other side, or else on `origin`."""
+    names = [
+        key.removeprefix("remote.").removesuffix(".url")
         for key in repo.settings.values
         if key.startswith("remote.") and key.endswith(".url")
     ]
-    return _named(repo, found[0] if len(found) == 1 else "origin", branch)
+    return _named(repo, names[0] if len(names) == 1 else "origin", branch)
 
 
 def upstream(repo: Repo, branch: str) -> Remote | None:
-    """The branch that a branch follows; None where it follows none, or another one of this repository."""
-    name, ref = (repo.settings.text(f"branch.{branch}.{key}") for key in ("remote", "merge"))
-    return (
-        _named(repo, name, ref.removeprefix("refs/heads/"))
-        if name and ref.startswith("refs/heads/")
-        else None
-    )
+    """The branch that a branch follows; None if it follows none, or one of this repository."""
+    name = repo.settings.text(f"branch.{branch}.remote")
+    ref = repo.settings.text(f"branch.{branch}.merge")
+    if not (name and ref.startswith("refs/heads/")):
+        return None
+    return _named(repo, name, ref.removeprefix("refs/heads/"))
 
 
 def follow(repo: Repo, branch: str, where: Remote) -> None:
@@ -170,13 +175,15 @@ def follow(repo: Repo, branch: str, where: Remote) -> None:
     repo.git.run("config", f"branch.{branch}.merge", f"refs/heads/{where.branch}")
 
 
-def fetch(repo: Repo, remote: Remote, known: Iterable[str]) -> str | None:
-    """Bring the objects of a branch here, and return its tip; None where the other side has no such branch.
+def fetch(repo: Repo, remote: Remote, here: Iterable[str]) -> str | None:
+    """Bring the objects of a branch here, and return its tip; None if there is no such branch.
 
-    `known` are commits that are here, so that only what is new is sent. Raises BrokenStore: it cannot be reached.
+    `here` are commits that are here, so that only what is new is sent. Raises BrokenStore if the
+    other side cannot be reached.
     """
-    url, spec = _address(repo, remote.url), f"+refs/heads/{remote.branch}:refs/fetched"
-    with scratch(repo, known, settings=_SETTINGS) as git:
+    url = _address(repo, remote.url)
+    spec = f"+refs/heads/{remote.branch}:refs/fetched"
+    with scratch(repo, here, settings=_SETTINGS) as git:
         try:
             ask(git, "fetch", *_FETCH, "--", url, spec)
         except GitError as error:
@@ -187,7 +194,10 @@ def fetch(repo: Repo, remote: Remote, known: Iterable[str]) -> str | None:
 
 
 def push(repo: Repo, remote: Remote, commit: str) -> None:
-    """Make a commit the tip of a branch on the other side. Raises Raced: it has moved on; BrokenStore: refused."""
+    """Make a commit the tip of a branch on the other side.
+
+    Raises Raced if the branch moved, BrokenStore if the push was refused.
+    """
     url = _address(repo, remote.push_url)
     with scratch(repo, settings=_SETTINGS) as git:
         try:
@@ -199,29 +209,33 @@ def push(repo: Repo, remote: Remote, commit: str) -> None:
 
 
 def _address(repo: Repo, url: str) -> str:
-    """The address as Git is given it; a relative path counts from the top of the work tree. Raises BrokenStore."""
+    """The address for Git; a relative path counts from the top of the work tree.
+
+    Raises BrokenStore.
+    """
     if not url.isprintable() or url.startswith("-"):
-        raise BrokenStore(
-            f"not the address of a repository: {url[:200]!r}", "git remote set-url corrects it"
-        )
+        message = f"not the address of a repository: {url[:200]!r}"
+        raise BrokenStore(message, "git remote set-url corrects it")
     local = url.removeprefix("file://")
-    far = (
-        "://" in local or ":" in local.partition("/")[0]
-    )  # Git's own rule: `host:path` is another machine
+    # Git's own rule: `host:path` is another machine.
+    far = "://" in local or ":" in local.partition("/")[0]
     return url if far else str(Path(repo.work_tree, local).resolve())
 
 
 def _refused(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
-    """What the other side, or Git, said: without passwords, and without the hints that show how to force."""
-    rows = dict.fromkeys(
-        re.sub(r"^(remote|fatal|error): ", "", row.strip()) for row in error.stderr.splitlines()
+    """What the other side, or Git, reported: without passwords, and without hints to use force."""
+    lines = (line.strip() for line in error.stderr.splitlines())
+    rows = dict.fromkeys(re.sub(r"^(remote|fatal|error): ", "", line) for line in lines)
+    reasons = [row for row in rows if row and not row.startswith(("hint:", "To ", "From "))]
+    reason = "; ".join(reasons[:4]) or f"exit status {error.code}"
+    message = re.sub(
+        r"(//[^/@:\s]*):[^/@\s]*@", r"\1:...@", f"{remote.name} ({remote.url}): {reason}"
     )
-    words = "; ".join(
-        [row for row in rows if row and not row.startswith(("hint:", "To ", "From "))][:4]
+    return BrokenStore(
+        message,
+        "saves go on here, and the next `filemem sync` catches up;"
+        f" `{repo.git.places.by_hand} fetch` shows more",
     )
-    told = f"{remote.name} ({remote.url}): {words or f'exit status {error.code}'}"
-    hint = f"saves go on here, and the next `filemem sync` catches up; `{repo.git.places.by_hand} fetch` shows more"
-    return BrokenStore(re.sub(r"(//[^/@:\s]*):[^/@\s]*@", r"\1:...@", told), hint)
 
 
 # merging
@@ -239,19 +253,17 @@ class Clash(NamedTuple):
 def merged_tree(
     repo: Repo, ours: str, theirs: str, *, unrelated: bool = False
 ) -> tuple[str, tuple[Clash, ...]]:
-    """Merge two commits, with `unrelated` also where they have no history in common.
+    """Merge two commits; return the tree and the files that clash.
 
-    Returns the tree and the files that clash. Raises Conflict: no history in common; BrokenStore: Git is too old.
+    `unrelated`: also without a common history. Raises Conflict if there is none, BrokenStore if
+    Git is too old.
     """
     check_version(repo.git, (2, 38))
-    options = (
-        "--write-tree",
-        "-z",
-        "--no-messages",
-        *(["--allow-unrelated-histories"] if unrelated else []),
-    )
+    options = ["--write-tree", "-z", "--no-messages"]
+    if unrelated:
+        options.append("--allow-unrelated-histories")
     with scratch(repo, settings=_PLAIN) as git:
-        status, told, refusal = git.merge_tree(
+        status, output, refusal = git.merge_tree(
             *options,
             ours,
             theirs,
@@ -263,15 +275,15 @@ def merged_tree(
         if "unrelated histories" in refusal:
             raise Conflict("the two have no history in common", "merge them with Git itself")
         raise GitError("merge-tree", status, refusal)
-    tree, *rows = told.decode("utf-8", "surrogateescape").split("\0")
-    found: dict[str, dict[str, str]] = {}
-    for head, _, path in (row.partition("\t") for row in rows if "\t" in row):
-        _, oid, stage = head.split(" ")
-        plain = path.removesuffix(f"~{ours}").removesuffix(
-            f"~{theirs}"
-        )  # where the other side has a folder
-        found.setdefault(plain, {})[_STAGES[stage]] = oid
-    return tree.strip(), tuple(Clash(path, **sides) for path, sides in found.items())
+    tree, *rows = output.decode("utf-8", "surrogateescape").split("\0")
+    clashes: dict[str, dict[str, str]] = {}
+    for head, tab, path in (row.partition("\t") for row in rows):
+        if tab:
+            _, oid, stage = head.split(" ")
+            # Git adds the commit to a name where the other side has a folder.
+            name = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")
+            clashes.setdefault(name, {})[_STAGES[stage]] = oid
+    return tree.strip(), tuple(Clash(path, **sides) for path, sides in clashes.items())
 
 
 def commit_files(
@@ -282,7 +294,10 @@ def commit_files(
     text: str,
     at: int,
 ) -> str:
-    """Make a commit of a tree ("": empty) with some files replaced, None removes; else as `objects.commit_object`."""
+    """Make a commit of a tree ("": empty) with some files replaced; None removes one.
+
+    The rest is as for `objects.commit_object`.
+    """
     tree, made = repo.objects.splice(tree, files)
     publish(made)
     commit = commit_object(repo, tree, parents, text, at)

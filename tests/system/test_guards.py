@@ -177,7 +177,7 @@ def test_commas_part_globs_and_packages_and_what_no_file_matches_is_said(repo: P
         "in: [src/**, lib/**]}, {dependency: left-pad}, {dependency: is-odd}]" in file.read_text()
     )
     told = cli(repo, "update", "--help").out
-    assert "the other guards go" in " ".join(told.split())
+    assert "replaces its other guards" in " ".join(told.split())
 
 
 def test_hostile_files_and_guards_do_no_harm(repo: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_explain_says_in_words_how_a_score_came_about(repo: Path) -> None:
         memory.save(type="checkpoint", summary="Moved the answers to another machine")
     told = cli(repo, "search", "redis", "answers", "--explain", "-n", "2").out
     for line in (
-        " x 0.35: its words, compared with the record that has them best",
+        " x 0.35: its words, compared with the best match for them",
         "vector ",
         "recency 1.00 x 0.05: its age",
         ": the mean of these by weight is ",

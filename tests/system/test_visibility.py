@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.find import join
+from filemem.cli.workspace import join
 from filemem.dialects.call import call
 from filemem.dialects.tool import profile
 from filemem.memory import Memory

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.find import join
+from filemem.cli.workspace import join
 from filemem.dialects import native
 from filemem.errors import BadInput
 from filemem.memory import Memory

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.serve import local_address
+from filemem.cli.page import local_address
 from filemem.errors import BadInput
 from tests.support import make_repo
 from tests.system.tools import cli, ok, until

@@ -220,7 +220,7 @@ def test_without_a_token_the_printed_lines_work_and_private_records_stay_out(
     ok(folder, "save", "observation", *sum(((f"--{k}", v) for k, v in PRIVATE.items()), ()))
     env = {} if how else {"FILEMEM_TOKEN": "none"}
     with serving(folder, env, ("web", "--port", "0", *how), lines=3) as running:
-        assert "no token is asked for" in running.told
+        assert "no token is needed" in running.told
         assert "token=" not in running.told
         saved = running.ask("POST", "/api/save", {"title": "Open okapi", "text": "b"}, JSON)
         assert saved.status == 200

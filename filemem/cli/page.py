@@ -1,0 +1,178 @@
+"""The page for people and the routes beside it, served over HTTP: alone, or beside MCP."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import segno
+
+from filemem import VERSION, config
+from filemem.agents import doctor
+from filemem.cli.project import Project
+from filemem.dialects.tool import Dialect
+from filemem.errors import BadInput, FilememError
+from filemem.repo import served
+from filemem.server import http
+from filemem.server.http import Address
+from filemem.web.site import Site
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+    from filemem.server.calls import Calls, OnCrash, OpenMemory
+    from filemem.server.door import Ask
+
+PORT = 3847
+NO_TOKEN = "none"  # noqa: S105  the word that a user sets in place of a token
+OPEN = (
+    "no token is needed: every program and every user of this machine may read and save here, "
+    "private records apart"
+)
+NO_ENCRYPTION = (
+    "there is no encryption: anyone in this network can read along, and then do what the phone may "
+    "do. Use it at home or at work, not in a café; Ctrl-C ends it"
+)
+
+
+class Request(NamedTuple):
+    """What the command line says about a page; `fragment` leads to a record on it."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    token: str = ""
+    names: tuple[str, ...] = ()
+    phone: bool = False
+    fragment: str = ""
+
+
+class Page(NamedTuple):
+    """A page that is served, and whether its token must be shown since it was made here."""
+
+    site: Site
+    address: Address
+    new_token: bool
+
+    def at(self, port: int, *, with_token: bool) -> str:
+        """Its address."""
+        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+        token = f"?token={self.address.token}" if with_token else ""
+        return f"http://{host}:{port}/viewer{token}"
+
+
+def serve(
+    project: Project,
+    offer: Dialect,
+    request: Request,
+    opener: OpenMemory,
+    on_crash: OnCrash,
+) -> None:
+    """Serve the page and MCP until a signal comes."""
+    if request.phone:
+        request = _for_phone(request)
+    page = _page(project, request)
+
+    def announce(port: int, ask: Ask) -> None:
+        shows_token = page.new_token or request.phone
+        _announce(page, port, ask, with_token=shows_token, fragment=request.fragment)
+        unneeded = config.web().unneeded
+        if unneeded:
+            click.echo(f"filemem: {unneeded}", err=True)
+        if request.phone:
+            click.echo(f"filemem: {NO_ENCRYPTION}", err=True)
+            _draw(page.at(port, with_token=True))
+
+    http.serve(offer, opener, VERSION, page.address, page.site, announce, on_crash)
+
+
+def serve_beside(project: Project, offer: Dialect, calls: Calls) -> None:
+    """Serve the page beside MCP; if that cannot be done, say so: MCP goes on."""
+    page = _page(project, Request())
+
+    def announce(port: int, ask: Ask) -> None:
+        _announce(page, port, ask, with_token=page.new_token)
+
+    try:
+        http.serve_beside(offer, calls, VERSION, page.address, page.site, announce)
+    except FilememError as error:
+        click.echo(f"filemem: no page is served: {error.told}", err=True)
+
+
+def _page(project: Project, request: Request) -> Page:
+    """The site, and where it is served, by the command line, the settings and the environment."""
+    environment = config.web()
+    settings = config.load(project.folder)
+    settings.refuse_unread()  # the token may stand in what cannot be read
+    token = request.token or settings.token or environment.token
+    ports = (request.port, environment.port, PORT)
+    address = Address(
+        host=request.host,
+        port=next(port for port in ports if port is not None),
+        remote=bool(token),
+        token="" if token == NO_TOKEN else token or secrets.token_urlsafe(24),
+        names=request.names,
+        alone=request.phone,
+    )
+    return Page(Site(environment, todo=_todo(project)), address, new_token=not token)
+
+
+def _todo(project: Project) -> Callable[[], list[str]]:
+    """What is still to be set up; the page of an empty memory shows it."""
+    return lambda: doctor.todo(doctor.checks(project.folder, project.store))
+
+
+def _announce(page: Page, port: int, ask: Ask, *, with_token: bool, fragment: str = "") -> None:
+    """Say where the page is, here and for `status`; here at a record."""
+    address = page.at(port, with_token=with_token)
+    click.echo(f"filemem: a page for people: {address}{fragment}", err=True)
+    if not page.address.token:
+        click.echo(f"filemem: {OPEN}", err=True)
+    page.site.note(f"started on port {port}")
+
+    def publish(memory: Memory) -> None:
+        file = served.publish(memory.keeper.store.repo.private, address)
+        memory.closing.append(file.close)
+
+    ask(publish)
+
+
+def _for_phone(request: Request) -> Request:
+    """With a new token, on an address in the local network. Raises BadInput if one is stated."""
+    if request.token or request.names:
+        raise BadInput(
+            "--phone has an address and a token of its own",
+            "leave out --token and --name",
+            field="phone",
+        )
+    host = local_address() if request.host == "127.0.0.1" else request.host
+    return request._replace(host=host, token=secrets.token_urlsafe(24))
+
+
+def local_address() -> str:
+    """This machine's address in the local network.
+
+    Raises BadInput if it has none, or if the Internet reaches it.
+    """
+    host = "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # shows its own address on the way; nothing is sent
+        host = probe.getsockname()[0]
+    address = ipaddress.ip_address(host)
+    if address.is_loopback or address.is_global:
+        raise BadInput(
+            f"this machine has no address of a local network, only {host}",
+            "join the network that the phone is in, or name an address: --host",
+            field="phone",
+        )
+    return host
+
+
+def _draw(address: str) -> None:
+    """Show an address as a QR code."""
+    segno.make(address, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+    sys.stderr.flush()

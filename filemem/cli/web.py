@@ -1,0 +1,94 @@
+"""The command web: HTTP with a page for people, for this machine or for a phone."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from filemem.cli.offer import offer
+from filemem.cli.options import many, pass_project, prefix_option, profile_option
+from filemem.cli.project import Project
+from filemem.cli.serve import report
+from filemem.repo import Repo
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+
+@click.command()
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; off loopback a token is needed.",
+)
+@click.option(
+    "--port", type=int, help="TCP port; 0 takes a free one.  [default: MAMA_SERVER_PORT, or 3847]"
+)
+@click.option(
+    "--token",
+    default="",
+    help="What every request must carry, or none; other users see it here: see FILEMEM_TOKEN.",
+)
+@many("--name", "names", help="A further host name by which clients call this machine.")
+@click.option(
+    "--phone",
+    is_flag=True,
+    help="For a phone in this network: shows a QR code to open the page by.",
+)
+@profile_option
+@prefix_option
+@click.argument("id", default="")
+@pass_project
+def web(
+    project: Project,
+    /,
+    id: str,  # noqa: A002  the tools' word
+    host: str,
+    port: int | None,
+    token: str,
+    names: tuple[str, ...],
+    phone: bool,
+    **profile: str,
+) -> None:
+    """Serve this project's memory over HTTP: a page for people, MCP at /mcp, and other routes.
+
+    The other routes are those of MAMA and mem-claude.
+
+    Only programs on this machine may connect, and every request needs the token in the address
+    printed at the start; the page takes it out of the address and keeps a cookie. `--token none`
+    serves every program and user of this machine without one, private records apart. To listen on
+    an address that other machines can reach, set a token of your own. There is no encryption, so
+    put a proxy or a tunnel in front.
+
+    With --phone the page is served to the local network, by this machine's address there and with a
+    token of its own, without encryption.
+
+    With an ID the page opens at this record. A page that is served already is used.
+
+    \b
+    Examples:
+      filemem web
+      filemem web k3f9w2ma
+      filemem web --port 8080
+      filemem web --phone
+      FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
+    """
+    from filemem.cli import page
+
+    Repo.discover(project.folder).close()  # without one it does not start
+    fragment, pages = project.page_of(id) if id else ("", [])
+    if pages:
+        click.echo(pages[0] + fragment)
+        return
+    tools = offer(project, profile["profile"], profile["prefix"])
+    request = page.Request(host, port, token, names, phone, fragment)
+    page.serve(project, tools, request, partial(_open_memory, project), report)
+
+
+def _open_memory(project: Project) -> Memory:
+    from filemem.cli.opener import open_memory
+
+    return open_memory(project)
