@@ -136,7 +136,7 @@ def typed(value: Value) -> object:
     return str(value)
 
 
-# -- any other form ------------------------------------------------------------------------------------------
+# -- any other form -------------------------------------------------------------------------------
 
 MAX_EVENTS = 5_000
 _TEXT_TAG = "tag:yaml.org,2002:str"  # `!!str` says what we do anyway
@@ -236,7 +236,7 @@ def _entries(events: _Events) -> tuple[list[Entry], bool]:
     return entries, bool(root.flow_style)
 
 
-# -- a header ------------------------------------------------------------------------------------------------
+# -- a header -------------------------------------------------------------------------------------
 
 _CHUNK = re.compile(r"^[^\s#\-\[\]{}][^\n:]{0,200}:(?=\s|\Z)", re.MULTILINE)
 # `title: Use X: the good parts`, the commonest mistake: what is meant is plain.
