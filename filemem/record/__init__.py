@@ -1,4 +1,4 @@
-"""The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
+"""The record format: text and bytes in, values and bytes out. Users read docs/format.md."""
 
 from filemem.record.adr_write import DATED_NAME, write_adr
 from filemem.record.amend import amend, refuse_markup

@@ -21,7 +21,7 @@ from filemem.record.lines import WAY_OUT, escape, kept_at_ends, lf, one_line, ti
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.parse import Split, parse, read_header, split_header
 from filemem.record.render import refuse_unreadable
-from filemem.record.yaml import Entry, Value, flow, read_entries, scalar, typed
+from filemem.record.yaml import Entry, Span, Value, flow, read_entries, scalar, typed
 
 # What a change may alter besides the field of its name.
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {
@@ -373,7 +373,7 @@ def _set_key(text: str, path: str, name: str, value: object) -> str:
         raise Conflict(why, f"set `{name}` there by hand") from None
 
 
-def _entries(text: str, split: Split, path: str, name: str) -> list[Entry]:
+def _entries(text: str, split: Split, path: str, name: str) -> Sequence[Entry]:
     """Return the keys of a header. Raises Conflict if they are not one on each line."""
     if split.kind == "yaml":
         entries, in_braces = read_entries(split.header)
@@ -418,11 +418,13 @@ def _moved(entry: Entry, text: str, by: int) -> Entry:
         key_end=entry.key_end + by,
         start=entry.start + by,
         end=max(end, entry.key_end + by),
-        items=tuple((start + by, len(text[: stop + by].rstrip())) for start, stop in entry.items),
+        items=tuple(
+            Span(start + by, len(text[: stop + by].rstrip())) for start, stop in entry.items
+        ),
     )
 
 
-def _insert(text: str, split: Split, entries: list[Entry], name: str, value: object) -> str:
+def _insert(text: str, split: Split, entries: Sequence[Entry], name: str, value: object) -> str:
     """Add a key behind the one that comes before it in new files, else at the end of the header."""
     order = KEY_ORDER.get(name, len(KEY_ORDER))
     before = [entry for entry in entries if KEY_ORDER.get(entry.key or "", order) < order]
@@ -463,7 +465,7 @@ def _changed(text: str, entry: Entry, value: object) -> str:
 
 def _append_items(text: str, entry: Entry, items: list[str]) -> str:
     """Add items to a list in brackets."""
-    end = entry.items[-1][1]
+    end = entry.items[-1].stop
     added = "".join(f", {scalar(item)}" for item in items)
     return text[:end] + added + text[end:]
 

@@ -423,7 +423,7 @@ def _other_header(split: Split, first_line: int) -> Header:
     try:
         if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        entries, _ = read_entries(flow(_handlers()[split.kind].load(text)))
+        entries = read_entries(flow(_handlers()[split.kind].load(text))).entries
     except RecursionError:
         return _unread(split, _not_readable(split.kind, "it nests too deeply", first_line))
     except (ValueError, Refused) as error:
