@@ -1,73 +1,69 @@
-"""What one state of a memory makes of another: which decisions stop holding, which forks appear, what is left hanging.
+"""What one state of a memory makes of another.
 
-Rule: two graphs in, what differs out. Which records a change touched is the caller's business; this module only says
-what follows from it for decisions, the untouched ones among them.
+Which decisions stop holding, which forks appear, what is left hanging. Two graphs in, what differs
+out; which records a change touched is the caller's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from filemem.chain.graph import Graph
 
-GONE = (
-    "supersedes-missing",
-    "superseded-by-missing",
-)  # codes of flaws that a removal leaves behind
+GONE = ("supersedes-missing", "superseded-by-missing")  # flaws that a removal leaves behind
 
 
 class Consequences(NamedTuple):
-    """What follows for decisions."""
+    """What follows for decisions; topics are topic keys."""
 
-    superseded: Mapping[
-        str, tuple[str, ...]
-    ]  # what held and holds no longer, with what replaced it
+    superseded: Mapping[str, tuple[str, ...]]  # what holds no longer -> what replaced it
     accepted: tuple[str, ...]  # what was only proposed, or rejected, and holds now
-    forked: Mapping[
-        str, tuple[str, ...]
-    ]  # topics where several hold, and not the same as before; unless it `eased`
-    headless: tuple[
-        str, ...
-    ]  # topics where something held and nothing does, or no decision is left
-    hanging: tuple[str, ...]  # decisions that refer to what is not there any more
+    forked: Mapping[str, tuple[str, ...]]  # topic -> decisions that hold at once; see `eased`
+    headless: tuple[str, ...]  # topics where something held and nothing does
+    hanging: tuple[str, ...]  # decisions that refer to what is missing now
 
 
 def consequences(before: Graph, after: Graph) -> Consequences:
-    """Return what follows from going from one graph to the other; both know the same part of the memory."""
+    """Return what follows from going from one graph to the other.
+
+    Both know the same part of the memory.
+    """
+    topics = {*before.chains, *after.chains}
     both = [node for node in after.nodes if node in before.nodes]
-    heads = {
-        topic: (before.chain(topic).heads, after.chain(topic).heads)
-        for topic in {*before.chains, *after.chains}
-    }
-    split = {
-        topic: new for topic, (old, new) in heads.items() if len(new) > 1 and set(new) != set(old)
-    }
     risen = [node for node in both if after.is_head(node) and not before.is_head(node)]
-    broken = {flaw.node for flaw in before.problems if flaw.code in GONE}
     return Consequences(
-        superseded={
-            node: successors
-            for node in both
-            if before.is_head(node)
-            and not after.is_head(node)
-            and (successors := after.superseded_by(node))
-        },
+        superseded=_superseded(both, before, after),
         accepted=tuple(node for node in risen if not before.nodes[node].demotes),
-        forked={topic: new for topic, new in split.items() if not eased(before, after, topic)},
-        headless=tuple(sorted(topic for topic, (old, new) in heads.items() if old and not new)),
-        hanging=tuple(
-            sorted(
-                {
-                    flaw.node
-                    for flaw in after.problems
-                    if flaw.code in GONE and flaw.node not in broken
-                }
-            )
-        ),
+        forked={topic: _heads(after, topic) for topic in topics if _forks(before, after, topic)},
+        headless=tuple(sorted(topic for topic in topics if _ends(before, after, topic))),
+        hanging=tuple(sorted(_hanging(after) - _hanging(before))),
     )
+
+
+def _superseded(nodes: Iterable[str], before: Graph, after: Graph) -> Mapping[str, tuple[str, ...]]:
+    fallen = (node for node in nodes if before.is_head(node) and not after.is_head(node))
+    successors = {node: after.superseded_by(node) for node in fallen}
+    return {node: names for node, names in successors.items() if names}
+
+
+def _heads(graph: Graph, topic: str) -> tuple[str, ...]:
+    return graph.chain(topic).heads
+
+
+def _forks(before: Graph, after: Graph, topic: str) -> bool:
+    changed = set(_heads(after, topic)) != set(_heads(before, topic))
+    return after.chain(topic).is_forked and changed and not eased(before, after, topic)
+
+
+def _ends(before: Graph, after: Graph, topic: str) -> bool:
+    return bool(_heads(before, topic)) and not _heads(after, topic)
+
+
+def _hanging(graph: Graph) -> set[str]:
+    return {flaw.node for flaw in graph.problems if flaw.code in GONE}
 
 
 def eased(before: Graph, after: Graph, topic: str) -> bool:
     """Whether a fork was there before and is no wider now."""
-    return 1 < len(before.chain(topic).heads) >= len(after.chain(topic).heads)
+    return 1 < len(_heads(before, topic)) >= len(_heads(after, topic))

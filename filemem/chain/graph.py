@@ -1,4 +1,4 @@
-"""The supersession graph as a value: what a decision says about its place, and what follows from all of it."""
+"""The supersession graph as a value: what decisions say of their places, and what follows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from filemem.record import DECISION, Record, topic_key
+from filemem.record import DECISION, Edge, Record, topic_key
 from filemem.record.visibility import audience
 
 DEMOTING = frozenset({"accepted", "deprecated"})
 
 _topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
-_UNDATED = 1 << 62  # sorts what nobody knows a date of behind all else
+_UNDATED = 1 << 62  # sorts what has no date behind all else
 
 
 class Node(NamedTuple):
@@ -28,12 +28,12 @@ class Node(NamedTuple):
     title: str
     created: int = 0  # epoch milliseconds: as the file states, else its first commit, else 0
     topic: str = ""
-    stated: bool = False  # whether the file states its topic; a decision that does not takes part in stated edges only
+    stated: bool = False  # its topic; a decision that states none takes part in stated edges only
     status: str = "accepted"
     outcome: str = ""
     supersedes: tuple[str, ...] | None = None  # None where the key is absent
     superseded_by: tuple[str, ...] = ()  # what the record itself says it was superseded by
-    edges: tuple[tuple[str, str, str], ...] = ()  # kind, target and reason of all but `supersedes`
+    edges: tuple[Edge, ...] = ()  # all but `supersedes`
     slug: str = ""  # what else the header says that it goes by
     affects: tuple[str, ...] = ()  # the paths and globs that it governs
     guards: tuple[str, ...] = ()  # the globs that its guards look into
@@ -61,7 +61,7 @@ class Node(NamedTuple):
     @property
     def synthesizes(self) -> tuple[str, ...]:
         """What it merges: those on its own topic are replaced by it."""
-        return tuple(target for kind, target, _ in self.edges if kind == "synthesizes")
+        return tuple(edge.target for edge in self.edges if edge.kind == "synthesizes")
 
     @property
     def demotes(self) -> bool:
@@ -76,49 +76,41 @@ class Node(NamedTuple):
     @property
     def references(self) -> tuple[str, ...]:
         """Every record that it refers to, each once."""
-        targets = (
-            *(self.supersedes or ()),
-            *self.superseded_by,
-            *(target for _, target, _ in self.edges),
-        )
-        return tuple(dict.fromkeys(targets))
+        targets = (edge.target for edge in self.edges)
+        return tuple(dict.fromkeys((*(self.supersedes or ()), *self.superseded_by, *targets)))
 
     def meaning(self, ids: Mapping[str, str]) -> Node:
         """Return the node with its references replaced by what they mean."""
 
-        def meant(references: Iterable[str]) -> tuple[str, ...]:
+        def ids_of(references: Iterable[str]) -> tuple[str, ...]:
             return tuple(dict.fromkeys(ids.get(reference, reference) for reference in references))
 
         return self._replace(
-            supersedes=None if self.supersedes is None else meant(self.supersedes),
-            superseded_by=meant(self.superseded_by),
+            supersedes=None if self.supersedes is None else ids_of(self.supersedes),
+            superseded_by=ids_of(self.superseded_by),
             edges=tuple(
-                (kind, ids.get(target, target), reason) for kind, target, reason in self.edges
+                edge._replace(target=ids.get(edge.target, edge.target)) for edge in self.edges
             ),
         )
 
     @classmethod
     def of_record(cls, record: Record) -> Node:
-        """Return the node of a record, its references as they are written; what both have is copied by name."""
-        same: dict[str, Any] = {
-            name: getattr(record, name) for name in cls._fields if name in Record._fields
-        }
-        same |= {
-            "created": record.created or 0,
-            "outcome": record.outcome if record.type == DECISION else "",
-            "guards": tuple(dict.fromkeys(chain(*(guard.globs for guard in record.guards)))),
-        }
+        """Return the node of a record, its references as they are written."""
+        fields: dict[str, Any] = {name: getattr(record, name) for name in _COPIED}
+        slug = record.extra.get("slug")
         return cls(
-            **same,
+            **fields,
+            created=record.created or 0,
             stated=record.topic_stated,
-            edges=tuple(
-                (edge.kind, edge.target, edge.reason)
-                for edge in record.edges
-                if edge.kind != "supersedes"
-            ),
-            slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
+            outcome=record.outcome if record.type == DECISION else "",
+            edges=tuple(edge for edge in record.edges if edge.kind != "supersedes"),
+            slug=slug if isinstance(slug, str) else "",
+            guards=tuple(dict.fromkeys(chain(*(guard.globs for guard in record.guards)))),
             audience=audience(record),
         )
+
+
+_COPIED = {*Node._fields} & {*Record._fields} - {"created", "outcome", "guards"}
 
 
 class Chain(NamedTuple):
@@ -139,7 +131,7 @@ class Family(NamedTuple):
     """The decisions that are one entry in a list of topics."""
 
     key: str  # of the topic; "" where links alone join them
-    members: tuple[str, ...]  # those that state the topic last, oldest first
+    members: tuple[str, ...]  # oldest first, those that state the topic behind the others
     heads: tuple[str, ...]  # what holds, on this topic or on others that went on with it
 
 
@@ -152,13 +144,13 @@ class Facts(NamedTuple):
     forked: tuple[str, ...] = ()  # all that hold on its topic, where several do
     topics: tuple[str, ...] = ()  # the keys of its topic and of its heads'
     waiting: tuple[str, ...] = ()  # where nothing holds for it: what is proposed on its topic
-    pointing: tuple[tuple[str, str, str], ...] = ()  # edges to it: kind, whose, reason
+    pointing: tuple[Edge, ...] = ()  # edges to it; the target is whose they are
 
     @classmethod
     def of(cls, parts: Iterable[Iterable[Any]]) -> Facts:
         """Return the facts that were written as JSON: as the list of their fields."""
         *names, pointing = map(tuple, parts)
-        return cls._make((*names, tuple(map(tuple, pointing))))
+        return cls._make((*names, tuple(map(Edge._make, pointing))))
 
     @property
     def ties(self) -> tuple[str, ...]:
@@ -175,7 +167,7 @@ class Facts(NamedTuple):
         def named(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(f"{key} {name}" for name in names)
 
-        edges = tuple((kind, f"{key} {name}", reason) for kind, name, reason in self.pointing)
+        edges = tuple(edge._replace(target=f"{key} {edge.target}") for edge in self.pointing)
         return Facts._make((*map(named, self[:-1]), edges))
 
 
@@ -192,7 +184,10 @@ class Flaw(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Answers about supersession; made by `resolve`, never changed. Unknown ids and topics give empty answers."""
+    """Answers about supersession; made by `resolve`, never changed.
+
+    Unknown ids and topics give empty answers.
+    """
 
     nodes: Mapping[str, Node]  # in the one order of all decisions
     chains: Mapping[str, Chain]
@@ -219,21 +214,28 @@ class Graph(NamedTuple):
         return self.demoters.get(node, ())
 
     def proposed_for(self, node: str, /) -> tuple[str, ...]:
-        """Return what is only proposed to replace this decision, oldest first; empty where something has."""
+        """Return what is only proposed to replace this decision, oldest first.
+
+        Empty if something has replaced it.
+        """
         if self.superseded_by(node):
             return ()
-        return tuple(each for each in self.proposals.get(node, ()) if not self.superseded_by(each))
+        proposals = self.proposals.get(node, ())
+        return tuple(new for new in proposals if not self.superseded_by(new))
 
     def predecessors(self, node: str, /) -> tuple[str, ...]:
-        """Return what this decision replaces (or would replace, where it is only proposed), oldest first."""
+        """Return what this decision replaces, or would replace if accepted, oldest first."""
         return self.replaces.get(node, ())
 
     def heads_of(self, node: str, /) -> tuple[str, ...]:
-        """Return what holds today for a decision: the ends of all ways up, on any topic; else its topic's heads."""
+        """Return what holds today for a decision.
+
+        The ends of all ways up, on any topic; else the heads of its topic.
+        """
         return self.ends.get(node) or self.chain(self.topic_of(node)).heads
 
     def holds_for(self, node: str, /) -> tuple[str, ...]:
-        """Return what holds today for a decision: all that do on a forked topic, for one of them."""
+        """Return what holds today for a decision; on a forked topic all, for one of them."""
         heads = self.chain(self.topic_of(node)).heads
         return heads if len(heads) > 1 and node in heads else self.heads_of(node)
 
@@ -246,10 +248,10 @@ class Graph(NamedTuple):
     def facts(self, pointing: Iterable[Node]) -> dict[str, Facts]:
         """Return the facts of all decisions; `pointing`: the records whose edges lead to them."""
         waiting = {topic: self.waiting(topic) for topic in self.chains}
-        edges: dict[str, list[tuple[str, str, str]]] = {}
+        edges: dict[str, list[Edge]] = {}
         for other in sorted(pointing, key=lambda node: node.age):
             for kind, target, reason in other.edges:
-                edges.setdefault(target, []).append((kind, other.id, reason))
+                edges.setdefault(target, []).append(Edge(kind, other.id, reason))
         return {
             node.id: self._facts(node, waiting, edges.get(node.id, ()))
             for node in self.nodes.values()
@@ -259,7 +261,7 @@ class Graph(NamedTuple):
         self,
         node: Node,
         waiting: Mapping[str, tuple[str, ...]],
-        pointing: Iterable[tuple[str, str, str]],
+        pointing: Iterable[Edge],
     ) -> Facts:
         chain = self.chain(node.key)
         heads = self.heads_of(node.id)
@@ -279,52 +281,66 @@ class Graph(NamedTuple):
         return tuple(dict.fromkeys(end for node in nodes for end in self.heads_of(node)))
 
     def holding(self, topic: str, /) -> tuple[str, ...]:
-        """Return what holds today for a topic key: its heads, else what replaced its decisions on others."""
+        """Return what holds today for a topic key.
+
+        Its heads, else what replaced its decisions on other topics.
+        """
         chain = self.chain(topic)
         return chain.heads or self.ends_of(chain.order)
 
     def next_supersedes(self, topic: str, /) -> tuple[str, ...]:
-        """Return what a new decision on this topic key replaces: the heads, else the last deprecated one left."""
+        """Return what a new decision on this topic key replaces.
+
+        The heads, else the last deprecated decision that nothing replaced.
+        """
         chain = self.chain(topic)
         left = [node for node in chain.order if not self.superseded_by(node)]
-        return chain.heads or tuple(
-            [node for node in left if self.nodes[node].status == "deprecated"][-1:]
-        )
+        deprecated = [node for node in left if self.nodes[node].status == "deprecated"]
+        return chain.heads or tuple(deprecated[-1:])
 
     def family(self, node: str, /) -> tuple[str, ...]:
-        """Return the decisions of its topic, oldest first; where it states none, those without one that links join."""
+        """Return the decisions of its topic, oldest first.
+
+        If it states none, those without a topic that links join to it.
+        """
         topic = self.topic_of(node)
         return self.chain(topic).order if topic else self.linked([node], loose=True)
 
     def families(self) -> tuple[Family, ...]:
-        """Return the topics, and what links join without one; where that leads to a topic it is counted there."""
-        found = [Family(key, chain.order, self.holding(key)) for key, chain in self.chains.items()]
-        places = {head: place for place, one in enumerate(found) for head in one.heads}
+        """Return the topics, and what links join without one.
+
+        What leads to a topic is counted there.
+        """
+        families = [
+            Family(key, chain.order, self.holding(key)) for key, chain in self.chains.items()
+        ]
+        places = {head: at for at, family in enumerate(families) for head in family.heads}
         loose = {node: None for node in self.nodes if not self.topic_of(node)}
         while loose:
-            members = tuple(
-                one for one in self.family(next(iter(loose))) if loose.pop(one, True) is None
-            )
+            members = tuple(node for node in self.family(next(iter(loose))) if node in loose)
+            for node in members:
+                del loose[node]
             heads = self.ends_of(members)
             if heads and places.keys() >= set(heads):
-                topic = found[place := places[heads[-1]]]
-                found[place] = topic._replace(members=(*members, *topic.members))
+                place = places[heads[-1]]
+                topic = families[place]
+                families[place] = topic._replace(members=(*members, *topic.members))
             else:
-                found.append(Family("", members, heads))
-        return tuple(found)
+                families.append(Family("", members, heads))
+        return tuple(families)
 
     def linked(self, start: Iterable[str], /, *, loose: bool = False) -> tuple[str, ...]:
-        """Return the decisions that links join to some, those too, oldest first; `loose`: by those without a topic."""
+        """Return the decisions that links join to some, and those, oldest first.
+
+        `loose`: only over decisions without a topic.
+        """
         waiting = list(start)
         seen = set(waiting)
         while waiting:
             node = waiting.pop()
-            joined = {
-                *self.predecessors(node),
-                *self.superseded_by(node),
-                *self.proposed_for(node),
-            } - seen
-            new = {one for one in joined if not (loose and self.topic_of(one))}
-            seen |= new
-            waiting.extend(new)
-        return tuple(sorted(seen & self.nodes.keys(), key=lambda each: self.nodes[each].age))
+            joined = (*self.predecessors(node), *self.superseded_by(node), *self.proposed_for(node))
+            for other in joined:
+                if other not in seen and not (loose and self.topic_of(other)):
+                    seen.add(other)
+                    waiting.append(other)
+        return tuple(sorted(seen & self.nodes.keys(), key=lambda name: self.nodes[name].age))

@@ -39,7 +39,12 @@ _UNSPACED_END = re.compile(r"[。！？]")
 
 def node_from(parts: Sequence[Any]) -> Node:
     """Return the node that was written as JSON: as the list of its fields."""
-    return Node._make(map(_tuples, parts))
+    values = [*map(_tuples, parts)]
+    values[_EDGES] = tuple(map(Edge._make, parts[_EDGES]))
+    return Node._make(values)
+
+
+_EDGES = Node._fields.index("edges")
 
 
 def _tuples(value: Any) -> Any:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.query.terms import UNSPACED, Terms
-from filemem.record.adr import SECTIONS
-from filemem.record.foreign import field_named, states_field
+from filemem.record.adr_read import field_named, states_field
+from filemem.record.adr_write import SECTIONS
 
 Ranges = tuple[tuple[int, int], ...]
 

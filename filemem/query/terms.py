@@ -174,7 +174,7 @@ _TOKEN = re.compile(
 )
 
 
-# -- what is said instead of a word: lists with a group on each line, `auth | sign in > oauth, saml` --------------
+# -- what is said instead of a word: lists with a group on each line, `auth | sign in > oauth, saml`
 
 MOST_LINES, MOST_TEXT = 500, 65_536  # of a list: lines, bytes; what is beyond them is not read
 MOST_NAMED, MOST_ALIKE = 16, 12  # phrases of a line, and those that stand for one
@@ -251,7 +251,7 @@ def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Al
     return tuple(found)
 
 
-# -- names of code, taken apart, so that any spelling of a name finds any other --------------------------------
+# -- names of code, taken apart, so that any spelling of a name finds any other -------------------
 # What is returned is added beside the text, never put in its place; both the index and a query add it.
 
 _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")

@@ -1,6 +1,6 @@
-"""The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
+"""The record format: text and bytes in, values and bytes out. Users read docs/format.md."""
 
-from filemem.record.adr import DATED_NAME, write_adr
+from filemem.record.adr_write import DATED_NAME, write_adr
 from filemem.record.amend import amend, refuse_markup
 from filemem.record.body import edges_in, parse_outcome, references_said
 from filemem.record.identity import (

@@ -1,4 +1,4 @@
-"""The Markdown below the header: the heading, the sections with a meaning, the log of outcomes, and all other text.
+"""The Markdown below the header: heading, sections with a meaning, log of outcomes, other text.
 
 Only lines count: a section opens at `## Name` at the start of a line outside a fenced block.
 """
@@ -6,7 +6,7 @@ Only lines count: a section opens at `## Name` at the start of a line outside a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -25,13 +25,11 @@ from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Edge, Outcom
 from filemem.record.model import OUTCOMES as OUTCOME_WORDS
 from filemem.record.times import format_time, parse_time
 
-DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = (
-    "Decision",
-    "Next steps",
-    "Facts",
-    "Rejected",
-    "Outcomes",
-)
+DECISION_SECTION = "Decision"
+NEXT_STEPS = "Next steps"
+FACTS = "Facts"
+REJECTED = "Rejected"
+OUTCOMES = "Outcomes"
 SECTIONS: Mapping[str, frozenset[str]] = {
     DECISION: frozenset(name.casefold() for name in (DECISION_SECTION, REJECTED, OUTCOMES)),
     CHECKPOINT: frozenset((NEXT_STEPS.casefold(),)),
@@ -67,71 +65,98 @@ class Title(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Where the parts of a body stand."""
+    """Where the parts of a body stand; names of sections are case folded."""
 
-    title: Title | None  # the heading, or None
+    title: Title | None
     text: tuple[Range, ...]  # the ranges that are text, in order
-    known: Mapping[
+    sections: Mapping[
         str, Sequence[Range]
-    ]  # section name, case folded -> its ranges, without the heading lines
+    ]  # with a meaning -> its ranges, without the heading lines
     code: frozenset[int]  # lines in fenced blocks
-    other: Mapping[
-        str, Range
-    ]  # unknown sections, name case folded -> range of the first of that name
+    other: Mapping[str, Range]  # unknown section -> range of the first of that name
+
+    def ranges(self, name: str) -> Sequence[Range]:
+        """Return where the sections of a name with a meaning stand."""
+        return self.sections.get(name.casefold(), ())
 
 
-def outline(lines: Lines, known: frozenset[str], *, stated: str = "") -> Outline:
-    """Find the heading, the sections that `known` names, case folded, and the text; a `stated` title is the heading."""
+class _Heading(NamedTuple):
+    """A heading of a section. Level 0 is that of the title, and of what stands above it."""
+
+    line: int
+    level: int
+    name: str
+
+
+def outline(lines: Lines, names: frozenset[str], *, stated: str = "") -> Outline:
+    """Find the heading, the text, and the sections with these names, which are case folded.
+
+    A heading that differs from a `stated` title is text.
+    """
     code = fenced(lines)
-    headings = [
-        (number, len(match[1]), line[match.end() :].strip())
-        for number, line in enumerate(lines)
-        if line.startswith("#") and number not in code and (match := HEADING.match(line))
-    ]
-    title = _title(lines, headings, known)
+    headings = _headings(lines, code)
+    title = _title(lines, headings, names)
     if title and stated and title.text != stated:
         title = None
-    marks = {number: (name.casefold(), level) for number, level, name in headings if level <= 2}
-    if title:
-        marks[title.line] = ("", 0)
     text: list[Range] = []
     sections: dict[str, list[Range]] = {}
     other: dict[str, Range] = {}
-    start, owner, other_start = 0, "", 0
-    last_other = ""
-    for number, (name, level) in [*sorted(marks.items()), (len(lines), ("", 0))]:
-        if last_other:
-            other.setdefault(last_other, (other_start, number))
-        if owner:
-            sections.setdefault(owner, []).append((start, number))
-        elif text and text[-1][1] == start:
-            text[-1] = text[-1][0], number
-        elif number > start:
-            text.append((start, number))
-        owner = name if level == 2 and name in known else ""
-        start = number + 1 if owner or not level else number
-        last_other, other_start = "" if owner else name, number + 1
+    for heading, following in pairwise(_borders(headings, title, len(lines))):
+        name = heading.name.casefold()
+        content = Range(heading.line + 1, following.line)
+        if heading.level == 2 and name in names:
+            sections.setdefault(name, []).append(content)
+            continue
+        if name:
+            other.setdefault(name, content)
+        _add_text(text, content if heading.level == 0 else Range(heading.line, following.line))
     return Outline(title, tuple(text), sections, code, other)
 
 
-def _title(
-    lines: Lines, headings: list[tuple[int, int, str]], known: frozenset[str]
-) -> Title | None:
+def _headings(lines: Lines, code: frozenset[int]) -> list[_Heading]:
+    headings = []
+    for number, line in enumerate(lines):
+        match = HEADING.match(line) if line.startswith("#") else None
+        if match and number not in code:
+            headings.append(_Heading(number, len(match[1]), line[match.end() :].strip()))
+    return headings
+
+
+def _borders(headings: Sequence[_Heading], title: Title | None, end: int) -> Iterator[_Heading]:
+    """Yield where the parts of a body begin: the top, the title, sections; then its end."""
+    yield _Heading(-1, 0, "")
+    for heading in headings:
+        if title and heading.line == title.line:
+            yield _Heading(heading.line, 0, "")
+        elif heading.level <= 2:
+            yield heading
+    yield _Heading(end, 0, "")
+
+
+def _add_text(text: list[Range], part: Range) -> None:
+    """Add a part to the text; it goes on with one that ends where it begins."""
+    if text and text[-1].stop == part.start:
+        text[-1] = Range(text[-1].start, part.stop)
+    elif part.stop > part.start:
+        text.append(part)
+
+
+def _title(lines: Lines, headings: Sequence[_Heading], names: frozenset[str]) -> Title | None:
     """The first `# ...`, else a lower heading that opens the text and names no usual section."""
-    for number, level, text in headings:
-        if level == 1 and text:
-            return Title(text, number)
-    number, _, text = headings[0] if headings else (0, 0, "")
-    first = text.casefold().partition(" ")[0].rstrip(":")
-    usual = {first, text.casefold()} & (_NO_TITLE | known)
-    return (
-        Title(text, number)
-        if first and not usual and not any(map(str.strip, lines[:number]))
-        else None
-    )
+    for heading in headings:
+        if heading.level == 1 and heading.name:
+            return Title(heading.name, heading.line)
+    if not headings:
+        return None
+    number, _, text = headings[0]
+    name = text.casefold()
+    first_word = name.partition(" ")[0].rstrip(":")
+    is_usual = not {first_word, name}.isdisjoint(_NO_TITLE | names)
+    opens = not any(map(str.strip, lines[:number]))
+    return Title(text, number) if first_word and opens and not is_usual else None
 
 
-# -- reading and writing parts ------------------------------------------------------------------------------
+# -- reading and writing parts --------------------------------------------------------------------
 
 
 def read_text(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> str:
@@ -146,25 +171,67 @@ def read_text(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> st
     return "\n\n".join(filter(None, parts))
 
 
+class TextLine(NamedTuple):
+    """A line of a text as it is read, and the line of the body; -1 if that has none."""
+
+    text: str
+    place: int
+
+
+def text_lines(lines: Lines, parts: Outline) -> list[TextLine]:
+    """Return the text as it is read, with a blank line behind each part."""
+    text: list[TextLine] = []
+    for part in parts.text:
+        read = read_text(lines, [part], parts.code)
+        if not read:
+            continue
+        first = next(number for number in range(*part) if lines[number].strip())
+        text += [TextLine(line, place) for place, line in enumerate(read.split("\n"), first)]
+        after = text[-1].place + 1
+        is_blank = after < part.stop and not lines[after].strip()
+        text.append(TextLine("", after if is_blank else -1))
+    return text
+
+
+class _Row(NamedTuple):
+    """A line, its escapes undone, and the text of the item that it begins."""
+
+    line: str
+    item: str | None
+
+
 def read_items(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> tuple[str, ...]:
     """Return the items of the lists in these ranges; a paragraph between them is an item too."""
     items: list[list[str]] = []
-    for start, stop in ranges:
-        apart = True
-        for number in range(start, stop):
-            line = lines[number] if number in code else unescape_fence(lines[number])
-            match = _ITEM.match(line) if number not in code else None
-            if match or (line[:1].strip() and apart) or not (items or not line.strip()):
-                items.append([match[1] or "" if match else line.strip()])
+    for section in ranges:
+        after_blank = True
+        for line, item in _rows(lines, section, code):
+            is_blank = not line.strip()
+            begins = not is_blank and (not items or (after_blank and not line[0].isspace()))
+            if item is not None:
+                items.append([item])
+            elif begins:
+                items.append([line.strip()])
             elif items:
                 items[-1].append(_INDENT.sub("", line))
-            apart = not line.strip()
+            after_blank = is_blank
     return tidy_items("\n".join(item) for item in items)
+
+
+def _rows(lines: Lines, section: Range, code: frozenset[int]) -> Iterator[_Row]:
+    for number in range(*section):
+        if number in code:
+            yield _Row(lines[number], None)
+            continue
+        line = unescape_fence(lines[number])
+        item = _ITEM.match(line)
+        yield _Row(line, (item[1] or "") if item else None)
 
 
 def tidy_items(items: Iterable[str]) -> tuple[str, ...]:
     """Return list items as they are kept: trimmed, no blanks on empty lines, none empty."""
-    return tuple(kept for item in items if (kept := _BLANK_LINES.sub("\n", tidy(item).strip())))
+    trimmed = (_BLANK_LINES.sub("\n", tidy(item).strip()) for item in items)
+    return tuple(filter(None, trimmed))
 
 
 def write_items(items: Iterable[str]) -> str:
@@ -176,10 +243,11 @@ def write_items(items: Iterable[str]) -> str:
     return "\n".join(written)
 
 
-# -- the log of outcomes -------------------------------------------------------------------------------------
+# -- the log of outcomes --------------------------------------------------------------------------
 
-_ENTRY = (
-    r"[ \t]*(?:[-*+][ \t]+)?\**(\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}:\d{2}[^\s]{0,20})?)\**[ \t]*[:,]?[ \t]*"
+_ENTRY = re.compile(
+    r"[ \t]*(?:[-*+][ \t]+)?"
+    r"\**(\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}:\d{2}[^\s]{0,20})?)\**[ \t]*[:,]?[ \t]*"
     r"\**([A-Za-z]{2,20})\**(?![\w-])[ \t]*(?::[ \t]*|$)?(.*)$"
 )
 _BULLET = re.compile(r"[ \t]{0,1}[-*+][ \t]")
@@ -204,51 +272,67 @@ def tidy_outcomes(log: Iterable[Outcome]) -> tuple[Outcome, ...]:
     return in_order([Outcome(entry.at, entry.outcome, one_line(entry.reason)) for entry in log])
 
 
-def in_order(entries: list[Outcome]) -> tuple[Outcome, ...]:
-    """Return entries oldest first. Of equal times the lower line is newer, unless the lines are out of order
-    (a union merge of two branches): then the text decides, so that both directions of a merge read the same."""
-    entries = list(dict.fromkeys(entries))
-    if any(later.at < earlier.at for earlier, later in pairwise(entries)):
-        entries.sort()
-    return tuple(entries)
+def in_order(entries: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Return entries oldest first, each once.
+
+    Of equal times the lower line is newer, unless the lines are out of order (a union merge of two
+    branches): then the text decides, so that both directions of a merge read the same.
+    """
+    distinct = list(dict.fromkeys(entries))
+    if any(later.at < earlier.at for earlier, later in pairwise(distinct)):
+        distinct.sort()
+    return tuple(distinct)
 
 
 def write_outcome(entry: Outcome, bullet: str = "-") -> str:
     """Return the log line of an entry."""
     line = f"{bullet} {format_time(entry.at, short=True)} {entry.outcome}"
-    return f"{line}: {reason}" if (reason := one_line(entry.reason)) else line
+    reason = one_line(entry.reason)
+    return f"{line}: {reason}" if reason else line
 
 
-def read_outcomes(
-    lines: Lines, ranges: Iterable[Range]
-) -> tuple[tuple[Outcome, ...], tuple[int, ...]]:
-    """Return the entries in these ranges, oldest first, and the numbers of the lines that are none."""
-    found: list[tuple[Outcome, list[str]]] = []
+class Log(NamedTuple):
+    """The entries of a log, oldest first, and the numbers of the lines that are none."""
+
+    entries: tuple[Outcome, ...] = ()
+    unread: tuple[int, ...] = ()
+
+
+def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> Log:
+    """Read the log in these ranges; a line without a bullet goes on with the entry above it."""
+    entries: list[Outcome] = []
+    reasons: list[list[str]] = []  # of each entry, in lines
     unread: list[int] = []
     for start, stop in ranges:
         joins = False
         for number in range(start, stop):
             line = lines[number]
-            if not line.strip():
-                joins = False
-            elif (match := re.match(_ENTRY, line)) and (entry := _entry(match)):
-                found.append((entry, [entry.reason]))
+            entry = _entry(line)
+            if entry is not None:
+                entries.append(entry)
+                reasons.append([entry.reason])
                 joins = True
-            elif joins and not _BULLET.match(line):
-                found[-1][1].append(line.strip())
+            elif joins and line.strip() and not _BULLET.match(line):
+                reasons[-1].append(line.strip())
             else:
-                unread.append(number)
                 joins = False
-    entries = [Outcome(entry.at, entry.outcome, " ".join(parts).strip()) for entry, parts in found]
-    return in_order(entries), tuple(unread)
+                if line.strip():
+                    unread.append(number)
+    whole = (" ".join(reason).strip() for reason in reasons)
+    log = (entry._replace(reason=why) for entry, why in zip(entries, whole, strict=True))
+    return Log(in_order(log), tuple(unread))
 
 
-def _entry(match: re.Match[str]) -> Outcome | None:
-    at, outcome = parse_time(match[1].replace(" ", "T")), parse_outcome(match[2])
+def _entry(line: str) -> Outcome | None:
+    match = _ENTRY.match(line)
+    if match is None:
+        return None
+    at = parse_time(match[1].replace(" ", "T"))
+    outcome = parse_outcome(match[2])
     return None if at is None or outcome is None else Outcome(at, outcome, match[3].strip())
 
 
-# -- edges in prose ------------------------------------------------------------------------------------------
+# -- edges in prose -------------------------------------------------------------------------------
 
 _EDGE_ID = r"(?:decision_[a-z0-9_]{1,200}|file_[0-9a-hjkmnp-tv-z]{16})(?![a-z0-9_])"
 _KIND = r"(?<![\w-])(builds_on|debates|synthesizes)(?:\*\*)?[ \t]{0,8}:(?:\*\*)?[ \t]{0,8}"
@@ -260,27 +344,37 @@ _QUOTE = 200
 
 
 def edges_in(text: str) -> tuple[Edge, ...]:
-    """Return the edges that `text` states, each once, with the line that states it as the reason."""
-    found: dict[tuple[str, str], Edge] = {}
-    for line in text.split("\n") if "decision_" in text or "file_" in text else ():
+    """Return the edges that a text states, each once; the line that states it is the reason."""
+    edges: dict[tuple[str, str], Edge] = {}
+    if "decision_" not in text and "file_" not in text:
+        return ()
+    for line in text.split("\n"):
         for match in re.finditer(_STATED, line, re.IGNORECASE):
+            kind = match[1].lower()
             reason = line[max(0, match.end() - _QUOTE) :][:_QUOTE].strip()
             for target in re.findall(_EDGE_ID, match[2]):
-                found.setdefault((match[1].lower(), target), Edge(match[1].lower(), target, reason))
-    return tuple(found.values())
+                edges.setdefault((kind, target), Edge(kind, target, reason))
+    return tuple(edges.values())
 
 
 _LISTED = rf"{_KIND}(.{{1,500}}?)(?=$|[;()]|[.!?](?:\s|$)| [-\u2013\u2014] )"
 
 
-def references_said(text: str) -> tuple[tuple[str, str], ...]:
-    """Return what a text names after `builds_on:` and the like, by ids or in other words: pairs of kind and name.
+class NamedEdge(NamedTuple):
+    """An edge as a text states it: its kind, and what the other record is called."""
+
+    kind: str
+    name: str
+
+
+def references_said(text: str) -> tuple[NamedEdge, ...]:
+    """Return what a text names after `builds_on:` and the like, by ids or in other words.
 
     Names are separated by commas; the list ends with the sentence or the line.
     """
-    pairs = (
-        (match[1].lower(), name.strip(" \t`'\"[]*"))
+    edges = (
+        NamedEdge(match[1].lower(), name.strip(" \t`'\"[]*"))
         for match in re.finditer(_LISTED, text, re.IGNORECASE | re.MULTILINE)
         for name in match[2].split(",")
     )
-    return tuple(dict.fromkeys(pair for pair in pairs if pair[1]))
+    return tuple(dict.fromkeys(edge for edge in edges if edge.name))

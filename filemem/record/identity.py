@@ -1,5 +1,7 @@
-"""Who a record is and where it lives: ids, topic identity, slugs and paths. Text in, text out; never a clock
-or a random source."""
+"""Who a record is and where it lives: ids, topic identity, slugs and paths. Text in, text out.
+
+Never a clock or a random source.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def _nfc_fold(text: str) -> str:
 
 
 def topic_key(topic: str) -> str:
-    """Return the identity of a topic: NFC, case folded, every run of space `_ - / . :` one `_`, trimmed."""
+    """Return the identity of a topic: NFC, case folded, runs of space `_ - / . :` one `_`."""
     return _SEPARATORS.sub("_", _nfc_fold(topic)).strip("_")
 
 
@@ -70,22 +72,29 @@ def topic_of_heading(heading: str) -> str:
 
 
 def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str:  # noqa: A002
-    """A new record id such as `decision_caching_1763650000123_k3f9w2ma`, of at least five random bytes of entropy."""
-    tail, key = f"{created_ms}_{_base32(entropy[:_ENTROPY])}", topic_key(topic)
+    """A new record id such as `decision_caching_1763650000123_k3f9w2ma`.
+
+    `entropy` is at least five random bytes.
+    """
+    tail = f"{created_ms}_{_base32(entropy[:_ENTROPY])}"
     if type != DECISION:
         return f"{type}_{tail}"
+    key = topic_key(topic)
     plain = _NOT_ID.sub("", unicodedata.normalize("NFKD", key))[:_TOPIC_LIMIT].strip("_")
     return f"{type}_{plain or _base32(_digest(key)[:_ENTROPY])}_{tail}"
 
 
 def made_id(type: str, system: str, *parts: str) -> str:  # noqa: A002
-    """The id of what is imported, such as `observation_claude_mem_1nq7c0s4k3f9w2ma`: the same from the same parts."""
+    """The id of what is imported: the same from the same parts.
+
+    Such as `observation_claude_mem_1nq7c0s4k3f9w2ma`.
+    """
     name = _NOT_ID.sub("_", system.casefold())
     return f"{type}_{name}_{_base32(_digest(chr(0).join((system, *parts)))[:10])}"
 
 
 def short_id(id: str) -> str:  # noqa: A002
-    """Return the part of an id that people type: its last eight characters, fewer where the id ends sooner."""
+    """Return the part of an id that people type: its last eight characters, or fewer."""
     return id.rpartition("_")[2][-_SHORT:]
 
 
@@ -123,12 +132,15 @@ def derived_id(path: str) -> str:
 
 
 def number(id: str) -> int:  # noqa: A002
-    """Return a stable integer for an id, between 1 and 2**53 - 1, for callers that know only numbers."""
+    """Return a stable integer for an id, 1 to 2**53 - 1, for callers that know only numbers."""
     return int.from_bytes(_digest(id)[:8]) >> 11 or 1
 
 
 def slug(text: str, limit: int = 60) -> str:
-    """A text as one portable path component of at most `limit` bytes: letters of every script, `-` for all else."""
+    """A text as one portable path component of at most `limit` bytes.
+
+    Letters of every script stay, all else becomes `-`.
+    """
     folded = _nfc_fold(text)
     name = _cut(_kept(folded).strip("-"), limit) or _UNTITLED
     return f"{name}_" if name in _RESERVED else name
@@ -159,7 +171,7 @@ def _cut(name: str, limit: int) -> str:
 
 
 def record_path(record: Record) -> str:
-    """Return the store-relative path of a new record; the name of a decision begins with its topic."""
+    """Return the store-relative path of a new record; a decision's name begins with its topic."""
     dated = record.created is not None
     when = moment(record.created or 0)
     name = f"{f'{when:%Y%m%d}-' * dated}{slug(record.title)}-{slug(short_id(record.id))}.md"

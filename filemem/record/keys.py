@@ -1,16 +1,17 @@
-"""The front matter keys, as one table: reading, writing, amending, the schemas and the docs all follow it.
+"""The front matter keys, as one table: reading, writing, amending, schemas and docs follow it.
 
 A value that cannot be used is a problem and stays under its key, as does a key that is not ours.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from filemem.record.adr_read import field_named
 from filemem.record.body import parse_outcome
-from filemem.record.foreign import field_named
 from filemem.record.guards import read_guards
 from filemem.record.lines import one_line
 from filemem.record.links import links_in, links_of_field, stated_references
@@ -33,17 +34,26 @@ from filemem.record.status import Stated, read_status
 from filemem.record.times import parse_time
 from filemem.record.yaml import Header, Plain, Value, flow, typed
 
-TEXT, CHOICE, LIST, WORDS, EDGES = "text", "choice", "list", "words", "edges"
-TIME, SHARE, MAPPING, FLAG, ORIGIN = "time", "share", "mapping", "flag", "origin"
+TEXT = "text"
+CHOICE = "choice"
+LIST = "list"
+WORDS = "words"
+EDGES = "edges"
+TIME = "time"
+SHARE = "share"
+MAPPING = "mapping"
+FLAG = "flag"
+ORIGIN = "origin"
 GUARDS = "guards"
 
 
 class Key(NamedTuple):
     """One front matter key: its name, the shape of its value, the types it is for.
 
-    Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of words it is split at
-    commas; edges are ids, paths or links of other records; a share is between 0 and 1; a flag is the word `allowed`; an
-    origin is text, or a mapping of text; guards are mappings, `record/guards` reads them.
+    Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of
+    words it is split at commas; edges are ids, paths or links of other records; a share is between
+    0 and 1; a flag is the word `allowed`; an origin is text, or a mapping of text; guards are
+    mappings, which `record/guards` reads.
     """
 
     name: str
@@ -58,7 +68,9 @@ class Key(NamedTuple):
         return self.fills or self.name
 
 
-_D, _C, _O = (DECISION,), (CHECKPOINT,), (OBSERVATION,)
+_D = (DECISION,)
+_C = (CHECKPOINT,)
+_O = (OBSERVATION,)
 
 # The order is the order in which new files are written.
 KEYS: tuple[Key, ...] = (
@@ -103,7 +115,8 @@ KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
 
 SECRETS_ALLOWED = "allowed"
 
-# Names that other makers use for ours. Where both stand, ours counts and theirs is kept as an unknown key.
+# Names that other makers use for ours. If both stand there, ours counts and theirs is kept as an
+# unknown key.
 ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status", "state": "status"}
 ALIASES |= {"guard": "guards"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
@@ -114,7 +127,7 @@ TITLE = Key("title", TEXT)
 NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))  # that tell a header from other text
 
 
-# -- how a value of each shape is read -----------------------------------------------------------------------
+# -- how a value of each shape is read ------------------------------------------------------------
 
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _ONE_WORD = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
@@ -128,85 +141,118 @@ class WrongGuards(WrongValue):
     """The text says what is wrong, and where."""
 
 
-def shown(value: Value) -> str:
+def quoted(value: Value) -> str:
+    """Return a value as a message shows it, cut to 80 characters."""
     text = flow(value)
     text = text if isinstance(value, list | dict) or text.startswith('"') else f'"{text}"'
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _read(value: Value, key: Key) -> object:  # noqa: C901
-    """Return a value in the shape of its key. Raises WrongValue."""
-    if key.shape == MAPPING:
-        if isinstance(value, dict):
-            return {str(name): typed(item) for name, item in value.items()}
-        raise WrongValue("a mapping")
-    if (
-        key.shape == ORIGIN
-        and isinstance(value, dict)
-        and all(isinstance(item, str) for item in value.values())
-    ):
-        return {str(name): str(item) for name, item in value.items()}
-    if key.shape in (LIST, WORDS, EDGES):
-        return _items(value, key.shape)
-    if key.shape == GUARDS:
-        return _guards(value)
-    if isinstance(value, dict) and list(value.values()) == [
-        ""
-    ]:  # `{accepted}`: a template's braces left in
-        (value,) = value
+def _plain(value: Value) -> str:
+    if isinstance(value, dict) and list(value.values()) == [""]:
+        (value,) = value  # `{accepted}`: a template's braces left in
     if not isinstance(value, str):
         raise WrongValue("text")
-    text, word = str(value), value.strip()
-    found: object
-    if key.shape == TIME:
-        found, wanted = parse_time(text), "a date or time such as 2025-11-20T14:46:40.123Z"
-    elif key.shape == SHARE:
-        found, wanted = _share(text), "a number between 0 and 1"
-    elif key.shape == FLAG:
-        found, wanted = word == SECRETS_ALLOWED or None, f"the word {SECRETS_ALLOWED}"
-    elif key.shape == CHOICE:
-        ours = parse_outcome(word) if key.name == "outcome" else word.casefold()
-        choice = word if key.name == "status" else ours if ours in key.choices else None
-        found, wanted = choice, f"one of {', '.join(key.choices)}"
-    else:
-        found, wanted = (
-            text if key.name != "id" or _ONE_WORD.fullmatch(text) else None,
-            "one word without slashes",
-        )
-    if found is None:
-        raise WrongValue(wanted)
-    return found
+    return str(value)
 
 
-def _guards(value: Value) -> object:
+def _text(value: Value, key: Key) -> str:
+    text = _plain(value)
+    if key.name == "id" and not _ONE_WORD.fullmatch(text):
+        raise WrongValue("one word without slashes")
+    return text
+
+
+def _time(value: Value, _key: Key) -> int:
+    time = parse_time(_plain(value))
+    if time is None:
+        raise WrongValue("a date or time such as 2025-11-20T14:46:40.123Z")
+    return time
+
+
+def _share(value: Value, _key: Key) -> float:
+    text = _plain(value)
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise WrongValue("a number between 0 and 1")
+    return share
+
+
+def _flag(value: Value, _key: Key) -> bool:
+    if _plain(value).strip() != SECRETS_ALLOWED:
+        raise WrongValue(f"the word {SECRETS_ALLOWED}")
+    return True
+
+
+def _choice(value: Value, key: Key) -> str:
+    text = _plain(value).strip()
+    if key.name == "status":
+        return text  # `read_status` looks at it
+    choice = parse_outcome(text) if key.name == "outcome" else text.casefold()
+    if choice not in key.choices:
+        raise WrongValue(f"one of {', '.join(key.choices)}")
+    return choice
+
+
+def _mapping(value: Value, _key: Key) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise WrongValue("a mapping")
+    return {str(name): typed(item) for name, item in value.items()}
+
+
+def _origin(value: Value, key: Key) -> str | dict[str, str]:
+    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        return {str(name): str(item) for name, item in value.items()}
+    return _text(value, key)
+
+
+def _guards(value: Value, _key: Key) -> object:
     try:
         return read_guards(value)
     except ValueError as error:
         raise WrongGuards(str(error)) from None
 
 
-def _share(text: str) -> float | None:
-    try:
-        return share if 0 <= (share := float(text)) <= 1 else None
-    except ValueError:
-        return None
-
-
-def _items(value: Value, shape: str) -> tuple[str, ...]:
-    if shape == WORDS and isinstance(value, Plain):
-        return tuple(word(part) for part in map(str.strip, value.split(",")) if part)
-    if shape == EDGES and isinstance(value, str):
+def _edges(value: Value, key: Key) -> tuple[str, ...]:
+    if isinstance(value, str):
         return stated_references(str(value))
+    return _list([_unwrapped(item) for item in value] if isinstance(value, list) else value, key)
+
+
+def _unwrapped(item: Value) -> Value:
+    """Return a link; `[[x]]` without quotes is a list in a list."""
+    return f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item
+
+
+def _words(value: Value, key: Key) -> tuple[str, ...]:
+    if isinstance(value, Plain):
+        return tuple(word(part) for part in map(str.strip, value.split(",")) if part)
+    return tuple(map(word, _list(value, key)))
+
+
+def _list(value: Value, _key: Key) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [value]
-    if shape == EDGES:  # `[[x]]` without quotes is a list in a list
-        items = [
-            f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item
-            for item in items
-        ]
     if any(not isinstance(item, str) for item in items):
         raise WrongValue("a list of text")
-    texts = (str(item) for item in items if item and not _is_null(item))
-    return tuple(map(word, texts) if shape == WORDS else texts)
+    return tuple(str(item) for item in items if item and not _is_null(item))
+
+
+_READERS: Mapping[str, Callable[[Value, Key], object]] = {
+    TEXT: _text,
+    CHOICE: _choice,
+    LIST: _list,
+    WORDS: _words,
+    EDGES: _edges,
+    TIME: _time,
+    SHARE: _share,
+    MAPPING: _mapping,
+    FLAG: _flag,
+    ORIGIN: _origin,
+    GUARDS: _guards,
+}
 
 
 def word(text: str) -> str:
@@ -218,65 +264,77 @@ def _is_null(value: Value) -> bool:
     return isinstance(value, Plain) and value in _NULL
 
 
-# -- from a header to the fields of a Record -----------------------------------------------------------------
+# -- from a header to the fields of a Record ------------------------------------------------------
 
 
-def read_fields(
-    header: Header, notes: list[Problem]
-) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the fields of the Record to be, and what stays under its key; problems are added to `notes`."""
+class Fields(NamedTuple):
+    """What a header says: fields of a Record, and what is not understood, under its key."""
+
+    fields: dict[str, object]
+    extra: dict[str, object]
+
+
+def read_fields(header: Header, notes: list[Problem]) -> Fields:
+    """Return the fields of the Record to be, and what stays under its key.
+
+    Problems are added to `notes`.
+    """
     fields: dict[str, object] = {}
-    extra: dict[str, object] = {}
+    reading = _Reading(header, fields, {}, notes)
     for name, value in header.values.items():
-        key = (
-            TITLE
-            if name == TITLE.name
-            else KEY_BY_NAME.get(name) or _key_meant(name, header.values, fields)
-        )
-        if key is None:
-            extra[name] = value
-            add_edges(fields, links_of_field(name, flow(value).strip("[]")) or ())
-            continue
-        if _is_null(value):
-            continue  # a template's blank is nothing stated
-        try:
-            read = _read(value, key)
-        except WrongValue as wrong:
-            extra[name] = value
-            # Other makers have types of their own; what states an `id` is ours.
-            level = "hint" if key.name == "type" and "id" not in header.values else "warning"
-            message = _complaint(name, wrong, value)
-            notes.append(
-                Problem(
-                    "",
-                    header.lines.get(name, 1),
-                    f"bad-{key.name.replace('_', '-')}",
-                    level,
-                    message,
-                )
-            )
-            continue
-        if key.name == "status":
-            text = str(read)
-            stated = read_status(text)
-            notes += note_status(stated, header.lines.get(name, 1), fields)
-            if stated.status != text:
-                extra[name] = text
-            add_edges(fields, links_in(text))
-        elif key.shape == EDGES and fields.get(key.field):
-            add_links(fields, key.field, read)
-        else:
-            fields[key.field] = read
+        reading.add(name, value)
     fields["id_stated"] = "id" in fields
     if fields.get("topic"):
         fields["topic_stated"] = True
-    return fields, extra
+    return Fields(fields, reading.extra)
 
 
-def _complaint(name: str, wrong: WrongValue, value: Value) -> str:
-    if isinstance(wrong, WrongGuards):
-        return f"{name} cannot be read: {wrong}"
-    return f"{name} must be {wrong}, not {shown(value)}"
+class _Reading(NamedTuple):
+    """A header half read."""
+
+    header: Header
+    fields: dict[str, object]
+    extra: dict[str, object]
+    notes: list[Problem]
+
+    def add(self, name: str, value: Value) -> None:
+        """Take the value of one key."""
+        key = _key_of(name, self.header.values, self.fields)
+        if key is None:
+            self.extra[name] = value
+            add_edges(self.fields, links_of_field(name, flow(value).strip("[]")) or ())
+        elif not _is_null(value):  # a template's blank is nothing stated
+            try:
+                self._fill(name, key, _READERS[key.shape](value, key))
+            except WrongValue as wrong:
+                self.extra[name] = value
+                self.notes.append(self._complaint(name, key, wrong))
+
+    def _fill(self, name: str, key: Key, value: object) -> None:
+        if key.name == "status":
+            self._add_status(name, str(value))
+        elif key.shape == EDGES and self.fields.get(key.field):
+            add_links(self.fields, key.field, value)
+        else:
+            self.fields[key.field] = value
+
+    def _add_status(self, name: str, text: str) -> None:
+        stated = read_status(text)
+        self.notes.extend(note_status(stated, self.header.lines.get(name, 1), self.fields))
+        if stated.status != text:
+            self.extra[name] = text
+        add_edges(self.fields, links_in(text))
+
+    def _complaint(self, name: str, key: Key, wrong: WrongValue) -> Problem:
+        if isinstance(wrong, WrongGuards):
+            message = f"{name} cannot be read: {wrong}"
+        else:
+            message = f"{name} must be {wrong}, not {quoted(self.header.values[name])}"
+        # Other makers have types of their own; what states an `id` is ours.
+        is_theirs = key.name == "type" and "id" not in self.header.values
+        code = f"bad-{key.name.replace('_', '-')}"
+        line = self.header.lines.get(name, 1)
+        return Problem("", line, code, "hint" if is_theirs else "warning", message)
 
 
 def note_status(stated: Stated, line: int, fields: dict[str, object]) -> Iterator[Problem]:
@@ -295,13 +353,21 @@ def stated_title(header: Header) -> str:
     return one_line(value) if isinstance(value, str) and not _is_null(value) else ""
 
 
-def _key_meant(name: str, values: Mapping[str, Value], fields: Mapping[str, object]) -> Key | None:
-    """Return the key of ours that another maker's means (`date`, `Created`, `superseded-by`) unless ours stands."""
+def _key_of(name: str, values: Mapping[str, Value], fields: Mapping[str, object]) -> Key | None:
+    """Return our key of a name, or None.
+
+    Another maker's name (`date`, `Created`, `superseded-by`) is ours too, unless ours stands there.
+    """
+    key = TITLE if name == TITLE.name else KEY_BY_NAME.get(name)
+    if key is not None:
+        return key
     plain = name.lower().replace("-", "_")
     label = field_named(name) if isinstance(values[name], str) else ""
     ours = ALIASES.get(plain) or _OF_FIELD.get(label, plain)
     key = SUPERSEDED_BY if ours == SUPERSEDED_BY.name else KEY_BY_NAME.get(ours)
-    return key if key and ours not in values.keys() - {name} and key.field not in fields else None
+    if key is None or ours in values.keys() - {name} or key.field in fields:
+        return None
+    return key
 
 
 def add_edges(fields: dict[str, object], edges: Iterable[Edge]) -> None:
@@ -315,6 +381,7 @@ def add_edges(fields: dict[str, object], edges: Iterable[Edge]) -> None:
 
 def add_links(fields: dict[str, object], field: str, links: object) -> None:
     """Add links to other records to those that a field has."""
-    known = fields.get(field)
+    present = fields.get(field)
     if isinstance(links, tuple) and links:
-        fields[field] = tuple(dict.fromkeys((*(known if isinstance(known, tuple) else ()), *links)))
+        earlier = present if isinstance(present, tuple) else ()
+        fields[field] = tuple(dict.fromkeys((*earlier, *links)))

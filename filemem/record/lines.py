@@ -1,53 +1,65 @@
-"""Text as lines: how it is kept, which lines are fenced or in conflict, how it is escaped, what it hides.
+"""Text as lines: how it is kept, line ends, fenced blocks, escapes, hidden characters.
 
-Text that callers give is escaped with a backslash where it would open or close something, and the backslash is taken
-off on reading; so what was given is what is read.
+Text of callers is escaped with a backslash where it would open or close something. Reading takes
+the backslash off, so callers get back what they gave.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 Lines = Sequence[str]
-Range = tuple[int, int]  # first line, line after the last
+
+
+class Range(NamedTuple):
+    """Some lines: the first, and the one behind the last."""
+
+    start: int
+    stop: int
+
 
 MAX_FILE = 1024 * 1024  # bytes
 CONFLICT = "conflict"  # the code of a merge that was not finished
-WAY_OUT = "keep one side of the text, and every line under Outcomes"  # both sides may have appended to that log
+# Both sides may have appended to that log.
+WAY_OUT = "keep one side of the text, and every line under Outcomes"
 HEADING_LIMIT = 100  # characters of a first line that become the heading
 
 # What may stand before a fence: blanks and list markers.
 PREFIX = r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"
 FENCE = re.compile(rf"({PREFIX})(`{{3,}}+|~{{3,}}+)(.*)")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _LEADING_BLANK = re.compile(r"\A(?:[^\S\n]*+\n)++")
 
 
+def lf(text: str) -> str:
+    """Return text with LF line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
 def tidy(text: str) -> str:
-    """Return text as it is kept: LF line ends, no blank first lines, no blank end, no NUL, no lone surrogate."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    """Return text as it is kept: LF line ends, no blank lines around it, only valid characters."""
+    text = lf(text)
     if "\0" in text:
         text = text.replace("\0", "\ufffd")  # as CommonMark asks
     return _LEADING_BLANK.sub("", valid(text).rstrip())
 
 
 def valid(text: str) -> str:
-    """Return text that can be written as UTF-8: lone surrogates, which JSON may hold, are replaced."""
-    return (
-        text
-        if text.isascii()
-        else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    )
+    """Return text that UTF-8 can hold: lone surrogates, which JSON may have, are replaced."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def one_line(text: str) -> str:
     """Return text as one line: line ends and the blanks around them become one space."""
-    return " ".join(part for line in tidy(text).split("\n") if (part := line.strip()))
+    return " ".join(filter(None, map(str.strip, tidy(text).split("\n"))))
 
 
 def cut(line: str, limit: int) -> str:
-    """Return up to `limit` characters of a line, the last of them an ellipsis where there are more."""
+    """Return up to `limit` characters of a line; if there are more, it ends in an ellipsis."""
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -57,45 +69,100 @@ def heading(text: str) -> str:
 
 
 def fenced(lines: Lines) -> frozenset[int]:
-    """Return the numbers of the lines that belong to fenced blocks; a fence that nothing closes is none."""
+    """Return the numbers of the lines in fenced blocks. An unclosed fence opens none."""
     code: set[int] = set()
-    start, opened = 0, ""
+    start = 0
+    fence = ""  # that is open
     for number, line in enumerate(lines):
         match = FENCE.match(line) if "```" in line or "~~~" in line else None
-        if not match:
+        if match is None:
             continue
-        if not opened:
-            if not (match[2][0] == "`" and "`" in match[3]):
-                start, opened = number, match[2]
-        elif match[2].startswith(opened) and not match[3].strip() and not match[1].strip():
+        prefix, marks, rest = match.groups()
+        if not fence:
+            if marks[0] == "~" or "`" not in rest:
+                start = number
+                fence = marks
+        elif marks.startswith(fence) and not f"{prefix}{rest}".strip():
             code.update(range(start, number + 1))
-            opened = ""
+            fence = ""
     return frozenset(code)
 
 
-# -- escapes -------------------------------------------------------------------------------------------------
+# -- two versions of a text -----------------------------------------------------------------------
+
+
+class Kept(NamedTuple):
+    """How many items stay at the start and at the end."""
+
+    head: int
+    tail: int
+
+
+def kept_at_ends(old: Sequence[object], new: Sequence[object]) -> Kept:
+    """Compare two lists from both ends."""
+    shorter = min(len(old), len(new))
+    tail = next((n for n in range(shorter) if old[-1 - n] != new[-1 - n]), shorter)
+    rest = shorter - tail
+    return Kept(next((n for n in range(rest) if old[n] != new[n]), rest), tail)
+
+
+def with_ends_of(old: str, new: str) -> str:
+    """Return `new`, which has LF line ends, with the ends of `old`.
+
+    New lines end as their neighbours do.
+    """
+    lines = _LINE.findall(old)
+    edited = _LINE.findall(new)
+    head, tail = kept_at_ends([lf(line) for line in lines], edited)
+    stop = len(lines) - tail
+    above = lines[max(0, head - 1) : head]
+    below = lines[stop : stop + 1]
+    usual = next(filter(None, map(_end, (*lines[head:stop], *above, *below, *lines[:1]))), "\n")
+    middle = []
+    for number, line in enumerate(edited[head : len(edited) - tail], head):
+        end = (_end(lines[number]) if number < stop else "") or usual
+        middle.append(line.removesuffix("\n") + end if line.endswith("\n") else line)
+    return "".join((*lines[:head], *middle, *lines[stop:]))
+
+
+def _end(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :]
+
+
+# -- escapes --------------------------------------------------------------------------------------
 
 HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
 _ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7})")
 _ESCAPED_FENCE = re.compile(rf"({PREFIX})(\\+)(?=```|~~~)")
 
 
-def escape(text: str, known: frozenset[str] | None = None) -> str:
-    """Escape text of callers, so that reading returns it; `known` are the sections with a meaning, None inside one."""
+def escape(text: str, sections: frozenset[str] | None = None) -> str:
+    """Escape text of callers, so that reading returns it.
+
+    `sections` are those with a meaning where it goes, case folded; None inside of one.
+    """
     lines = text.split("\n")
     code = fenced(lines)
     return "\n".join(
-        line if number in code else _escape_line(line, known) for number, line in enumerate(lines)
+        line if number in code else _escape_line(line, sections)
+        for number, line in enumerate(lines)
     )
 
 
-def _escape_line(line: str, known: frozenset[str] | None) -> str:
+def _escape_line(line: str, sections: frozenset[str] | None) -> str:
+    is_mark = _ESCAPED_LINE.match(line) or line.startswith(("<<<<<<<", ">>>>>>>"))
+    return f"\\{line}" if is_mark or _ends_section(line, sections) else escape_fence(line)
+
+
+def _ends_section(line: str, sections: frozenset[str] | None) -> bool:
+    """Whether a line is a heading that would end the text."""
     match = HEADING.match(line)
-    level, name = (len(match[1]), line[match.end() :].strip().casefold()) if match else (0, "")
-    structural = 0 < level <= 2 if known is None else level == 2 and name in known
-    if structural or _ESCAPED_LINE.match(line) or line.startswith(("<<<<<<<", ">>>>>>>")):
-        return f"\\{line}"
-    return escape_fence(line)
+    if match is None:
+        return False
+    level = len(match[1])
+    if sections is None:
+        return level <= 2
+    return level == 2 and line[match.end() :].strip().casefold() in sections
 
 
 def escape_fence(line: str) -> str:
@@ -120,9 +187,10 @@ def unescape_fence(line: str) -> str:
     return line
 
 
-# Characters that a reader does not see and a model reads, after the Unicode Character Database: Bidi_Control (UAX #9)
-# and Default_Ignorable_Code_Point (UAX #44), less what ordinary writing needs: marks of direction, single variation
-# selectors, joiners outside Latin text (UTS #51; Indic, Persian, Arabic scripts), the flags of regions.
+# Characters that a reader does not see and a model reads, after the Unicode Character Database:
+# Bidi_Control (UAX #9) and Default_Ignorable_Code_Point (UAX #44), less what ordinary writing
+# needs: marks of direction, single variation selectors, joiners outside Latin text (UTS #51; Indic,
+# Persian, Arabic scripts), the flags of regions.
 HIDDEN = "|".join(
     (
         "[\u202a-\u202e\u2066-\u2069]+",  # direction overrides and isolates

@@ -1,4 +1,4 @@
-"""What one record file shows by itself: how it reads, secrets, characters that nobody sees in review. Pure.
+"""What one record file shows by itself: problems, secrets, characters invisible in review. Pure.
 
 What takes other files, Git or the index is `filemem.memory.check`.
 """
@@ -13,9 +13,8 @@ from filemem.record.lines import hidden_characters, named
 from filemem.record.model import Parsed, Problem, Record
 from filemem.record.parse import parse
 
-_CONTROL = re.compile(
-    "[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]"
-)  # form feeds part pages in old texts
+# All but the form feed, which parts pages in old texts.
+_CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 def lint(data: bytes, path: str) -> Parsed:
@@ -31,38 +30,34 @@ def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:
     """
     if b"\0" in data:
         return ()
+    problems = tuple(_secrets(path, data.decode(errors="replace"), allowed=False))
     record = parse(data, path).record if path.lower().endswith(".md") else None
-    message = (
-        f"states the id {record.id}, and by its name it is no record: rename it" if record else ""
-    )
-    lost = Problem(path, 1, "hidden-record", "warning", message)
-    found = _secrets(path, data.decode(errors="replace"), allowed=False)
-    return (*([lost] if record and record.id_stated else []), *found)
+    if record is None or not record.id_stated:
+        return problems
+    message = f"states the id {record.id}, and by its name it is no record: rename it"
+    return (Problem(path, 1, "hidden-record", "warning", message), *problems)
 
 
 def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:
-    level, word = (
-        ("hint", "was allowed by its author")
-        if allowed
-        else ("error", "take it out, and revoke it")
-    )
+    level = "hint" if allowed else "error"
+    advice = "was allowed by its author" if allowed else "take it out, and revoke it"
     for secret in secrets.find(text):
-        yield Problem(
-            path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}"
-        )
+        message = f"this looks like a secret ({secret.kind}): {advice}"
+        yield Problem(path, secret.line, "secret", level, message)
 
 
 def in_text(path: str, data: bytes, record: Record | None) -> Iterator[Problem]:
-    """Say what the text of a record holds that should not be there; nothing of a file that is none."""
+    """Yield what the text of a record holds that should not be there."""
     if record is None:
         return
     text = data.decode(errors="replace")
     yield from _secrets(path, text, allowed=record.secrets_allowed)
-    if control := _CONTROL.search(text):
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
         message = f"holds the control character U+{ord(control[0]):04X}, which a terminal may obey"
-        yield Problem(
-            path, text.count("\n", 0, control.start()) + 1, "control-character", "warning", message
-        )
+        yield Problem(path, line, "control-character", "warning", message)
     for number, row in enumerate(text.split("\n"), 1):
-        if found := hidden_characters(row):
-            yield Problem(path, number, "hidden-character", "warning", f"holds {named(found)}")
+        hidden = hidden_characters(row)
+        if hidden:
+            yield Problem(path, number, "hidden-character", "warning", f"holds {named(hidden)}")

@@ -7,7 +7,7 @@ files are read and never written.
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from filemem.record.foreign import states_field
+from filemem.record.adr_read import states_field
 from filemem.record.identity import is_markup
 from filemem.record.keys import ALIASES
 
@@ -34,7 +34,7 @@ def _by(rules: Rules, line: str) -> str:
     return line
 
 
-# -- AsciiDoc ------------------------------------------------------------------------------------
+# -- AsciiDoc -------------------------------------------------------------------------------------
 
 
 def _link(match: re.Match[str]) -> str:
@@ -94,7 +94,7 @@ def _joined_cells(rows: list[str]) -> list[str]:
     return rows
 
 
-# -- reStructuredText ----------------------------------------------------------------------------
+# -- reStructuredText -----------------------------------------------------------------------------
 
 _RST: Rules = (
     (r"^\s*\.\.\s+(?:_[^:]{1,200}:.*|\|.*|[\w:-]+::\s*(.*))$", r"\1"),

@@ -1,11 +1,14 @@
-"""The values a record is made of. Only words of docs/format.md appear here; nothing is read or written."""
+"""The values a record is made of, in the words of docs/format.md. Nothing is read or written."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from filemem.record.guards import Guard
 
-DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
+DECISION = "decision"
+CHECKPOINT = "checkpoint"
+OBSERVATION = "observation"
+TYPES = (DECISION, CHECKPOINT, OBSERVATION)
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
 UNKNOWN = "unknown"  # a status that is stated and not understood; such a decision never holds
 UNKNOWN_STATUS = "unknown-status"  # the problem that it is one
@@ -20,7 +23,7 @@ _LEVELS = ("error", "warning", "hint")
 
 
 class Problem(NamedTuple):
-    """What is wrong with a file: shown by `check`, returned by reads, never raised on human text."""
+    """What is wrong with a file: shown by `check`, returned by reads, never raised."""
 
     path: str  # "" until the whole file is read
     line: int  # 1-based; 1 where the whole file is meant
@@ -54,10 +57,11 @@ class Edge(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One Markdown file: a decision, a checkpoint or an observation (docs/format.md has the meaning of each key).
+    """One Markdown file: a decision, a checkpoint or an observation.
 
-    Times are epoch milliseconds, UTC. `path` is relative to the store, with `/`. `title` is the heading;
-    `text` what stands below it outside the known sections (a decision's reasoning, an observation's text).
+    docs/format.md has the meaning of each key. Times are epoch milliseconds, UTC. `path` is
+    relative to the store, with `/`. `title` is the heading; `text` what stands below it outside the
+    known sections (a decision's reasoning, an observation's text).
     """
 
     id: str
@@ -69,9 +73,8 @@ class Record(NamedTuple):
     tags: tuple[str, ...] = ()
     agent: str = ""
     session: str = ""
-    source: str | Mapping[str, str] = (
-        ""  # of an import: system, id, and hash, the digest of what was written
-    )
+    # Of an import: system, id, and hash, the digest of what was written.
+    source: str | Mapping[str, str] = ""
     secrets_allowed: bool = False
     # decision
     topic: str = ""
@@ -84,15 +87,11 @@ class Record(NamedTuple):
     outcomes: tuple[Outcome, ...] = ()  # oldest first
     limitation: str = ""
     decided_by: str = ""
-    supersedes: tuple[str, ...] | None = (
-        None  # None: the key is absent, supersession may be implied
-    )
+    supersedes: tuple[str, ...] | None = None  # None: no such key, supersession may be implied
     builds_on: tuple[str, ...] = ()
     debates: tuple[str, ...] = ()
     synthesizes: tuple[str, ...] = ()
-    superseded_by: tuple[
-        str, ...
-    ] = ()  # stated on the old side by records of other makers; we never write it
+    superseded_by: tuple[str, ...] = ()  # by records of other makers; we never write it
     mentions: tuple[Edge, ...] = ()  # edges stated in the reasoning: `builds_on: decision_x`
     affects: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()  # what its code must or must not hold
@@ -132,7 +131,7 @@ class Record(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a file says, and what is wrong with it. `record` is None only where nothing can be read at all."""
+    """What a file says, and what is wrong with it; without a record if nothing can be read."""
 
     record: Record | None
     problems: tuple[Problem, ...] = ()

@@ -1,7 +1,7 @@
-"""From the bytes of a file to a Record and its problems. Lenient: never raises, whatever the bytes are.
+"""From the bytes of a file to a Record and its problems. Never raises, whatever the bytes are.
 
-A value that cannot be used is a problem and stays under its key in `extra`; a value that is missing is at most
-a hint. One bad file never hides the others.
+A value that cannot be used is a problem and stays under its key in `extra`; a value that is missing
+is at most a hint. One bad file never hides the others.
 
 python-frontmatter splits the header from the text, and reads JSON. Its own readers of YAML and TOML
 are not used: they retype what people write (`no`, `1.10`), drop a header that is a list, take the
@@ -11,13 +11,13 @@ last of two equal keys in silence, and crash on deep nesting.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from filemem.record import body as md
+from filemem.record.adr_read import Preamble, Statement, read_preamble
 from filemem.record.body import edges_in, read_outcomes
-from filemem.record.foreign import Preamble, read_preamble
 from filemem.record.identity import (
     PRIVATE,
     TYPE_OF_FOLDER,
@@ -31,18 +31,27 @@ from filemem.record.keys import (
     add_edges,
     add_links,
     note_status,
+    quoted,
     read_fields,
-    shown,
     stated_title,
 )
-from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
+from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading, lf
 from filemem.record.markup import in_markdown
-from filemem.record.model import DECISION, UNKNOWN, UNKNOWN_STATUS, Parsed, Problem, Record
+from filemem.record.model import (
+    DECISION,
+    UNKNOWN,
+    UNKNOWN_STATUS,
+    Outcome,
+    Parsed,
+    Problem,
+    Record,
+)
 from filemem.record.status import Words, own_words, read_status
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
 MAX_HEADER = 64 * 1024  # characters
+_MOST_UNREAD = 20  # lines of a log that are reported
 _MAX_OTHER = 16 * 1024  # of TOML or JSON
 _MOST_DOTS = 256  # of a line: tomllib takes the square of a dotted key's length
 _TOML = re.compile(r"^\+{3,}\s*$", re.MULTILINE)
@@ -53,47 +62,32 @@ _FILE_NUMBER = re.compile(
 _FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
 
+# Sections with a meaning, and the fields of a Record that they fill.
+_TEXTS = {md.DECISION_SECTION.casefold(): "decision", md.NEXT_STEPS.casefold(): "next_steps"}
+_LISTS = {md.REJECTED.casefold(): "rejected", md.FACTS.casefold(): "facts"}
+
+
 def parse(data: bytes, path: str) -> Parsed:
     """Read one file; its store-relative path decides the type where the header does not."""
-    notes: list[Problem] = []
     if len(data) > MAX_FILE:
-        return Parsed(
-            None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),)
-        )
+        problem = Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB")
+        return Parsed(None, (problem,))
+    notes: list[Problem] = []
     text = in_markdown(_decoded(data, notes), path)
-    header = read_header(text)
-    notes += header.notes
-    fields, extra = read_fields(header, notes)
-    type_ = str(
-        fields.get("type")
-        or TYPE_OF_FOLDER.get(path.removeprefix(f"{PRIVATE}/").partition("/")[0], DECISION)
-    )
-    fields |= {"type": type_, "path": path}
-    if not fields["id_stated"]:
-        fields["id"] = derived_id(path)
-        way = "" if is_markup(path) else ": `filemem adopt FILE` writes one"
-        message = f"no `id`; the file is known by its path{way}"
-        notes.append(Problem("", 1, "no-id", "hint", message))
-    body = text[header.body :]
-    first_line = text.count("\n", 0, header.body) + 1
-    lines = body.split("\n")
-    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header))
-    reading = _Reading(fields, extra, lines, parts, first_line, header, notes)
-    _sections(reading)
-    stem = path.rpartition("/")[2]
-    if "created" not in fields and "created" not in extra and (found := _FILE_DATE.search(stem)):
-        fields["created"] = parse_time(f"{found[1]}-{found[3]}-{found[4]}")
-    if type_ == DECISION and not (fields["id_stated"] and fields.get("topic")):
-        title = parts.title.line if parts.title else -1
-        _foreign(reading, read_preamble(lines, parts.code, title))
-    _title_and_text(reading)
-    if fields.get("created") is None and "created" not in extra:
-        notes.append(
-            Problem("", 1, "no-date", "hint", "no `created`; Git's first commit of the file counts")
-        )
-    if extra:
-        fields["extra"] = extra
-    record = Record(**fields)  # type: ignore[arg-type]
+    reading = _reading(text, path, notes)
+    _add_sections(reading)
+    if reading.is_undated:
+        _add_date_of_name(reading, path.rpartition("/")[2])
+    if reading.may_be_of_others:
+        title = reading.parts.title.line if reading.parts.title else -1
+        _add_preamble(reading, read_preamble(reading.lines, reading.parts.code, title))
+    _add_title_and_text(reading)
+    if reading.is_undated:
+        message = "no `created`; Git's first commit of the file counts"
+        notes.append(Problem("", 1, "no-date", "hint", message))
+    if reading.extra:
+        reading.fields["extra"] = reading.extra
+    record = Record(**reading.fields)  # type: ignore[arg-type]
     return Parsed(record, tuple(note._replace(path=path) for note in notes))
 
 
@@ -120,34 +114,76 @@ class _Reading(NamedTuple):
     header: Header
     notes: list[Problem]
 
+    @property
+    def is_undated(self) -> bool:
+        """Whether nothing that was read so far states a date, not even a wrong one."""
+        return self.fields.get("created") is None and "created" not in self.extra
+
+    @property
+    def may_be_of_others(self) -> bool:
+        """Whether its text may state what ours state in the header: status, date, links."""
+        stated = self.fields["id_stated"] and self.fields.get("topic")
+        return self.fields["type"] == DECISION and not stated
+
     def note(self, number: int, code: str, level: str, message: str) -> None:
         """Add a problem at a line of the body, counted from 0."""
         self.notes.append(Problem("", self.first_line + number, code, level, message))
 
 
-def _title_and_text(reading: _Reading) -> None:
-    fields, parts = reading.fields, reading.parts
+def _reading(text: str, path: str, notes: list[Problem]) -> _Reading:
+    header = read_header(text)
+    notes += header.notes
+    fields, extra = read_fields(header, notes)
+    fields["path"] = path
+    type_ = str(fields.setdefault("type", _type_of(path)))
+    if not fields["id_stated"]:
+        fields["id"] = derived_id(path)
+        advice = "" if is_markup(path) else ": `filemem adopt FILE` writes one"
+        message = f"no `id`; the file is known by its path{advice}"
+        notes.append(Problem("", 1, "no-id", "hint", message))
+    lines = text[header.body :].split("\n")
+    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header))
+    first_line = text.count("\n", 0, header.body) + 1
+    return _Reading(fields, extra, lines, parts, first_line, header, notes)
+
+
+def _type_of(path: str) -> str:
+    folder = path.removeprefix(f"{PRIVATE}/").partition("/")[0]
+    return TYPE_OF_FOLDER.get(folder, DECISION)
+
+
+def _add_date_of_name(reading: _Reading, name: str) -> None:
+    date = _FILE_DATE.search(name)
+    if date:
+        reading.fields["created"] = parse_time(f"{date[1]}-{date[3]}-{date[4]}")
+
+
+def _add_title_and_text(reading: _Reading) -> None:
+    fields = reading.fields
+    parts = reading.parts
     text = md.read_text(reading.lines, parts.text, parts.code)
     title = stated_title(reading.header) or (parts.title.text if parts.title else "")
     if not title:
         title = _heading_of(text, str(fields["path"]))
         text = "" if text == title else text
-        reading.notes.append(
-            Problem("", reading.first_line, "no-heading", "hint", "no heading (`# ...`)")
-        )
-    fields["title"], fields["text"] = title, text
-    if fields["type"] != DECISION:
-        return
-    decision = fields.setdefault("decision", title)
+        reading.note(0, "no-heading", "hint", "no heading (`# ...`)")
+    fields["title"] = title
+    fields["text"] = text
+    if fields["type"] == DECISION:
+        _add_decision(reading, title, text)
+
+
+def _add_decision(reading: _Reading, title: str, text: str) -> None:
+    fields = reading.fields
+    decision = str(fields.setdefault("decision", title))
     if not fields.get("topic"):
         fields["topic"] = topic_of_heading(title)
         fields["topic_stated"] = False
         reading.notes.append(Problem("", 1, "no-topic", "hint", "no `topic`; the heading serves"))
-    add_links(
-        fields,
-        "mentions",
-        (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())),
-    )
+    mentions = edges_in(text)
+    if decision != title:
+        mentions += edges_in(decision)
+    add_links(fields, "mentions", mentions)
 
 
 def _heading_of(text: str, path: str) -> str:
@@ -158,71 +194,99 @@ def _heading_of(text: str, path: str) -> str:
     return _FILE_NUMBER.sub("", stem).replace("-", " ").replace("_", " ").strip()
 
 
-def _sections(reading: _Reading) -> None:
+def _add_sections(reading: _Reading) -> None:
     """Read the sections that have a meaning in a record of this type."""
-    for field, name in (("decision", md.DECISION_SECTION), ("next_steps", md.NEXT_STEPS)):
-        ranges = reading.parts.known.get(name.casefold(), ())
-        if text := md.read_text(reading.lines, ranges, reading.parts.code):
-            reading.fields[field] = text
-    for field, name in (("rejected", md.REJECTED), ("facts", md.FACTS)):
-        ranges = reading.parts.known.get(name.casefold(), ())
-        reading.fields[field] = md.read_items(reading.lines, ranges, reading.parts.code)
-    log, unread = read_outcomes(reading.lines, reading.parts.known.get(md.OUTCOMES.casefold(), ()))
-    if unread:
-        reading.extra["outcomes"] = [reading.lines[number].strip() for number in unread]
-        message = "not an entry such as `- 2025-11-25T09:14:03Z failed: reason`"
-        for number in unread[:20]:
-            reading.note(number, "bad-outcome", "warning", message)
-    if not log:
+    lines = reading.lines
+    code = reading.parts.code
+    for name, ranges in reading.parts.sections.items():
+        if name in _LISTS:
+            reading.fields[_LISTS[name]] = md.read_items(lines, ranges, code)
+        elif name in _TEXTS:
+            text = md.read_text(lines, ranges, code)
+            if text:
+                reading.fields[_TEXTS[name]] = text
+        else:
+            log = read_outcomes(lines, ranges)
+            _keep_unread(reading, log.unread)
+            _add_log(reading, log.entries)
+
+
+def _keep_unread(reading: _Reading, numbers: Sequence[int]) -> None:
+    if not numbers:
         return
-    stated, newest = reading.fields.get("outcome"), log[-1].outcome
-    if stated is not None and stated != newest:
-        message = f"outcome is {stated}, but the newest entry of `## Outcomes` says {newest}, which counts"
+    reading.extra["outcomes"] = [reading.lines[number].strip() for number in numbers]
+    message = "not an entry such as `- 2025-11-25T09:14:03Z failed: reason`"
+    for number in numbers[:_MOST_UNREAD]:
+        reading.note(number, "bad-outcome", "warning", message)
+
+
+def _add_log(reading: _Reading, entries: tuple[Outcome, ...]) -> None:
+    """Take the log; its newest entry counts, whatever the header says."""
+    if not entries:
+        return
+    newest = entries[-1].outcome
+    header = reading.fields.get("outcome")
+    if header not in (None, newest):
         line = reading.header.lines.get("outcome", 1)
+        message = (
+            f"outcome is {header}, but the newest entry of `## Outcomes` says {newest}, "
+            "which counts"
+        )
         reading.notes.append(Problem("", line, "outcome-differs", "warning", message))
-    reading.fields["outcomes"], reading.fields["outcome"] = log, newest
+    reading.fields["outcomes"] = entries
+    reading.fields["outcome"] = newest
 
 
-def _foreign(reading: _Reading, found: Preamble) -> None:
-    fields, extra = reading.fields, reading.extra
-    if found.status and "status" in fields:
-        body = read_status(found.status).status
-        if body not in ("", UNKNOWN, fields["status"]):
-            message = f"status is {fields['status']}, which counts, but the text says {body}"
-            reading.note(found.status_line, "status-differs", "warning", message)
-    elif found.status:
-        line = reading.first_line + found.status_line
-        reading.notes.extend(note_status(read_status(found.status), line, fields))
-    add_edges(fields, found.links)
-    if fields.get("created") is None and "created" not in extra:
-        at = parse_time(found.date) or first_date(found.date)
-        if found.date and at is None:
-            reading.note(
-                found.date_line, "bad-created", "warning", f"not a date: {shown(found.date)}"
-            )
-        fields["created"] = found.logged if at is None else at
+def _add_preamble(reading: _Reading, preamble: Preamble) -> None:
+    """Take what the body states where the header does not."""
+    _add_status(reading, preamble.status)
+    add_edges(reading.fields, preamble.links)
+    if reading.fields.get("created") is None and "created" not in reading.extra:
+        _add_date(reading, preamble)
 
 
-# -- the text of a file --------------------------------------------------------------------------------------
+def _add_status(reading: _Reading, status: Statement) -> None:
+    if not status.text:
+        return
+    stated = read_status(status.text)
+    header = reading.fields.get("status")
+    if header is None:
+        line = reading.first_line + status.line
+        reading.notes.extend(note_status(stated, line, reading.fields))
+    elif stated.status not in ("", UNKNOWN, header):
+        message = f"status is {header}, which counts, but the text says {stated.status}"
+        reading.note(status.line, "status-differs", "warning", message)
+
+
+def _add_date(reading: _Reading, preamble: Preamble) -> None:
+    date = preamble.date
+    created = parse_time(date.text) or first_date(date.text)
+    if date.text and created is None:
+        reading.note(date.line, "bad-created", "warning", f"not a date: {quoted(date.text)}")
+    reading.fields["created"] = preamble.logged if created is None else created
+
+
+# -- the text of a file ---------------------------------------------------------------------------
 
 _MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
 
 def _decoded(data: bytes, notes: list[Problem]) -> str:
-    """Return the text of a file, its lines ending in a line feed; what is wrong with it is added to `notes`."""
+    """Return the text of a file with LF line ends; add what is wrong with it to `notes`."""
     wide = data.startswith(_WIDE_MARKS)
+    sound = not wide and b"\0" not in data
     try:
-        text, sound = data.decode("utf-16" if wide else "utf-8"), not wide and b"\0" not in data
+        text = data.decode("utf-16" if wide else "utf-8")
     except UnicodeDecodeError:
-        text, sound = data.decode(errors="replace"), False
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        text = data.decode(errors="replace")
+        sound = False
+    text = lf(text.removeprefix("\ufeff"))
     if not sound:
         text = text.replace("\0", "\ufffd")
         line = text[: text.find("\ufffd") + 1].count("\n") + 1
-        notes.append(
-            Problem("", line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)")
-        )
+        message = "not UTF-8 (UTF-16, or another encoding)"
+        notes.append(Problem("", line, "encoding", "error", message))
     return _first_sides(text, notes) if "<<<<<<<" in text else text
 
 
@@ -237,8 +301,12 @@ def _first_sides(text: str, notes: list[Problem]) -> str:
         if line[0] != ">":
             marks = {"<": number} if line[0] == "<" else {line[0]: number} | marks
         elif "=" in marks:
-            start, middle = marks["<"], marks.get("|", marks["="])
-            message = f"an unresolved merge conflict, up to line {number + 1}; the first side is read; {WAY_OUT}"
+            start = marks["<"]
+            middle = marks.get("|", marks["="])
+            message = (
+                f"an unresolved merge conflict, up to line {number + 1}; "
+                f"the first side is read; {WAY_OUT}"
+            )
             notes.append(Problem("", start + 1, CONFLICT, "error", message))
             lines[start] = ""
             lines[middle : number + 1] = [""] * (number + 1 - middle)
@@ -246,7 +314,7 @@ def _first_sides(text: str, notes: list[Problem]) -> str:
     return "\n".join(lines)
 
 
-# -- its header ----------------------------------------------------------------------------------------------
+# -- its header -----------------------------------------------------------------------------------
 
 
 @cache
@@ -336,41 +404,39 @@ def _one_header(text: str) -> Header:
         return Header(notes=split.notes, sound=not split.notes)
     first_line = text.count("\n", 0, split.start) + 1
     if len(split.header) > MAX_HEADER:
-        note = Problem(
-            "",
-            first_line,
-            "header-size",
-            "error",
-            f"the header is larger than {MAX_HEADER // 1024} KiB",
-        )
-        return Header(split.kind, body=split.body, sound=False, notes=(note,))
-    if split.kind == "yaml":
-        header: Header = _handlers()["yaml"].load(
-            split.header, first_line=first_line, body=split.body
-        )
-        return header
-    return _other_header(split, first_line)
+        message = f"the header is larger than {MAX_HEADER // 1024} KiB"
+        return _unread(split, Problem("", first_line, "header-size", "error", message))
+    if split.kind != "yaml":
+        return _other_header(split, first_line)
+    yaml = _handlers()["yaml"]
+    header: Header = yaml.load(split.header, first_line=first_line, body=split.body)
+    return header
+
+
+def _unread(split: Split, problem: Problem) -> Header:
+    return Header(split.kind, body=split.body, sound=False, notes=(problem,))
 
 
 def _other_header(split: Split, first_line: int) -> Header:
     """Read TOML or JSON, as the YAML that says the same."""
-    kind, text = split.kind, split.header
+    text = split.header
     try:
         if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        read, _ = read_entries(flow(_handlers()[kind].load(text)))
-    except (ValueError, RecursionError, Refused) as error:
-        place = re.search(r"\bline (\d{1,6})", str(error))
-        why = (
-            "it nests too deeply"
-            if isinstance(error, RecursionError)
-            else str(error).partition("\n")[0]
-        )
-        message = f"the header cannot be read as {kind.upper()}: {why}"
-        note = Problem(
-            "", first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message
-        )
-        return Header(kind, body=split.body, sound=False, notes=(note,))
-    values = {entry.key: entry.value for entry in read if entry.key is not None}
+        entries = read_entries(flow(_handlers()[split.kind].load(text))).entries
+    except RecursionError:
+        return _unread(split, _not_readable(split.kind, "it nests too deeply", first_line))
+    except (ValueError, Refused) as error:
+        return _unread(split, _not_readable(split.kind, str(error), first_line))
+    values = {entry.key: entry.value for entry in entries if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
-    return Header(kind, values, lines, split.body)
+    return Header(split.kind, values, lines, split.body)
+
+
+def _not_readable(kind: str, reason: str, first_line: int) -> Problem:
+    """Return the problem that a library gives this reason for, on the line that it names."""
+    place = re.search(r"\bline (\d{1,6})", reason)
+    line = first_line + int(place[1]) - 1 if place else first_line
+    why = reason.partition("\n")[0]
+    message = f"the header cannot be read as {kind.upper()}: {why}"
+    return Problem("", line, f"{kind}-syntax", "error", message)

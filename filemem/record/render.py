@@ -1,6 +1,9 @@
-"""From a Record to the bytes of a new file. Existing files are never rendered again: they are amended."""
+"""From a Record to the bytes of a new file. Existing files are amended, never rendered again."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from filemem.errors import BadInput
 from filemem.record import body as md
@@ -19,80 +22,96 @@ _STATED_EMPTY = "supersedes"  # `[]` says "a first decision"; all other empty li
 def render(record: Record) -> bytes:
     """Return the bytes of a new file for a record: UTF-8, LF line ends, a final newline.
 
-    A record without a title gets the first line of its decision, else of its text, as heading; what is the whole of a
-    text or decision is not written again below it.
+    A record without a title gets the first line of its decision, else of its text, as heading; what
+    is the whole of a text or decision is not written again below it.
     """
-    text, decision = tidy(record.text), tidy(record.decision) if record.type == DECISION else ""
-    title = one_line(record.title) or heading(decision) or heading(text)
-    outcomes = tidy_outcomes(record.outcomes)
-    if outcomes:
-        record = record._replace(outcome=outcomes[-1].outcome)
-    lines = ["---"]
+    record = record._replace(outcomes=tidy_outcomes(record.outcomes))
+    if record.outcomes:
+        record = record._replace(outcome=record.outcomes[-1].outcome)
+    header = "".join(f"{row}\n" for row in ("---", *_rows(record), "---"))
+    body = "\n\n".join(_blocks(record))
+    return (f"{header}{body}\n" if body else header).encode()
+
+
+def _rows(record: Record) -> Iterator[str]:
+    """Yield the lines of the header."""
     written = {"title"}  # the heading is the title
     for key in KEYS:
-        if value := value_of(record, key.field, key.shape):
-            lines.append(f"{key.name}: {value}")
+        value = value_of(record, key.field, key.shape)
+        if value:
             written.add(key.name)
-    lines += [
-        f"{scalar(name)}: {flow(value)}"
-        for name, value in record.extra.items()
-        if name not in written
-    ]
-    lines.append("---")
-    blocks = [f"# {title}"] if title else []
+            yield f"{key.name}: {value}"
+    for name, stated in record.extra.items():
+        if name not in written:
+            yield f"{scalar(name)}: {flow(stated)}"
+
+
+def _blocks(record: Record) -> Iterator[str]:
+    """Yield what stands below the header: heading, text, sections."""
+    text = tidy(record.text)
+    decision = tidy(record.decision) if record.type == DECISION else ""
+    title = one_line(record.title) or heading(decision) or heading(text)
+    if title:
+        yield f"# {title}"
     if text and (record.title or text != title):
-        blocks.append(escape(text, md.SECTIONS[record.type]))
+        yield escape(text, md.SECTIONS[record.type])
+    yield from _sections(record, "" if decision.strip() == title else decision)
+
+
+def _sections(record: Record, decision: str) -> Iterator[str]:
     sections = {
-        md.DECISION_SECTION: escape(decision) if decision.strip() != title else "",
+        md.DECISION_SECTION: escape(decision),
         md.REJECTED: md.write_items(record.rejected),
-        md.OUTCOMES: "\n".join(write_outcome(entry) for entry in outcomes),
+        md.OUTCOMES: "\n".join(map(write_outcome, record.outcomes)),
         md.NEXT_STEPS: escape(tidy(record.next_steps)),
         md.FACTS: md.write_items(record.facts),
     }
-    known = md.SECTIONS[record.type]
-    blocks += [
-        f"## {name}\n{content}"
-        for name, content in sections.items()
-        if content and name.casefold() in known
-    ]
-    return ("\n".join(lines) + "\n" + "\n\n".join(blocks) + ("\n" if blocks else "")).encode()
+    for name, content in sections.items():
+        if content and name.casefold() in md.SECTIONS[record.type]:
+            yield f"## {name}\n{content}"
+
+
+_SCALARS: Mapping[str, Callable[[Any], str]] = {
+    TIME: lambda time: scalar(format_time(time)),
+    SHARE: lambda share: repr(float(share)),
+    FLAG: lambda is_set: SECRETS_ALLOWED if is_set else "",
+}
 
 
 def value_of(record: Record, field: str, shape: str) -> str:
     """Return the value of a key as a header says it; "" where that says nothing."""
     value = getattr(record, field)
-    if (
-        value is None
-        or value == _DEFAULTS.get(field)
-        or (field == "topic" and not record.topic_stated)
-    ):
+    is_implied = field == "topic" and not record.topic_stated
+    if is_implied or value is None or value == _DEFAULTS.get(field):
         return ""
-    if shape == TIME:
-        return scalar(format_time(value))
-    if shape == SHARE:
-        return repr(float(value))
-    if shape == FLAG:
-        return SECRETS_ALLOWED if value else ""
-    if shape == GUARDS:
-        value = [guard.plain for guard in value]
+    if shape in _SCALARS:
+        return _SCALARS[shape](value)
     if isinstance(value, tuple):
-        value = [word(item) if shape == WORDS else item for item in value if item]
+        value = _items(value, shape)
     return flow(value) if value or field == _STATED_EMPTY else ""
 
 
+def _items(values: Iterable[Any], shape: str) -> list[object]:
+    if shape == GUARDS:
+        return [guard.plain for guard in values]
+    texts = filter(None, values)
+    return [*map(word, texts)] if shape == WORDS else [*texts]
+
+
 def refuse_unreadable(data: bytes, path: str, before: bytes = b"") -> None:
-    """Raise BadInput where a record as it would be written cannot be read again; errors of `before` do not count."""
-    known = {problem.code for problem in parse(before, path).problems} if before else ()
+    """Raise BadInput if a record could not be read again; errors of `before` do not count."""
+    old = {problem.code for problem in parse(before, path).problems} if before else ()
     errors = (problem for problem in parse(data, path).problems if problem.level == "error")
-    wrong = next((problem for problem in errors if problem.code not in known), None)
-    if wrong is None:
+    error = next((problem for problem in errors if problem.code not in old), None)
+    if error is None:
         return
     text = data.decode(errors="replace").replace("\r\n", "\n")
     split = split_header(text)
-    sizes = {chunk.partition(":")[0]: len(chunk) for _, chunk in chunks(split.header)}
-    if wrong.code == "file-size" or not sizes:
+    sizes = {chunk.text.partition(":")[0]: len(chunk.text) for chunk in chunks(split.header)}
+    if error.code == "file-size" or not sizes:
         sizes["text"] = len(text) - split.body
     field = max(sizes, key=lambda name: sizes[name])
-    why = f"{wrong.message.partition(';')[0]}; the largest field is {field}, with {sizes[field]:,} characters"
+    largest = f"the largest field is {field}, with {sizes[field]:,} characters"
+    why = f"this could not be read again: {error.message.partition(';')[0]}; {largest}"
     hint = f"shorten {field}, or split this into several records"
-    raise BadInput(f"this could not be read again: {why}", hint, field=field)
+    raise BadInput(why, hint, field=field)

@@ -1,7 +1,8 @@
-"""Check plain values against JSON Schema and say in our words what is wrong. The one owner of jsonschema_rs.
+"""Check plain values against JSON Schema and say in our words what is wrong.
 
-The library finds the faults; what was expected is read from the schema itself, so that a message names all of it
-(`a number from 0 up to 1`) and not only the keyword that failed.
+The one owner of jsonschema_rs. The library finds the faults; what was expected is read from the
+schema itself, so that a message names all of it (`a number from 0 up to 1`) and not only the
+keyword that failed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.record.lines import cut
 
@@ -39,16 +40,23 @@ _LIMITS: Mapping[str, str] = {
 }
 
 
-def errors(schema: Mapping[str, Any], value: object) -> tuple[tuple[str, str], ...]:
-    """Pairs of a field path (`open_files[1]`, "" for the whole) and what is wrong there by a JSON Schema, 2020-12.
+class Fault(NamedTuple):
+    """What is wrong, and in which field, such as `open_files[1]`; "" for the whole."""
+
+    field: str
+    message: str
+
+
+def errors(schema: Mapping[str, Any], value: object) -> tuple[Fault, ...]:
+    """Return what is wrong with a value by a JSON Schema, 2020-12.
 
     An argument that a closed schema does not know is the caller's to name.
     """
     try:
-        found = list(islice(_validator(json.dumps(schema)).iter_errors(value), _MANY))
+        faults = list(islice(_validator(json.dumps(schema)).iter_errors(value), _MANY))
     except (ValueError, TypeError) as error:
-        return (("", f"the value cannot be read as JSON: {error}"),)
-    return tuple(dict.fromkeys(_told(schema, fault) for fault in found))
+        return (Fault("", f"the value cannot be read as JSON: {error}"),)
+    return tuple(dict.fromkeys(_fault(schema, fault) for fault in faults))
 
 
 @lru_cache(maxsize=64)
@@ -58,19 +66,18 @@ def _validator(schema: str) -> jsonschema_rs.Validator:
     return jsonschema_rs.Draft202012Validator(json.loads(schema))
 
 
-def _told(schema: Mapping[str, Any], fault: jsonschema_rs.ValidationError) -> tuple[str, str]:
+def _fault(schema: Mapping[str, Any], fault: jsonschema_rs.ValidationError) -> Fault:
     kind: Any = fault.kind
     path = [*fault.instance_path, *([kind.property] if kind.name == "required" else [])]
-    field = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
-    ).removeprefix(".")
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    field = "".join(parts).removeprefix(".")
     if kind.name == "required":
-        return field, f"{field} is required"
+        return Fault(field, f"{field} is required")
     wanted: Any = schema  # it holds no `$ref`
     for part in fault.schema_path[:-1]:
         wanted = wanted[part] if isinstance(wanted, Mapping) else wanted[int(part)]
-    shown = cut(json.dumps(fault.instance, ensure_ascii=False, default=str), _LONGEST)
-    return field, f"{field or 'the value'} must be {_expected(wanted)}, not {shown}"
+    value = cut(json.dumps(fault.instance, ensure_ascii=False, default=str), _LONGEST)
+    return Fault(field, f"{field or 'the value'} must be {_expected(wanted)}, not {value}")
 
 
 def _expected(schema: Mapping[str, Any]) -> str:
@@ -85,6 +92,7 @@ def _expected(schema: Mapping[str, Any]) -> str:
 
 def _of_type(name: str, schema: Mapping[str, Any]) -> str:
     words = [text.format(schema[key]) for key, text in _LIMITS.items() if key in schema]
-    each = f", each {_expected(schema['items'])}" if schema.get("items") and name == "array" else ""
     phrase = " ".join((_TYPES.get(name, name), *words))
-    return f"{phrase}{each}".replace(r"that matches \S", "that is not blank")
+    if schema.get("items") and name == "array":
+        phrase += f", each {_expected(schema['items'])}"
+    return phrase.replace(r"that matches \S", "that is not blank")

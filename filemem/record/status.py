@@ -213,20 +213,44 @@ def _is_choice(text: str) -> bool:
     return len({_of_paragraph(part, ()) for part in parts} - {""}) > 1
 
 
+class _Claim(NamedTuple):
+    """A status in a text, and the mark in front of it, such as `not` or `then`."""
+
+    mark: str
+    status: str
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it took the place of the one in front of it."""
+        if self.mark == "aside":
+            return self.status in ("rejected", "deprecated")
+        return self.mark == "then" or self == ("gone", "accepted")
+
+    @property
+    def meaning(self) -> str:
+        """What is left of the status behind `not`, `not yet` or `no longer`."""
+        if self.mark == "yet":
+            return "proposed"
+        denied = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(self.mark)
+        if denied is None:
+            return self.status
+        return denied if self.status == "accepted" else UNKNOWN
+
+
 def _of_paragraph(text: str, words: Words) -> str:
     """Return the status that a paragraph begins with, or "" where it begins with none."""
-    pairs = list(_pairs(text, words))
-    if not pairs:
+    claims = list(_claims(text, words))
+    if not claims:
         return ""
-    present = [pair for pair in pairs if pair[0] != "past"] or pairs
-    mark, status = next(filter(_is_later, present[::-1]), present[0])
-    clause = text if mark == "aside" else re.split(ASIDE, text, maxsplit=1)[0]
-    partly = status == "deprecated" and re.search(PARTLY, clause)
-    return "accepted" if partly else _changed(status, mark)
+    present = [claim for claim in claims if claim.mark != "past"] or claims
+    last = next((claim for claim in present[::-1] if claim.replaces), present[0])
+    clause = text if last.mark == "aside" else re.split(ASIDE, text, maxsplit=1)[0]
+    partly = last.status == "deprecated" and re.search(PARTLY, clause)
+    return "accepted" if partly else last.meaning
 
 
-def _pairs(text: str, words: Words) -> Iterator[tuple[str, str]]:
-    """Yield each status that a text begins with, and the mark in front of it, up to other words."""
+def _claims(text: str, words: Words) -> Iterator[_Claim]:
+    """Yield each status that a text begins with, up to other words."""
     plain = _plain(text)
     meanings = {**_MEANING, **dict(words)}
     mark = last = ""
@@ -239,25 +263,9 @@ def _pairs(text: str, words: Words) -> Iterator[tuple[str, str]]:
         if kind in _MARKS:
             mark = "gone" if (mark, kind) == ("aside", "over") else kind
         elif kind:
-            yield mark, kind
+            yield _Claim(mark, kind)
             last = mark
             mark = ""
-
-
-def _is_later(pair: tuple[str, str]) -> bool:
-    """Whether a status took the place of the one in front of it."""
-    mark, status = pair
-    if mark == "aside":
-        return status in ("rejected", "deprecated")
-    return mark == "then" or pair == ("gone", "accepted")
-
-
-def _changed(status: str, mark: str) -> str:
-    """Return what is left of a status behind `not`, `not yet` or `no longer`."""
-    if mark == "yet":
-        return "proposed"
-    denied = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(mark)
-    return (denied if status == "accepted" else UNKNOWN) if denied else status
 
 
 @lru_cache(maxsize=8)

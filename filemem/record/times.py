@@ -1,9 +1,10 @@
-"""Times are epoch milliseconds, UTC; this module is the only one that knows how they are written."""
+"""Times are epoch milliseconds, UTC; only this module knows how they are written."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 from filemem.errors import BadInput
 
@@ -54,46 +55,57 @@ _UNITS = (
 def parse_time(text: str) -> int | None:
     """Return the moment that `text` names in epoch milliseconds, or None.
 
-    A bare date is its first second; a time without an offset is UTC. Besides ISO 8601 the forms that people
-    put into headers are read: `2023-9-5`, `10 Feb 2023`, `September 20, 2024`, epoch seconds or milliseconds.
+    A bare date is its first second; a time without an offset is UTC. Besides ISO 8601 the forms
+    that people put into headers are read: `2023-9-5`, `10 Feb 2023`, `September 20, 2024`, epoch
+    seconds or milliseconds.
     """
     if len(text) > _LONGEST:
         return None
     text = text.strip(" \t\"'<>{}()")
     try:
-        found: int | None = _milliseconds(datetime.fromisoformat(text))
+        time: int | None = _milliseconds(datetime.fromisoformat(text))
     except ValueError:
-        found = _loose(text)
+        time = _loose(text)
     # An offset can carry a time out of the years that can be shown again.
-    return found if found is not None and _FIRST <= found <= _LAST else None
+    return time if time is not None and _FIRST <= time <= _LAST else None
 
 
 def first_date(text: str) -> int | None:
     """Return the first day that a line of text names, in epoch milliseconds, or None."""
-    found = [
-        match
-        for form in _FORMS
-        if (match := re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]))
-    ]
-    return _day(min(found, key=lambda match: match.start())) if found else None
+    matches = (re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]) for form in _FORMS)
+    first = min(filter(None, matches), key=re.Match.start, default=None)
+    return _day(first) if first else None
 
 
-def parse_span(text: str) -> tuple[int, int] | None:
-    """Return the first and the last millisecond of what `text` names, or None.
+class TimeSpan(NamedTuple):
+    """The first and the last millisecond of a time."""
 
-    Besides what `parse_time` reads that is a week, `2025-W07`, and a month, `2025-02`; without a time of day all of the
-    day, week or month is meant.
+    first: int
+    last: int
+
+
+def parse_span(text: str) -> TimeSpan | None:
+    """Return what `text` names, or None.
+
+    Besides what `parse_time` reads that is a week, `2025-W07`, and a month, `2025-02`; without a
+    time of day all of the day, week or month is meant.
     """
     plain = text.strip()
-    if found := re.fullmatch(_YEAR_MONTH, plain):
-        year, month = int(found[1]), int(found[2])
-        both = (year, month), (year + month // 12, month % 12 + 1)
-        first, after = (parse_time(f"{year:04}-{month:02}-01") for year, month in both)
-        return None if first is None or after is None else (first, after - 1)
-    at = parse_time(plain)
-    if at is None:
+    month = re.fullmatch(_YEAR_MONTH, plain)
+    if month:
+        return _month(int(month[1]), int(month[2]))
+    first = parse_time(plain)
+    if first is None:
         return None
-    return at, at + (7 * _DAY if re.fullmatch(_WEEK, plain) else _DAY if _is_day(plain) else 1) - 1
+    if re.fullmatch(_WEEK, plain):
+        return TimeSpan(first, first + 7 * _DAY - 1)
+    return TimeSpan(first, first + _DAY - 1 if _is_day(plain) else first)
+
+
+def _month(year: int, month: int) -> TimeSpan | None:
+    first = parse_time(f"{year:04}-{month:02}-01")
+    after = parse_time(f"{year + month // 12:04}-{month % 12 + 1:02}-01")
+    return None if first is None or after is None else TimeSpan(first, after - 1)
 
 
 def _is_day(text: str) -> bool:
@@ -107,8 +119,8 @@ def _is_day(text: str) -> bool:
 def _loose(text: str) -> int | None:
     if text.isascii() and text.isdigit() and len(text) in (10, 13):
         return int(text) * (1000 if len(text) == 10 else 1)
-    found = next((match for form in _FORMS if (match := re.fullmatch(form, text))), None)
-    return _day(found) if found else None
+    date = next(filter(None, (re.fullmatch(form, text) for form in _FORMS)), None)
+    return _day(date) if date else None
 
 
 def _day(match: re.Match[str]) -> int | None:
@@ -142,7 +154,10 @@ def moment(ms: int) -> datetime:
 
 
 def format_time(ms: int, *, short: bool = False) -> str:
-    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`, short without a fraction of zero; raises as `moment`."""
+    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`; raises as `moment`.
+
+    `short`: without a fraction of zero.
+    """
     timespec = "seconds" if short and not ms % 1000 else "milliseconds"
     return moment(ms).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 

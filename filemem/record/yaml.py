@@ -1,8 +1,9 @@
-"""YAML as front matter uses it: every scalar read as it is written; written so that no reader, 1.1 or 1.2, retypes it.
+"""YAML as front matter uses it, read as it is written, and written so that no reader retypes it.
 
-What is not in the simple form that we write is read from the events of the library's parser, under a guard. Nothing is
-ever composed by the library: its composer recurses in C and a 30 kB file of brackets ends the process. The only
-importer of yaml besides python-frontmatter, at first need: it costs as much as a search.
+What is not in the simple form that we write is read from the events of the library's parser, under
+a guard. Nothing is ever composed by the library: its composer recurses in C and a 30 kB file of
+brackets ends the process. The only importer of yaml besides python-frontmatter, at first need: it
+costs as much as a search.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
@@ -37,7 +38,9 @@ class Refused(Exception):
 
     def __init__(self, code: str, message: str, at: int) -> None:
         super().__init__(message)
-        self.code, self.message, self.at = code, message, at
+        self.code = code
+        self.message = message
+        self.at = at
 
 
 _WORDS = r"\w(?:[\w./@+*\-]| (?=[\w./@+*\-]))*+"
@@ -46,16 +49,17 @@ _ITEM = rf"(?:{_WORDS}|{_QUOTED})"
 _KEY = "[A-Za-z_][A-Za-z0-9_-]*+"
 _PAIR = rf"{_KEY}: {_ITEM}"
 _SIMPLE_LINE = re.compile(
-    rf"({_KEY}): (?:({_WORDS})|({_QUOTED})|\[((?:{_ITEM}(?:, {_ITEM})*+)?)\]|{{({_PAIR}(?:, {_PAIR}){{0,999}}+)}})"
+    rf"({_KEY}): (?:({_WORDS})|({_QUOTED})|\[((?:{_ITEM}(?:, {_ITEM})*+)?)\]"
+    rf"|{{({_PAIR}(?:, {_PAIR}){{0,999}}+)}})"
 )
 _SIMPLE_PAIR = re.compile(rf"({_KEY}): ({_ITEM})")
 _SIMPLE_ITEM = re.compile(_ITEM)
 
 
 def read_simple(text: str) -> dict[str, Value] | None:
-    """Return the mapping of a header in which each line is `key: value` in the form that `flow` writes.
+    """Return the mapping of a header whose lines are `key: value` in the form that `flow` writes.
 
-    This is most headers, at a tenth of the cost. None: it has another form, `read_entries` must look.
+    This is most headers, at a tenth of the cost. None: `read_entries` must look.
     """
     values: dict[str, Value] = {}
     for line in text.split("\n"):
@@ -78,7 +82,7 @@ def _item(text: str) -> Value:
     return text[1:-1] if text[0] == '"' else Plain(text)
 
 
-# Letters first, so that it is no number, date or sign; no character that means anything inside `[ ]` or `{ }`.
+# Letters first, so that it is no number, date or sign; no character with a meaning in `[ ]`, `{ }`.
 _SAFE = re.compile(r"[^\W\d_](?:[\w./@+*\-]| (?=[\w./@+*\-]))*")
 _RETYPED = frozenset(
     ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf")
@@ -92,26 +96,20 @@ def scalar(text: str) -> str:
     if _SAFE.fullmatch(text) and text.lower() not in _RETYPED:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return re.sub(_ESCAPED, lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def flow(value: object) -> str:
-    """Return a value as one line of YAML in flow style; numbers, booleans and None as JSON writes them."""
+    """Return a value as one line of YAML in flow style; numbers, booleans, None as in JSON."""
     if isinstance(value, str):
         return scalar(value)
     if isinstance(value, Mapping):
-        return (
-            "{"
-            + ", ".join(f"{scalar(str(key))}: {flow(item)}" for key, item in value.items())
-            + "}"
-        )
+        pairs = (f"{scalar(str(key))}: {flow(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(flow(item) for item in value) + "]"
-    if isinstance(value, float) and not math.isfinite(value):
-        return scalar(str(value))
-    if value is None or isinstance(value, bool | int | float):
-        return json.dumps(value)
-    return scalar(str(value))
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return json.dumps(value) if is_number or value is None else scalar(str(value))
 
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,299})(\.\d{1,300})?([eE][+-]?\d{1,4})?", re.ASCII)
@@ -119,83 +117,121 @@ _CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": N
 
 
 def typed(value: Value) -> object:
-    """Return a value of `metadata`: plain JSON numbers, `true`, `false` and `null` get their type."""
+    """Return a value of `metadata`: plain JSON numbers, `true`, `false`, `null` get their type."""
     if isinstance(value, dict):
         return {str(key): typed(item) for key, item in value.items()}
     if isinstance(value, list):
         return [typed(item) for item in value]
-    if not isinstance(value, Plain):
-        return value
-    if value in _CONSTANTS:
-        return _CONSTANTS[value]
-    if found := _NUMBER.fullmatch(value):
-        if not (found[1] or found[2]):
-            return int(value)
-        if math.isfinite(number := float(value)):
-            return number
-    return str(value)
+    return _typed_scalar(value) if isinstance(value, Plain) else value
 
 
-# -- any other form ------------------------------------------------------------------------------------------
+def _typed_scalar(text: Plain) -> object:
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return str(text)
+    if not (match[1] or match[2]):
+        return int(text)
+    number = float(text)
+    return number if math.isfinite(number) else str(text)
+
+
+# -- any other form -------------------------------------------------------------------------------
 
 MAX_EVENTS = 5_000
 _TEXT_TAG = "tag:yaml.org,2002:str"  # `!!str` says what we do anyway
 
-Spans = tuple[tuple[int, int], ...]
+_ENDS = ("SequenceEndEvent", "MappingEndEvent")
+
+
+class Span(NamedTuple):
+    """Where something starts and ends, in characters from the start of the text."""
+
+    start: int
+    stop: int
 
 
 class Entry(NamedTuple):
-    """One key of the root mapping. Positions are characters from the start of the text that was read."""
+    """One key of the root mapping. Positions are as in a Span.
 
-    key: str | None  # the key, None where it is not a scalar
-    value: Value  # what stands there
-    at: int  # start of the key; `key_end` where it ends, before the colon
+    The key is at `at` to `key_end`, the colon excluded; the value at `start` to `end`, comments and
+    blank lines below it excluded.
+    """
+
+    key: str | None  # None if it is not a scalar
+    value: Value
+    at: int
     key_end: int
-    start: int  # start of the value; `end` the end of its last character, comments and blank lines excluded
+    start: int
     end: int
     style: str  # "scalar", "flow" or "block"
-    items: Spans = ()  # where each item of a list starts and ends
+    items: tuple[Span, ...] = ()  # of a list
 
 
-_Events = Iterator[tuple[str, Any]]
+class Entries(NamedTuple):
+    """The keys of a mapping, and whether it is written in braces."""
+
+    entries: tuple[Entry, ...] = ()
+    in_braces: bool = False
+
+
+class _Event(NamedTuple):
+    kind: str
+    event: Any
+
+
+_Events = Iterator[_Event]
+
+
+class _Node(NamedTuple):
+    """A value, where it ends, and the items of a list."""
+
+    value: Value
+    end: int
+    items: tuple[Span, ...] = ()
 
 
 def _events(next_event: Callable[[], Any]) -> _Events:
-    """Yield the events of one text and their kinds; too many of them, aliases and tags are refused."""
+    """Yield the events of one text; too many of them, aliases and tags are refused."""
     for number in count(1):
         event = next_event()
-        kind, at = type(event).__name__, event.start_mark.index
+        kind = type(event).__name__
+        at = event.start_mark.index
         if number > MAX_EVENTS:
             raise Refused("yaml-size", f"more than {MAX_EVENTS:,} YAML events", at)
         if kind == "AliasEvent":
             raise Refused("yaml-alias", "aliases (`*name`) are not read", at)
         if getattr(event, "tag", None) not in (None, _TEXT_TAG):
             raise Refused("yaml-tag", "tags (`!name`) are not read", at)
-        yield kind, event
+        yield _Event(kind, event)
 
 
-def _node(events: _Events, kind: str, event: Any, depth: int) -> tuple[Value, int, Spans]:
-    """Return the value that starts with `event`, where it ends, and where its items stand."""
+def _node(events: _Events, kind: str, event: Any, depth: int) -> _Node:
+    """Return the value that starts with `event`."""
     if kind == "ScalarEvent":
-        return (event.value if event.style else Plain(event.value)), event.end_mark.index, ()
+        return _Node(event.value if event.style else Plain(event.value), event.end_mark.index)
     end = event.start_mark.index
     if depth >= MAX_DEPTH:
         raise Refused("yaml-depth", f"more than {MAX_DEPTH} levels deep", end)
     values: list[Value] = []  # of a mapping: a key, its value, the next key ...
-    items: list[tuple[int, int]] = []
-    while (found := next(events))[0] not in ("SequenceEndEvent", "MappingEndEvent"):
-        value, end, _ = _node(events, *found, depth + 1)
-        values.append(value)
-        items.append((found[1].start_mark.index, end))
-    end = found[1].end_mark.index if event.flow_style else end
+    items: list[Span] = []
+    for inner_kind, inner in events:
+        if inner_kind in _ENDS:
+            end = inner.end_mark.index if event.flow_style else end
+            break
+        node = _node(events, inner_kind, inner, depth + 1)
+        end = node.end
+        values.append(node.value)
+        items.append(Span(inner.start_mark.index, end))
     if kind == "SequenceStartEvent":
-        return values, end, tuple(items)
+        return _Node(values, end, tuple(items))
     keys = (key if isinstance(key, str) else flow(key) for key in values[::2])
-    return dict(zip(keys, values[1::2], strict=True)), end, ()
+    return _Node(dict(zip(keys, values[1::2], strict=True)), end)
 
 
-def read_entries(text: str) -> tuple[list[Entry], bool]:
-    """The keys of a mapping, and whether it is written in braces; Refused if it is none, too large, or has aliases."""
+def read_entries(text: str) -> Entries:
+    """Read the keys of a mapping. Raises Refused if it is none, too large, or has aliases."""
     import yaml  # noqa: PLC0415 - 12 ms, and not all who import this read a header
 
     loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
@@ -203,47 +239,57 @@ def read_entries(text: str) -> tuple[list[Entry], bool]:
         return _entries(_events(loader(text).get_event))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        what = (
-            getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-        )
-        raise Refused(
-            "yaml-syntax", f"the header is not YAML: {what}", mark.index if mark else 0
-        ) from None
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None)
+        message = f"the header is not YAML: {problem or 'it cannot be read'}"
+        raise Refused("yaml-syntax", message, mark.index if mark else 0) from None
 
 
-def _entries(events: _Events) -> tuple[list[Entry], bool]:
+def _entries(events: _Events) -> Entries:
     next(events)
-    if next(events)[0] == "StreamEndEvent":
-        return [], False
+    if next(events).kind == "StreamEndEvent":
+        return Entries()
     kind, root = next(events)
+    if kind == "ScalarEvent" and not root.value:
+        return Entries()
     if kind != "MappingStartEvent":
-        if kind == "ScalarEvent" and not root.value:
-            return [], False
-        raise Refused(
-            "header-not-mapping", "the header is not a list of `key: value`", root.start_mark.index
-        )
-    entries: list[Entry] = []
-    while (found := next(events))[0] != "MappingEndEvent":
-        key, key_end, _ = _node(events, *found, 1)
-        kind, first = next(events)
-        value, end, items = _node(events, kind, first, 1)
-        style = "scalar" if kind == "ScalarEvent" else "flow" if first.flow_style else "block"
-        name, at = key if isinstance(key, str) else None, found[1].start_mark.index
-        entries.append(Entry(name, value, at, key_end, first.start_mark.index, end, style, items))
+        message = "the header is not a list of `key: value`"
+        raise Refused("header-not-mapping", message, root.start_mark.index)
+    entries = tuple(_pairs(events))
     next(events)
-    if (after := next(events))[0] != "StreamEndEvent":
-        raise Refused("yaml-syntax", "more than one YAML document", after[1].start_mark.index)
-    return entries, bool(root.flow_style)
+    end = next(events)
+    if end.kind != "StreamEndEvent":
+        raise Refused("yaml-syntax", "more than one YAML document", end.event.start_mark.index)
+    return Entries(entries, bool(root.flow_style))
 
 
-# -- a header ------------------------------------------------------------------------------------------------
+def _pairs(events: _Events) -> Iterator[Entry]:
+    """Yield the keys of the root mapping, up to its end."""
+    for kind, event in events:
+        if kind == "MappingEndEvent":
+            return
+        key = _node(events, kind, event, 1)
+        value_kind, first = next(events)
+        value, end, items = _node(events, value_kind, first, 1)
+        style = "flow" if value_kind != "ScalarEvent" and first.flow_style else "block"
+        yield Entry(
+            key.value if isinstance(key.value, str) else None,
+            value,
+            event.start_mark.index,
+            key.end,
+            first.start_mark.index,
+            end,
+            "scalar" if value_kind == "ScalarEvent" else style,
+            items,
+        )
+
+
+# -- a header -------------------------------------------------------------------------------------
 
 _CHUNK = re.compile(r"^[^\s#\-\[\]{}][^\n:]{0,200}:(?=\s|\Z)", re.MULTILINE)
 # `title: Use X: the good parts`, the commonest mistake: what is meant is plain.
 _UNQUOTED_COLON = re.compile(r"([A-Za-z_][\w-]*):[ \t]+([^\s\"'\[{|>&*!#%@`][^\n]*)")
-_SIGN = re.compile(
-    r"(?:[:\-] |[\[,] ?)([!*])\S{0,300}+\Z"
-)  # a tag or an alias to YAML, meant as text
+# A tag or an alias to YAML, meant as text.
+_SIGN = re.compile(r"(?:[:\-] |[\[,] ?)([!*])\S{0,300}+\Z")
 _MOST_CHUNKS = 200
 _MOST_NOTES = 20
 
@@ -259,45 +305,64 @@ class Header(NamedTuple):
     notes: tuple[Problem, ...] = ()
 
 
+class _Key(NamedTuple):
+    """A key as it was read, its value, and where it stands."""
+
+    name: str | None
+    value: Value
+    at: int
+
+
 def read_yaml(text: str, first_line: int, body: int) -> Header:
-    """Read the text between two delimiters, as far as it can be read; `body` is where the text below it starts."""
+    """Read the text between two delimiters, as far as it can be read.
+
+    `body` is where the text below it starts.
+    """
     notes: list[Problem] = []
-    if not text.replace("\n", "").isprintable() and (control := re.search(UNPRINTABLE, text)):
-        at = first_line + text.count("\n", 0, control.start())
-        notes.append(
-            Problem("", at, "control-character", "error", "a control character in the header")
-        )
-        text = re.sub(UNPRINTABLE, "\ufffd", text)
-    elif (simple := read_simple(text.strip("\n"))) is not None:
+    plain = text.replace("\n", "")
+    control = None if plain.isprintable() else re.search(UNPRINTABLE, text)
+    simple = None if control else read_simple(text.strip("\n"))
+    if simple is not None:
         above = first_line + len(text) - len(text.lstrip("\n"))
         return Header("yaml", simple, {key: above + n for n, key in enumerate(simple)}, body)
-    found: list[tuple[str | None, Value, int]]
-    sound = not notes
+    if control:
+        line = first_line + text.count("\n", 0, control.start())
+        message = "a control character in the header"
+        notes.append(Problem("", line, "control-character", "error", message))
+        text = re.sub(UNPRINTABLE, "\ufffd", text)
     try:
-        found = [(entry.key, entry.value, entry.at) for entry in read_entries(text)[0]]
+        keys = [_Key(entry.key, entry.value, entry.at) for entry in read_entries(text).entries]
     except Refused as error:
         trouble = _trouble(error, text, first_line)
         if trouble.code == "header-not-mapping":
             return Header("", notes=(*notes, trouble), sound=False)
-        sound = False
-        found, lost = _salvage(text, first_line)
+        keys, lost = _salvage(text, first_line)
         notes += lost or [trouble]
+    return _header(keys, text, first_line, body, notes)
+
+
+def _header(
+    keys: Iterable[_Key], text: str, first_line: int, body: int, notes: list[Problem]
+) -> Header:
+    """Return a header with these keys; `notes` are what was wrong with it so far."""
     values: dict[str, Value] = {}
     lines: dict[str, int] = {}
-    line, seen = first_line, 0
-    for key, value, at in found:
-        line, seen = line + text.count("\n", seen, at), at
-        if key is None:
-            notes.append(
-                Problem("", line, "odd-key", "error", "a key must be one word or line of text")
-            )
+    sound = not notes
+    line = first_line
+    counted = 0
+    for name, value, at in keys:
+        line += text.count("\n", counted, at)
+        counted = at
+        if name is None:
+            message = "a key must be one word or line of text"
+            notes.append(Problem("", line, "odd-key", "error", message))
             continue
-        if key in values:
+        if name in values:
             sound = False
-            message = f"`{key}` stands twice, first on line {lines[key]}; the lower one counts"
+            message = f"`{name}` stands twice, first on line {lines[name]}; the lower one counts"
             notes.append(Problem("", line, "duplicate-key", "error", message))
-        values[key] = value
-        lines[key] = line
+        values[name] = value
+        lines[name] = line
     return Header("yaml", values, lines, body, sound, tuple(notes))
 
 
@@ -314,27 +379,37 @@ def _way_out(row: str) -> str:
     return f"quote a value that begins with `{sign[1]}`" if sign else "correct the header"
 
 
-def chunks(text: str) -> Iterator[tuple[int, str]]:
-    """The parts of a header that begin with a `key:` each, with where they begin; by their look alone."""
+class Chunk(NamedTuple):
+    """A part of a header that by its look begins with `key:`, and where it begins."""
+
+    start: int
+    text: str
+
+
+def chunks(text: str) -> Iterator[Chunk]:
+    """Yield the parts of a header, a key each."""
     starts = [match.start() for match in _CHUNK.finditer(text)]
     for start, stop in pairwise([*starts, len(text)]):
-        yield start, text[start:stop]
+        yield Chunk(start, text[start:stop])
 
 
-def _salvage(
-    text: str, first_line: int
-) -> tuple[list[tuple[str | None, Value, int]], list[Problem]]:
+class _Salvage(NamedTuple):
+    keys: list[_Key]
+    lost: list[Problem]
+
+
+def _salvage(text: str, first_line: int) -> _Salvage:
     """Read each `key:` by itself, so that one bad value does not hide the others."""
-    found: list[tuple[str | None, Value, int]] = []
+    keys: list[_Key] = []
     lost: list[Problem] = []
     for start, chunk in islice(chunks(text), _MOST_CHUNKS):
         try:
-            entries, _ = read_entries(chunk)
+            entries = read_entries(chunk).entries
         except Refused as error:
-            if len(lost) < _MOST_NOTES:
-                lost.append(_trouble(error, chunk, first_line + text.count("\n", 0, start)))
-            if meant := _UNQUOTED_COLON.fullmatch(chunk.rstrip()):
-                found.append((meant[1], Plain(meant[2]), start))
+            lost.append(_trouble(error, chunk, first_line + text.count("\n", 0, start)))
+            pair = _UNQUOTED_COLON.fullmatch(chunk.rstrip())
+            if pair:
+                keys.append(_Key(pair[1], Plain(pair[2]), start))
         else:
-            found += [(entry.key, entry.value, start + entry.at) for entry in entries]
-    return found, lost
+            keys += [_Key(entry.key, entry.value, start + entry.at) for entry in entries]
+    return _Salvage(keys, lost[:_MOST_NOTES])

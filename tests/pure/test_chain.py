@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filemem.chain import Chain, Flaw, Graph, Node, resolve
+from filemem.record import Edge
 
 T = "auth"
 LATER = 5_000
@@ -21,8 +22,8 @@ def node(name: str, created: int, supersedes: tuple[str, ...] | None = (), **mor
     return made._replace(**told)  # type: ignore[arg-type]
 
 
-def merging(*others: str) -> tuple[tuple[str, str, str], ...]:
-    return tuple(("synthesizes", other, "") for other in others)
+def merging(*others: str) -> tuple[Edge, ...]:
+    return tuple(Edge("synthesizes", other) for other in others)
 
 
 def hand(name: str, created: int, **more: object) -> Node:

@@ -7,6 +7,7 @@ which record they mean.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from filemem.record.lines import HEADING
@@ -20,7 +21,8 @@ _FIELDS = by_word(
     {
         "status": "status, statut, état, etat, estado, situação, stato, ステータス, 状態, 상태, 状态, 狀態",
         "date": "date, decision date, decided on, datum, fecha, data, 日付, 決定日, 日期, 날짜, 일자",
-        "created": "created, created on, creation date, date created, start date, erstellt, erstellt am",
+        "created": "created, created on, creation date, date created, start date, "
+        "erstellt, erstellt am",
         "metadata": "metadata, meta, document control, metadaten, métadonnées, metadatos, 元数据",
         "log": "changelog, change log, change history, revision history, version history, "
         "document history",
@@ -42,15 +44,29 @@ _STATUS_LINES = 20
 _LONGEST_LINE = 2000  # characters of it count
 
 
-class Preamble(NamedTuple):
-    """What the body says where the header does not, and where; `logged` is from a changelog."""
+class Statement(NamedTuple):
+    """A value that a body states, and the line that it stands on."""
 
-    status: str = ""
-    status_line: int = 0
-    date: str = ""
-    date_line: int = 0
-    logged: int | None = None
-    links: tuple[Edge, ...] = ()
+    text: str = ""
+    line: int = 0
+
+
+_NOTHING = Statement()
+
+
+class Preamble(NamedTuple):
+    """What the body says where the header does not; `logged` is the first day of a changelog."""
+
+    status: Statement
+    date: Statement
+    logged: int | None
+    links: tuple[Edge, ...]
+
+
+class _Heading(NamedTuple):
+    line: int
+    level: int
+    text: str
 
 
 class _Section(NamedTuple):
@@ -67,16 +83,18 @@ class _Block(NamedTuple):
 
 
 def read_preamble(lines: Sequence[str], code: frozenset[int], title: int = -1) -> Preamble:
-    """Read what a body states; `code` are lines in fenced blocks, `title` is that of the heading."""
+    """Read what a body states; `code` are lines in fenced blocks, `title` that of the heading."""
     lines = without_comments("\n".join(lines)).split("\n")
     reading = _Fields()
     for section in _sections(lines, code, title):
         reading.read(section, lines, code | {title})
-    status, status_line = reading.fields.get("status", ("", 0))
-    date, date_line = reading.fields.get("date") or reading.fields.get("created") or ("", 0)
-    logged = min(reading.days, default=None)
-    links = tuple(dict.fromkeys(reading.links))
-    return Preamble(status, status_line, date, date_line, logged, links)
+    fields = reading.fields
+    return Preamble(
+        status=fields.get("status", _NOTHING),
+        date=fields.get("date") or fields.get("created") or _NOTHING,
+        logged=min(reading.days, default=None),
+        links=tuple(dict.fromkeys(reading.links)),
+    )
 
 
 def field_named(label: str) -> str:
@@ -97,7 +115,7 @@ class _Fields:
     """What was read so far; the first of each field counts."""
 
     def __init__(self) -> None:
-        self.fields: dict[str, tuple[str, int]] = {}
+        self.fields: dict[str, Statement] = {}
         self.links: list[Edge] = []
         self.days: list[int] = []
 
@@ -120,11 +138,13 @@ class _Fields:
         if not name or field in ("metadata", "status"):
             for block in _blocks(lines, numbers):
                 self._block(block)
+        filled = [at for at in numbers if lines[at].strip()]
+        if not filled:
+            return
         text = "\n".join(lines[at] for at in numbers).strip()
-        if field and text:
-            first = next(at for at in numbers if lines[at].strip())
-            self.fields.setdefault(field, (text, first))
-        elif name and text:
+        if field:
+            self.fields.setdefault(field, Statement(text, filled[0]))
+        elif name:
             self.links += links_of_field(name, text) or ()
 
     def _block(self, block: _Block) -> None:
@@ -136,7 +156,7 @@ class _Fields:
         field = field_named(name)
         links = None if field else links_of_field(name, value)
         if field and value:
-            self.fields.setdefault(field, (value, line))
+            self.fields.setdefault(field, Statement(value, line))
         if field == "status":
             self.links += links_in(value)
         self.links += links or ()
@@ -145,40 +165,44 @@ class _Fields:
 
 def _sections(lines: Sequence[str], code: frozenset[int], title: int) -> Iterator[_Section]:
     """Yield what stands above the sections, then each; a lower one states nothing, named `-`."""
-    name, start, top = "", 0, 2
-    heads = [(at, *head) for at in _likely(lines) if at not in code and (head := _head(lines, at))]
-    levels = [level for at, level, _ in heads if at != title and level > 1]
-    top = max(2, levels[0]) if levels else 2
-    for at, level, text in (*heads, (len(lines), 0, "")):
-        if at == title and not field_named(text):
+    headings = [heading for heading in _headings(lines) if heading.line not in code]
+    levels = [row.level for row in headings if row.line != title and row.level > 1]
+    top = levels[0] if levels else 2
+    name = ""
+    start = 0
+    for line, level, text in (*headings, _Heading(len(lines), 0, "")):
+        if line == title and not field_named(text):
             continue
-        yield _Section(name, start, at)
-        name, start = (text if level <= top else "-"), at + 1
+        yield _Section(name, start, line)
+        name = text if level <= top else "-"
+        start = line + 1
 
 
-def _likely(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the lines that may be a heading."""
-    following = [*lines[1:], ""]
-    for at, line in enumerate(lines):
-        if (
-            line.startswith("#")
-            or line.rstrip().endswith(_LABEL_ENDS)
-            or following[at][:3] in _RULES
-        ):
-            yield at
+def _headings(lines: Sequence[str]) -> Iterator[_Heading]:
+    """Yield the headings: `## x`, a line that is underlined, or a known label in bold type."""
+    for number, (line, following) in enumerate(pairwise((*lines, ""))):
+        heading = _hashed(line, number) or _labelled(line, number)
+        if heading is None and following.startswith(_RULES):
+            heading = _underlined(line, following, number)
+        if heading is not None:
+            yield heading
 
 
-def _head(lines: Sequence[str], at: int) -> tuple[int, str] | None:
-    """Return level and text of a heading: `## x`, underlined, or a known label in bold type."""
-    line = lines[at]
-    if line.startswith("#") and (match := HEADING.match(line)):
-        return len(match[1]), line[match.end() :].strip(" \t#*_")
-    if _LABEL.match(line) and field_named(line):
-        return 2, line.strip(" \t*_:：")
-    following = lines[at + 1] if at + 1 < len(lines) else ""
-    if _UNDERLINE.match(following) and line.strip() and not _BULLET.match(line):
-        return 2, line.strip()
-    return None
+def _hashed(line: str, number: int) -> _Heading | None:
+    match = HEADING.match(line) if line.startswith("#") else None
+    if match is None:
+        return None
+    return _Heading(number, len(match[1]), line[match.end() :].strip(" \t#*_"))
+
+
+def _labelled(line: str, number: int) -> _Heading | None:
+    is_label = line.rstrip().endswith(_LABEL_ENDS) and _LABEL.match(line) and field_named(line)
+    return _Heading(number, 2, line.strip(" \t*_:：")) if is_label else None
+
+
+def _underlined(line: str, following: str, number: int) -> _Heading | None:
+    is_heading = _UNDERLINE.match(following) and line.strip() and not _BULLET.match(line)
+    return _Heading(number, 2, line.strip()) if is_heading else None
 
 
 def _blocks(lines: Sequence[str], numbers: Iterable[int]) -> Iterator[_Block]:
@@ -225,5 +249,6 @@ def _fields_of(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values that a line states."""
     if ":" in text or "：" in text:
         for part in _BESIDE.split(text):
-            if match := _FIELD.match(part):
-                yield match[1], match[2].strip()
+            field = _FIELD.match(part)
+            if field:
+                yield field[1], field[2].strip()

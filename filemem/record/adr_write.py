@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from filemem.record import body as md
-from filemem.record.foreign import field_named, read_preamble
+from filemem.record.adr_read import field_named, read_preamble
 from filemem.record.identity import ADR_NAME, SUFFIX, slug
 from filemem.record.keys import KEYS, TEXT
 from filemem.record.lines import escape, tidy
@@ -81,6 +81,11 @@ class Shape(NamedTuple):
     sections: tuple[str, ...]  # names of its `##` sections, as written
     status: str  # as written
 
+    @property
+    def has_status_key(self) -> bool:
+        """Whether its header states the status."""
+        return any(key.casefold() in _STATUS_KEYS for key in self.keys)
+
 
 class Name(NamedTuple):
     """The name of the new file; `number` is None in a folder that names its files by date."""
@@ -135,7 +140,7 @@ def _shape(like: bytes, name: str) -> Shape:
         heading=parts.title.text if parts.title else "",
         above=tuple(lines[:first]),
         sections=tuple(sections),
-        status=status or read_preamble(lines, parts.code, title).status,
+        status=status or read_preamble(lines, parts.code, title).status.text,
     )
 
 
@@ -215,16 +220,14 @@ def _whole(header: Sequence[str], body: str) -> bytes:
 
 def _parts(record: Record, shape: Shape, status: str, day: str, links: list[str]) -> Iterator[str]:
     """Yield the parts below the heading."""
-    lead = [filled for line in shape.above if (filled := _filled(line, status, day))]
+    lead = list(filter(None, (_filled(line, status, day) for line in shape.above)))
     bullet = _BULLET.match(lead[0]) if lead else None
     if bullet:
         lead += [bullet[0] + link for link in links]
     if lead:
         yield "\n".join(lead)
-    in_header = any(key.casefold() in _STATUS_KEYS for key in shape.keys)
-    if not in_header and not any(status in line for line in lead):
-        names = (name for name in shape.sections if field_named(name) == "status")
-        yield f"## {next(names, 'Status')}"
+    if not (shape.has_status_key or any(status in line for line in lead)):
+        yield f"## {_status_section(shape)}"
         yield status
     if not bullet:
         yield from links
@@ -252,6 +255,11 @@ def _section(shape: Shape, kind: str, default: str) -> str:
     return next(names, default)
 
 
+def _status_section(shape: Shape) -> str:
+    names = (name for name in shape.sections if field_named(name) == "status")
+    return next(names, "Status")
+
+
 def _context_section(shape: Shape) -> str:
     """The model's name for the reasons, such as `Context and Problem Statement`."""
     names = (name for name in shape.sections if name.casefold().startswith(_CONTEXT_SECTION))
@@ -259,12 +267,12 @@ def _context_section(shape: Shape) -> str:
 
 
 def _sections(record: Record, shape: Shape) -> Iterator[str]:
-    known = md.SECTIONS[DECISION]
+    names = md.SECTIONS[DECISION]
     yield f"## {_context_section(shape)}"
-    yield escape(tidy(record.text), known)
-    what = _section(shape, "decision", md.DECISION_SECTION)
-    yield f"## {what}"
-    yield escape(tidy(record.decision), None if what.casefold() in known else known)
+    yield escape(tidy(record.text), names)
+    decision = _section(shape, "decision", md.DECISION_SECTION)
+    yield f"## {decision}"
+    yield escape(tidy(record.decision), None if decision.casefold() in names else names)
     consequences = _section(shape, "consequences", "")
     if consequences:
         yield f"## {consequences}"
