@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem import query
@@ -11,9 +11,10 @@ from filemem.chain import DEMOTING
 from filemem.errors import BrokenStore
 from filemem.index import ModelUnavailable, Near, Node
 from filemem.memory.fields import alike, meant
-from filemem.memory.store import Store
+from filemem.memory.store import Store, listed
 from filemem.query import Filter
 from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, short_id, topic_key
+from filemem.record.lines import hidden_characters, named
 
 NEAREST = 20  # records that a new one is compared with
 GIST = 900  # characters of a text by which it is compared
@@ -65,6 +66,39 @@ def advise(store: Store, record: Record, *, implied: bool, budget: Callable[[], 
         return Advice()
     similar = {other.id: other for other in hints}
     return Advice(tuple(similar.values()), warning)
+
+
+def notes(
+    store: Store, record: Record, replaced: Collection[Node], checked: Mapping[str, object]
+) -> list[str]:
+    """What the maker of a record may not expect; `checked`: the fields that were stated."""
+    sentences = []
+    if replaced and record.affects and "affects" not in checked:
+        sentences.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+    if "guards" not in checked and any(node.guards for node in replaced):
+        sentences.append("the guards of what it replaces end: give those that still hold")
+    if "supersedes" in checked and record.status in DEMOTING:
+        sentences += _beside(store, record, replaced)
+    return sentences
+
+
+def _beside(store: Store, record: Record, replaced: Collection[Node]) -> list[str]:
+    """Name what holds on the topic of a new decision beside it; it names others to replace."""
+    key = topic_key(record.topic)
+    around = store.index.around(store.index.lookup("topic", [key]))
+    ended = {record.id, *store.barred, *(node.id for node in replaced)}
+    others = [around.nodes[head] for head in around.graph.chain(key).heads if head not in ended]
+    return [f"on this topic holds too: {listed(others)}; the topic is forked"] if others else []
+
+
+def hidden(data: bytes) -> list[str]:
+    """Name the invisible characters of a file."""
+    rows = map(hidden_characters, data.decode().splitlines())
+    return [
+        f"line {number} of the file holds {named(characters)}"
+        for number, characters in enumerate(rows, 1)
+        if characters
+    ]
 
 
 def _further_hints(
