@@ -113,8 +113,8 @@ def save(store: Store, values: Mapping[str, object]) -> Saved:
         if first.record.visibility == "private":
             store.files.hide("private")
         made, written = _write(store, first, lambda: draft(indexed=False))
-    notes += advice.notes(store, written.record, written.replaced, checked)
     notes += advice.hidden(written.data)
+    notes += advice.notes(store, written.record, written.replaced, checked)
     says_replaced = not _EDGES_OF_A_CHAIN.isdisjoint(checked)
     return _saved(store, made, written, notes, says_replaced=says_replaced)
 
