@@ -12,7 +12,8 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.hints import suggest
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

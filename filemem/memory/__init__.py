@@ -185,7 +185,7 @@ class Memory:
         Arguments as for `Keeper.refresh`.
         """
         fields.flag("full", full)
-        changed = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
+        changed = self.keeper.refresh(full=full, hints=fields.entries("hints", hints, fields.path))
         if full and self._store.serving and not self._store.repo.unfinished:
             self._store.repo.objects.maintain()
         return changed
@@ -241,7 +241,7 @@ class Memory:
         self, texts: Collection[str], kind: str, count: int
     ) -> list[list[tuple[Node, float]]]:
         """`alike` for many texts at once; arguments as for `search.all_alike`."""
-        wanted = fields.each("texts", texts, fields.text)
+        wanted = fields.entries("texts", texts, fields.text)
         type_ = str(fields.one_of(TYPES)("kind", kind))
         most = fields.whole("count", count, 1, MOST_HITS)
         return self.keeper.ask(lambda store: verbs.search.all_alike(store, wanted, type_, most))
@@ -293,7 +293,9 @@ class Memory:
         most = fields.whole("budget", budget, verbs.brief.LEAST, verbs.brief.MOST)
         with self.keeper.lock:
             self._store.refuse_missing()
-            named = [self._store.of_code(one) for one in fields.each("paths", paths, fields.path)]
+            named = [
+                self._store.of_code(one) for one in fields.entries("paths", paths, fields.path)
+            ]
             return verbs.brief.brief(self._store, most, named)
 
     def topics(self, prefix: str = "", *, limit: int = 50, offset: int = 0) -> Topics:
@@ -315,9 +317,9 @@ class Memory:
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
-        wanted = fields.each("ids", ids)
+        wanted = fields.entries("ids", ids)
         return self.keeper.ask(
-            lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.visible(wanted)}
+            lambda s: {n.id: Name(n.title, s.display_path(n.path)) for n in s.visible(wanted)}
         )
 
     def owners(self) -> dict[str, str]:
@@ -343,7 +345,9 @@ class Memory:
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
         with self.keeper.lock:
-            return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
+            return bool(hit.provenance.commit) and self._store.edited(
+                self._store.store_path(hit.path)
+            )
 
     def why(self, path: str, *, limit: int = 10) -> Why:
         """The decisions behind a file, or `PATH:LINE`, the surest first. Raises BadInput, NotFound."""
@@ -352,7 +356,7 @@ class Memory:
 
     def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
         """Check every record: how many there are, and their problems. Arguments and errors as for `check.check`."""
-        named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
+        named, since = fields.entries("paths", paths, fields.path), fields.line("base", base)
         with self.keeper.lock:
             self._store.refuse_missing()
             return verbs.check.check(self._store, named, since)
@@ -407,7 +411,7 @@ class Memory:
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
-        named, former = fields.each("files", files, fields.path), fields.line("was", was)
+        named, former = fields.entries("files", files, fields.path), fields.line("was", was)
         return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
 
     def renumber(self, file: str) -> Saved:
@@ -430,7 +434,7 @@ class Memory:
 
     def delete_several(self, ids: Iterable[str], *, reason: str = "", agent: str = "") -> int:
         """Remove some records by one commit; return how many. Errors as for `forget.delete`."""
-        wanted = fields.each("ids", ids)
+        wanted = fields.entries("ids", ids)
         return self.keeper.write(
             lambda store: verbs.forget.delete_several(store, wanted, reason, agent)
         )

@@ -22,9 +22,18 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.remembered import Remembered
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
-from filemem.memory.store import SYNONYMS, Store, malformed
-from filemem.record import TYPES, UNKNOWN_STATUS, Problem, adr_number, format_time, lint
-from filemem.record.lines import hidden_characters, named
+from filemem.memory.store import SYNONYMS, Store
+from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
+from filemem.record import (
+    TYPES,
+    UNKNOWN_STATUS,
+    Problem,
+    adr_number,
+    format_time,
+    hidden_characters,
+    lint,
+    named,
+)
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 _SAVED = tuple(f"{kind}s/2025/01/a.md" for kind in TYPES)  # the like of what is saved
@@ -95,7 +104,7 @@ def _work_tree_problems(store: Store) -> tuple[Snapshot, list[Problem]]:
 def _store_path(store: Store, path: str) -> str:
     """A path as the caller names it, in the store; "" for all of it."""
     path = path.strip("/")
-    return "" if path == store.name else store.asked(path)
+    return "" if path == store.name else store.store_path(path)
 
 
 def _is_in(folders: Iterable[str], path: str) -> bool:
@@ -108,7 +117,7 @@ def _public(store: Store, problem: Problem) -> Problem:
     path = problem.path
     if secrets.find(path):
         path = posixpath.dirname(path)
-    return problem._replace(path=store.shown(path))
+    return problem._replace(path=store.display_path(path))
 
 
 def _of_settings(store: Store) -> Iterator[Problem]:
@@ -231,7 +240,7 @@ def _duplicates(snapshot: Snapshot) -> Iterator[Finding]:
         first = snapshot.by_id[record.id].path
         if first != path:
             text = (
-                f"the id {record.id} is also that of {snapshot.store.shown(first)}, "
+                f"the id {record.id} is also that of {snapshot.store.display_path(first)}, "
                 "which is shown: give this file its own id"
             )
             yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
@@ -242,7 +251,7 @@ def _forks(snapshot: Snapshot) -> Iterator[Finding]:
         if chain.is_forked:
             heads = [snapshot.by_id[head] for head in chain.heads]
             topic = heads[-1].topic
-            paths = ", ".join(snapshot.store.shown(head.path) for head in heads)
+            paths = ", ".join(snapshot.store.display_path(head.path) for head in heads)
             text = (
                 f"{topic} is forked: {paths} hold at once; filemem resolve {shlex.quote(topic)} "
                 "--decision ... --reasoning ... ends it"
@@ -260,7 +269,7 @@ def _numbers(snapshot: Snapshot) -> Iterator[Finding]:
             numbers.setdefault((posixpath.dirname(path), number), []).append(path)
     for (_, number), paths in numbers.items():
         if len(paths) > 1:
-            taken = " and ".join(map(snapshot.store.shown, paths))
+            taken = " and ".join(map(snapshot.store.display_path, paths))
             text = f"the number {number} is taken by {taken}: filemem renumber {number}"
             yield Finding(Problem(paths[-1], 1, "same-number", "hint", text), paths[-1])
 
@@ -283,8 +292,19 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
     synonyms = snapshot.store.synonyms
     if not snapshot.on_disk:
         synonyms = (blob(snapshot.files.get(SYNONYMS, "")) or b"").decode(errors="replace")
-    for number, text, line in malformed(synonyms):
+    for number, text, line in _malformed(synonyms):
         yield Finding(Problem(SYNONYMS, number, "synonyms", "warning", text), SYNONYMS, line)
+
+
+def _malformed(synonyms: str) -> Iterator[tuple[int, str, str]]:
+    """What is not read of a list of synonyms: the line, what is wrong, and what it says."""
+    rows = synonyms.splitlines()
+    for number in groups(synonyms)[1]:
+        message = "is no group of synonyms: write it like `auth | sign in > oauth, saml`"
+        yield number, message, rows[number - 1]
+    if len(rows) > MOST_LINES or len(synonyms) > MOST_TEXT:
+        message = f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters"
+        yield min(len(rows), MOST_LINES), message, ""
 
 
 def _is_for_one_clone(snapshot: Snapshot, path: str) -> bool:
@@ -334,7 +354,7 @@ def _of_work_tree(store: Store, snapshot: Snapshot) -> Iterator[Problem]:
     elif obstacle:
         yield Problem("", 1, "store-missing", "error", obstacle)
     for path in () if obstacle else snapshot.lost:
-        restore = f"git restore {store.shown(path)}"
+        restore = f"git restore {store.display_path(path)}"
         text = f"Git has it and the work tree does not: {restore}, or commit its removal"
         yield Problem(path, 1, "record-missing", "warning", text)
     ignored = store.repo.ignored(*map(store.files.named, _SAVED))

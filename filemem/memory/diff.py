@@ -85,7 +85,7 @@ def compare(store: Store, text: str) -> Comparison:
             for node in side.index.lookup("id", side.barred)
         }
     shown = (
-        effect._replace(path=store.shown(effect.path) if effect.path else "")
+        effect._replace(path=store.display_path(effect.path) if effect.path else "")
         for effect in _visible(found, closed)
     )
     return Comparison(

@@ -105,10 +105,12 @@ def _removal(store: Store, node: Node) -> _Removal:
     private = is_private(node.path)
     if store.left_to_user(node.path, node.type) and not private:
         if not held:
-            told = f"{store.shown(node.path)} was never committed, so it could not be restored"
+            told = (
+                f"{store.display_path(node.path)} was never committed, so it could not be restored"
+            )
             raise Conflict(told, "commit it first, or delete the file yourself")
         if store.edited(node.path):
-            told = f"{store.shown(node.path)} has edits that are not committed"
+            told = f"{store.display_path(node.path)} has edits that are not committed"
             raise Conflict(told, "commit or undo them first")
     edits = [Edit(node.path, None, store.files.read(node.path))]
     mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
@@ -135,7 +137,7 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
         path, mark = record.path, f"{FORGOTTEN}/{mark_of(record.id)}"
         here = store.files.read(path) if store.files.exists(path) else None
         if here is not None and (found := parse(here, path).record) and found.id != record.id:
-            told = f"nothing was restored: there is another record at {store.shown(path)}"
+            told = f"nothing was restored: there is another record at {store.display_path(path)}"
             raise Conflict(told, "move that away (git mv), then restore again")
         edits = [] if here is not None else [Edit(path, data, None)]
         if store.repo.item(store.files.named(mark)) and store.files.exists(mark):
@@ -164,7 +166,7 @@ def purge_command(store: Store, record_id: str) -> str:
 
     Raises NotFound: no record had that id, short id or path in the history of this clone."""
     wanted = fields.line("id", record_id).strip()
-    touch = _removed(store, lambda record: _is_called(store.asked(wanted), record))
+    touch = _removed(store, lambda record: _is_called(store.store_path(wanted), record))
     named = touch.path if touch else store.files.named(store.find(wanted).path)
     rows = store.history.touches([named]).get(named, ())
     paths = {named} | {path for row in rows for path in (row.path, row.before) if path}
@@ -178,11 +180,11 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
     known = of_commit(store, head) if head else Snapshot(store, {})
     for path, parsed in known.parsed.items():
         record = parsed.record
-        if record is None or not _is_called(store.asked(wanted), record):
+        if record is None or not _is_called(store.store_path(wanted), record):
             continue
         if mark_of(record.id) in hidden or not store.files.exists(path):  # else it is shown
             return record, known.data[path]
-    touch = _removed(store, lambda record: _is_called(store.asked(wanted), record))
+    touch = _removed(store, lambda record: _is_called(store.store_path(wanted), record))
     key = topic_key(wanted)
     touch = touch or _removed(store, lambda record: _is_gone_from(store, key, record))
     if touch is None:
@@ -240,7 +242,9 @@ def undo(store: Store) -> Saved:
         edits = [_reverted(store, touch) for touch in touches]
         main = next((edit for edit in edits if is_listed(edit.path)), edits[0])
         if (record := parse(main.data or main.before or b"", main.path).record) is None:
-            raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
+            raise Conflict(
+                f"{store.display_path(main.path)} cannot be read", "filemem check says why"
+            )
         mark = f"{FORGOTTEN}/{mark_of(record.id)}"
         marked = store.files.exists(mark) or mark in {edit.path for edit in edits}
         if main.data is None and not marked:
@@ -285,7 +289,7 @@ def _reverted(store: Store, touch: Touch) -> Edit:
     if (item.oid if item else "") != touch.new or touch.kind == "R":
         commit = touch.commit.id[:10]
         raise Conflict(
-            f"{store.shown(path)} was changed after the last save: {touch.commit.subject}",
+            f"{store.display_path(path)} was changed after the last save: {touch.commit.subject}",
             f"git show {commit} shows what that did",
         )
     before = store.files.read(path) if touch.new and store.files.exists(path) else None

@@ -284,5 +284,5 @@ def _topic(
         forked=len(held) > 1 and all(key and node.key == key for node in held),
         vacancy="" if heads else _vacancy(around, last, barred),
         number=adr_number((newest or last).path, (newest or last).id),
-        path="" if key else store.shown(named.path),
+        path="" if key else store.display_path(named.path),
     )

@@ -162,7 +162,7 @@ def _edges(row: Row, hit: Hit) -> Iterable[tuple[str, str, str, bool]]:
 
 
 def _row(store: Store, graph: chain.Graph, node: Node, who: str) -> Row:
-    row = Row(node, store.shown(node.path), who)
+    row = Row(node, store.display_path(node.path), who)
     if node.type != DECISION:
         return row
     live = graph.is_head(node.id)

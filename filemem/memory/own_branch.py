@@ -261,13 +261,14 @@ def numbered_files(folder: Path) -> list[str]:
     return [name for name in names if is_record(name) and adr_number(name) is not None]
 
 
-def others(top: Path) -> tuple[str, str] | None:
+def others(top: Path) -> tuple[str, ...]:
     """Return a hint that a project has records of another tool, and the command to use them."""
     for folder in ADRS:
-        if count := len(numbered_files(top / folder)):
+        count = len(numbered_files(top / folder))
+        if count:
             return (
                 f"{folder}/ holds decision records ({count}): use them, or begin a second memory?",
                 f"`filemem --store {folder} init` uses them; "
                 "`filemem --store memory init` begins another",
             )
-    return None
+    return ()

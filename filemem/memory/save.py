@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from filemem import secrets
 from filemem.chain import DEMOTING
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.hints import closest
 from filemem.index import Node
 from filemem.memory import advice, fields
+from filemem.memory.adr_numbers import highest_number
 from filemem.memory.catch_up import knows_head, show
-from filemem.memory.store import Store, called, highest_number, mark_of
+from filemem.memory.store import Store, called, mark_of
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -194,7 +196,7 @@ def resolve(store: Store, topic: str, values: Mapping[str, object]) -> Saved:
     nodes = [node for node in store.index.lookup("topic", [key]) if node.key == key] if key else []
     if not nodes:
         names = [name for name, _ in store.index.terms("topic")]
-        raise NotFound(f"no topic {topic!r}", fields.meant(key, names, "filemem topics lists them"))
+        raise NotFound(f"no topic {topic!r}", closest(key, names, "filemem topics lists them"))
     around = store.index.around(nodes)
     heads = [around.nodes[head] for head in around.graph.chain(key).heads]
     if len(heads) < 2:
@@ -451,7 +453,7 @@ def write(
         edits, message = plan()
         for edit in edits:
             if edit.before is not None:
-                refuse_markup(store.shown(edit.path))
+                refuse_markup(store.display_path(edit.path))
         named = tuple(edit._replace(path=store.files.named(edit.path)) for edit in edits)
         return Plan(named, message, store.clock())
 
@@ -481,7 +483,7 @@ def answer(
     return Saved(
         id=record.id,
         type=record.type,
-        path=store.shown(record.path),
+        path=store.display_path(record.path),
         message=message,
         commit=made.commit,
         pending=made.pending,

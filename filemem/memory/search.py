@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from filemem import query
-from filemem.errors import BadInput, suggest
+from filemem.errors import BadInput
+from filemem.hints import suggest
 from filemem.index import Found, Known, ModelUnavailable, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import Place, of_places, present

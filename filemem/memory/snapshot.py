@@ -16,7 +16,8 @@ from filemem import chain, changes, index
 from filemem.changes import Entry
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import MAX_SIZE, is_listed
-from filemem.memory.fields import line, meant
+from filemem.hints import closest
+from filemem.memory.fields import line
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
 from filemem.record import (
@@ -197,7 +198,8 @@ def everything(store: Store, *, private: bool) -> list[Record]:
     ]
     of_all = ((found.records[path], at, path) for at, path in sorted(chosen))
     return [
-        one._replace(created=at or one.created, path=store.shown(path)) for one, at, path in of_all
+        one._replace(created=at or one.created, path=store.display_path(path))
+        for one, at, path in of_all
     ]
 
 
@@ -252,7 +254,7 @@ def moment(store: Store, when: object, field: str = "at") -> Moment:
         )
         raise NotFound(
             f"{field}: no commit, tag, branch or date {name!r}",
-            meant(name, told.split(), f"give {FORMS}"),
+            closest(name, told.split(), f"give {FORMS}"),
         )
     if found := store.repo.at_time(head, by):
         return moment_of(store.repo, found, name)

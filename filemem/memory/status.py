@@ -83,7 +83,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     }
     to_do = {
         "forks": list(map(_resolve_command, counts.forked)),
-        "broken": list(map(store.shown, changes.broken)),
+        "broken": list(map(store.display_path, changes.broken)),
         "not_understood": _not_understood(store, decisions),
         "checkpoint": _checkpoint(nodes),
         "upstream": other_side.label,
@@ -91,10 +91,10 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "behind": other_side.behind,
         "share": _share_command(other_side, on_branch=on_branch),
         "trouble": store.repo.trouble,
-        "edited": list(map(store.shown, changes.edited)),
-        "new": list(map(store.shown, changes.new)),
+        "edited": list(map(store.display_path, changes.edited)),
+        "new": list(map(store.display_path, changes.new)),
         "commit": _commit_command(store, changes),
-        "gone": list(map(_restore_command, map(store.shown, changes.deleted))),
+        "gone": list(map(_restore_command, map(store.display_path, changes.deleted))),
         "incomplete": store.repo.incomplete(),
         "not_read": not_read(store.files.root),
         "pages": addresses(store.repo.private),
@@ -119,7 +119,7 @@ def _resolve_command(topic: str) -> str:
 
 
 def _not_understood(store: Store, decisions: Iterable[Node]) -> list[str]:
-    return [store.shown(node.path) for node in decisions if node.status == UNKNOWN]
+    return [store.display_path(node.path) for node in decisions if node.status == UNKNOWN]
 
 
 def _index(store: Store, count: int, *, behind: bool) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _waiting(store: Store, save: Pending) -> dict[str, str]:
     """A save that is not committed yet, with the reason and its age."""
     seconds = (store.clock() - save.at) // 1000
     return {
-        "path": store.shown(store.files.inside(save.path)),
+        "path": store.display_path(store.files.inside(save.path)),
         "reason": save.reason,
         "age": str(timedelta(seconds=seconds)),
     }

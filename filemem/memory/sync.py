@@ -337,4 +337,4 @@ def _is_forgotten(path: str, versions: Iterable[bytes], marks: Collection[str]) 
 
 def _shown(store: Store, path: str) -> str:
     """A path of the records' repository, as shown to people."""
-    return store.shown(store.files.inside(path)) if store.files.holds(path) else path
+    return store.display_path(store.files.inside(path)) if store.files.holds(path) else path

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from filemem.errors import BadInput, Conflict, FilememError, NotFound, suggest
+from filemem.errors import BadInput, Conflict, FilememError, NotFound
 from filemem.files import is_private
+from filemem.hints import suggest
 from filemem.index import Node
 from filemem.memory import fields
 from filemem.memory.save import (
@@ -95,13 +96,13 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
     record, problems = parse(data, node.path)
     if wrong := next((one for one in problems if one.level == "error"), None):
         raise BadInput(
-            f"{store.shown(node.path)}:{wrong.line}: {wrong.message}",
+            f"{store.display_path(node.path)}:{wrong.line}: {wrong.message}",
             "nothing was saved",
             field="data",
         )
     if record is None or (record.id, record.type) != (node.id, node.type):
         raise BadInput(
-            f"{store.shown(node.path)} has another id or type",
+            f"{store.display_path(node.path)} has another id or type",
             "nothing was saved: keep these two",
             "data",
         )
@@ -118,7 +119,7 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
     def edited(now: bytes) -> bytes:
         if now != before:
             raise Conflict(
-                f"{store.shown(node.path)} was changed while you edited it", "edit it again"
+                f"{store.display_path(node.path)} was changed while you edited it", "edit it again"
             )
         return data
 
@@ -156,15 +157,17 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
         )
     edits, adopted = [], []
     with store.repo.saving():
-        for path in dict.fromkeys(map(store.asked, files)):
+        for path in dict.fromkeys(map(store.store_path, files)):
             before, old = _as_it_is(store, path)
             if old.id_stated:
                 raise BadInput(
-                    f"{store.shown(path)} already states its id: {old.id}", field="files"
+                    f"{store.display_path(path)} already states its id: {old.id}", field="files"
                 )
             created = old.created or store.dates([path]).get(path) or store.clock()
             fresh = new_id(old.type, created, store.entropy(), old.topic)
-            former = was if was.startswith("file_") else derived_id(store.asked(was)) if was else ""
+            former = (
+                was if was.startswith("file_") else derived_id(store.store_path(was)) if was else ""
+            )
             data = _amended(store, before, path, keys={"id": former or fresh})
             edits.append(Edit(path, data, before))
             adopted.append(parse(data, path).record or old)
@@ -172,7 +175,7 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
         message = message_of(adopted[0], told, store.config.agent)
         made = write(store, adopted[0].path, adopted[0].type, lambda: (tuple(edits), message))
     return tuple(
-        answer(store, one, made, f"{store.shown(one.path)} states its id now: {one.id}")
+        answer(store, one, made, f"{store.display_path(one.path)} states its id now: {one.id}")
         for one in adopted
     )
 
@@ -183,7 +186,7 @@ def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
         after = amend(before, path, **changes)
         return before if parse(after, path).record == parse(before, path).record else after
     except FilememError as error:
-        error.message = error.message.replace(path, store.shown(path), 1)
+        error.message = error.message.replace(path, store.display_path(path), 1)
         raise
 
 
@@ -191,7 +194,9 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
     """A file's present bytes and its record. Raises NotFound."""
     data = store.files.read(path)
     if (found := parse(data, path).record) is None:
-        raise NotFound(f"{store.shown(path)} cannot be read as a record", "filemem check says why")
+        raise NotFound(
+            f"{store.display_path(path)} cannot be read as a record", "filemem check says why"
+        )
     return data, found
 
 

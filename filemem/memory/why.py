@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
+from filemem.hints import closest
 from filemem.index import Node
 from filemem.memory import search
 from filemem.memory.evidence import Testimony, with_code
-from filemem.memory.fields import meant
 from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, among, fixed, split_identifiers, touches
@@ -94,7 +94,7 @@ def why(store: Store, asked: str, limit: int) -> Why:
         note = f"there is no file {place.path}"
         if not reasons:
             known = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
-            hint = meant(place.path, known, "name a file of the project, from its top")
+            hint = closest(place.path, known, "name a file of the project, from its top")
             raise NotFound(f"{note}, and no decision speaks of it", hint)
     elif place.lines and place.text is not None and not commits:
         note = f"not committed yet: {place.what}"
@@ -221,7 +221,9 @@ def _touched(
         if node.type == DECISION
     }
     listed = [
-        nodes[one] for one in because if one in nodes and store.shown(nodes[one].path) != place.path
+        nodes[one]
+        for one in because
+        if one in nodes and store.display_path(nodes[one].path) != place.path
     ]
     return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, listed)]
 

@@ -133,7 +133,7 @@ class Workspace:
         """Title and path of records by id, none of them private."""
         stores = [member.store for member in (self._own, *self._open.values())]
         found = [(store, node) for store in stores for node in store.visible(list(ids))]
-        return {node.id: Name(node.title, of.shown(node.path)) for of, node in found}
+        return {node.id: Name(node.title, of.display_path(node.path)) for of, node in found}
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(
