@@ -285,6 +285,12 @@ def _text(record: Record) -> str:
     return f"{record.title}\n{record.text}"
 
 
+def topic_hint(store: Store, key: str) -> str:
+    """A hint at the topic that was probably meant."""
+    names = [name for name, _ in store.index.terms("topic")]
+    return closest(key, names, "filemem topics lists them")
+
+
 def why_empty(store: Store, wanted: Filter, has_words: bool) -> str:
     """Explain in one sentence why a search shows nothing; `has_words`: the query has some."""
     if not store.index.count(Filter(reader=store.reader)):

@@ -245,9 +245,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
             "the first save makes a commit",
         )
     here = right in ("", HEAD)
-    head = (
-        moment_of(store.repo, tip, store.branch or HEAD) if here else moment(store, right, "range")
-    )
+    head = moment_of(store, tip, store.branch or HEAD) if here else moment(store, right, "range")
     base = moment(store, left, "range") if left else _default(store, head)
     if direct:
         return base, head, base.id
@@ -271,9 +269,9 @@ def _default(store: Store, head: Moment) -> Moment:
         head.name,
         head.id,
     ):  # a branch that has nothing yet of its own is another
-        return moment_of(store.repo, found.tip, found.name)
+        return moment_of(store, found.tip, found.name)
     if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
-        return moment_of(store.repo, there, f"origin/{found.name}")
+        return moment_of(store, there, f"origin/{found.name}")
     raise BadInput(f"{found.name} is the default branch: nothing to compare", _EXAMPLE)
 
 

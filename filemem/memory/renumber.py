@@ -55,7 +55,8 @@ def renumber(store: Store, file: str) -> Saved:
         made = write(store, new, record.type, lambda: (edits, subject))
         others = _not_written(store, old.path, [edit.path for edit in edits])
     links = len(edits) - 2
-    message = f"{store.display_path(old.path)} is {store.display_path(new)} now; links changed in {links} files"
+    path = store.display_path(new)
+    message = f"{store.display_path(old.path)} is {path} now; links changed in {links} files"
     note = f"a mention of the number {number} without a link may mean this record: look for it"
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""

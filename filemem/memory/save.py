@@ -11,10 +11,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from filemem import secrets
-from filemem.chain import DEMOTING
+from filemem.chain import DEMOTING, Node
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.hints import closest
-from filemem.index import Node
 from filemem.memory import advice, fields
 from filemem.memory.adr_numbers import highest_number
 from filemem.memory.catch_up import knows_head, show
@@ -195,8 +193,7 @@ def resolve(store: Store, topic: str, values: Mapping[str, object]) -> Saved:
     key = topic_key(fields.line("topic", topic))
     nodes = [node for node in store.index.lookup("topic", [key]) if node.key == key] if key else []
     if not nodes:
-        names = [name for name, _ in store.index.terms("topic")]
-        raise NotFound(f"no topic {topic!r}", closest(key, names, "filemem topics lists them"))
+        raise NotFound(f"no topic {topic!r}", advice.topic_hint(store, key))
     around = store.index.around(nodes)
     heads = [around.nodes[head] for head in around.graph.chain(key).heads]
     if len(heads) < 2:
