@@ -1,4 +1,4 @@
-"""Change a record in place: only the lines that must change do; every other byte of the file stays."""
+"""Change a record in place: every byte of the file stays but those of the lines that change."""
 
 from __future__ import annotations
 
