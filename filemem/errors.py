@@ -10,7 +10,6 @@ import errno
 
 TYPE_CHECKING = False  # as of `typing`, which a command that a server answers does not load
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -105,14 +104,3 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
     path = Path(tempfile.mkdtemp(prefix="filemem-crash-"), "report.txt")
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
-
-
-def suggest(word: str, choices: Iterable[str]) -> str:
-    """Return the choice that `word` probably means, or the list of all choices."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
-
-    names = sorted(choices)
-    near = [name for name in names if word and name.startswith(f"{word}_")] or get_close_matches(
-        word[:64], names, n=1
-    )
-    return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

@@ -94,7 +94,7 @@ class Watcher:
         )
         for batch in batches:
             now = time.monotonic()
-            idle = now - self.memory.keeper.asked
+            idle = now - self.memory.keeper.last_call
             quiet = idle > QUIET or now - self._last > PATIENCE
             if batch or (quiet and now >= self._next):
                 full = len(batch) > LARGE or (quiet and now >= self._next_full)

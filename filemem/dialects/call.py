@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filemem.dialects import consent, shapes
 from filemem.dialects.present import around
 from filemem.dialects.tool import Answer, Dialect, Payload, Tool, tool_of
-from filemem.errors import BadInput, FilememError, suggest
+from filemem.errors import BadInput, FilememError
+from filemem.hints import suggest
 from filemem.record import cut, schema
 from filemem.record.visibility import EVERYBODY
 

@@ -16,7 +16,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects.parameter import TEXT, TEXTS, Parameter, schema_of
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.hints import suggest
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

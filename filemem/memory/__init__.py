@@ -1,7 +1,9 @@
 """The facade: everything filemem does, once, for the command line, MCP, HTTP and Python alike.
 
-Calls run one at a time. Looking at the files has its own lock, so that a search does not wait while an index is built.
-A verb is imported when it is first called, so that a one-shot search imports only what it uses.
+Calls run one at a time. Looking at the files has its own lock, so that a search does not wait
+while an index is built. A verb is imported when it is first called, so that a one-shot search
+imports only what it uses: `verbs.status` is the module `filemem.memory.status`, which `__getattr__`
+imports.
 """
 
 from __future__ import annotations
@@ -57,11 +59,12 @@ if TYPE_CHECKING:
     from filemem.memory.why import Why
     from filemem.memory.workspace import Workspace
 else:
-    verbs = sys.modules[__name__]  # by `__getattr__`
+    verbs = sys.modules[__name__]
 
 __all__ = ["Hit", "Memory", "Results"]
 
-MOST_HITS, MOST_PASSED = 1_000, 1_000_000
+MOST_HITS = 1_000
+MOST_PASSED = 1_000_000  # hits that an offset skips
 
 
 def __getattr__(name: str) -> Any:
@@ -72,7 +75,10 @@ def __getattr__(name: str) -> Any:
 
 
 class Memory:
-    """The memory of one Git work tree. Safe to use from several threads; calls run one at a time."""
+    """The memory of one Git work tree.
+
+    It is safe to use from several threads; calls run one at a time.
+    """
 
     moment: Moment  # of one that `at` returns: the commit that it is as of
 
@@ -85,15 +91,11 @@ class Memory:
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
         self._past: list[Memory] = []  # the one opened last
-        self.personal: Callable[[], Memory] | None = (
-            None  # opens the user's personal memory, where that may be asked
-        )
-        self.workspace: Callable[[], Workspace] | None = (
-            None  # this one with those of other repositories, likewise
-        )
-        self.stated_user = (
-            ""  # whose memories are saved where a save does not say; "": as configured
-        )
+        # Opens the user's personal memory, if that may be asked.
+        self.personal: Callable[[], Memory] | None = None
+        # This one with those of other repositories, likewise.
+        self.workspace: Callable[[], Workspace] | None = None
+        self.stated_user = ""  # whose memories a save makes if it does not say; "": as configured
 
     @classmethod
     def open(
@@ -106,30 +108,29 @@ class Memory:
         look: bool = True,
         stays: bool = False,
     ) -> Memory:
-        """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
+        """Open the memory that a folder belongs to.
 
-        `folder`, `store`: as for `Store`, errors too; `serving`: a watcher will keep the index in step; `progress`:
-        called with (records done, records in all); `look`: update the index first, else only methods that read files
-        may be called; `stays`: check the files again before later calls, for a program without a watcher.
+        It finishes what a crash left, and catches up with the files. `folder`, `store`: as for
+        `Store`, errors too; `serving`: a watcher will keep the index in step; `progress`: called
+        with (records done, records in all); `look`: update the index first, else only methods that
+        read files may be called; `stays`: check the files again before later calls, for a program
+        without a watcher.
         """
         memory = cls(Store(folder, store, serving=serving), progress)
         keeper = memory.keeper
-        steps: list[Callable[[], object]] = [
-            keeper.finish,
-            partial(keeper.in_step, LONG, looks=True),
-        ]
-        for step in steps if look and not serving else steps[:1]:
+        steps: list[Callable[[], object]] = [keeper.finish]
+        if look and not serving:
+            steps.append(partial(keeper.in_step, LONG, looks=True))
+        for step in steps:
             try:
                 step()
-            except (
-                FilememError
-            ) as error:  # a Git directory that cannot be written can still be read
+            except FilememError as error:  # what cannot be written can still be read
                 keeper.trouble = error.told
-        memory.keeper.looks = stays
+        keeper.looks = stays
         return memory
 
     def at(self, when: str) -> Memory:
-        """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
+        """The memory as it was at a commit, tag, branch, date or age. Raises BadInput, NotFound."""
         with self.keeper.lock:
             then = verbs.snapshot.moment(self._store, when)
             if not self._past or self._past[0].moment.id != then.id:
@@ -185,7 +186,7 @@ class Memory:
         Arguments as for `Keeper.refresh`.
         """
         fields.flag("full", full)
-        changed = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
+        changed = self.keeper.refresh(full=full, hints=fields.entries("hints", hints, fields.path))
         if full and self._store.serving and not self._store.repo.unfinished:
             self._store.repo.objects.maintain()
         return changed
@@ -211,8 +212,9 @@ class Memory:
         among: Place | None = None,
         **restrictions: Any,
     ) -> Results:
-        """Find records, best first; without a query the newest first. Arguments as for `search.search`."""
-        given, words = verbs.search.filter_of(restrictions, self.now()), fields.text("query", query)
+        """Find records, best first, or the newest; arguments as for `search.search`."""
+        wanted = verbs.search.filter_of(restrictions, self.now())
+        words = fields.text("query", query)
         how: dict[str, Any] = {
             "limit": fields.whole("limit", limit, 1, MOST_HITS),
             "offset": fields.whole("offset", offset, 0, MOST_PASSED),
@@ -220,15 +222,16 @@ class Memory:
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
-        found = self.keeper.read(
-            lambda store: verbs.search.search(among or store, words, given, **how)
+        results = self.keeper.read(
+            lambda store: verbs.search.search(among or store, words, wanted, **how)
         )
-        if restrictions.get("path"):
-            found = found.replace(
-                hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits))
-            )
-        parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), *found.degraded.split("; "))))
-        return found.replace(degraded="; ".join(parts))
+        if wanted.path:
+            results = results.replace(hits=self._with_code(results.hits))
+        reasons = (*self.lacked.split("; "), *results.degraded.split("; "))
+        return results.replace(degraded="; ".join(dict.fromkeys(filter(None, reasons))))
+
+    def _with_code(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        return self.keeper.ask(lambda store: verbs.evidence.with_code(store, hits))
 
     def alike(self, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
         """The records of one type nearest in meaning to a text; arguments as for `search.alike`."""
@@ -241,46 +244,49 @@ class Memory:
         self, texts: Collection[str], kind: str, count: int
     ) -> list[list[tuple[Node, float]]]:
         """`alike` for many texts at once; arguments as for `search.all_alike`."""
-        wanted = fields.each("texts", texts, fields.text)
+        wanted = fields.entries("texts", texts, fields.text)
         type_ = str(fields.one_of(TYPES)("kind", kind))
         most = fields.whole("count", count, 1, MOST_HITS)
         return self.keeper.ask(lambda store: verbs.search.all_alike(store, wanted, type_, most))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
-        """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
+        """Whole records, each by a name as `Store.find` takes it. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids]))
-        return self.keeper.ask(lambda store: verbs.evidence.with_code(store, found))
+        hits = self.keeper.read(lambda store: verbs.hits.present(store, map(store.find, ids)))
+        return self._with_code(hits)
 
     def id_of(self, id: str) -> str:  # noqa: A002  the tools' word
         """The id of what a name means, or of what holds on a topic. Raises NotFound, Conflict."""
         return self.keeper.read(lambda store: store.named(id).node.id)
 
     def history(self, topic_or_id: str) -> History:
-        """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
+        """How a topic was decided, oldest first. Raises NotFound: no such topic or decision."""
         return self.keeper.read(
             lambda store: verbs.history.history(store, fields.line("topic", topic_or_id))
         )
 
     def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
-        """How records were edited in place, oldest first, by the id that was found for each. Raises NotFound."""
+        """How records were edited in place, oldest first, by the id of each. Raises NotFound."""
         return self.keeper.read(lambda store: verbs.history.revisions(store, ids))
 
     def diff(self, between: str = "") -> Comparison:
-        """What a branch changes in the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
+        """What a branch changes in the memory; argument and errors as for `diff.compare`."""
         return self.keeper.read(lambda store: verbs.diff.compare(store, between))
 
     def timeline(
         self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5
     ) -> Results:
-        """What was saved around a record, a time, or the best hit of a query. Raises BadInput, NotFound."""
+        """What was saved around a record, a time or a best hit. Raises BadInput, NotFound."""
         before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
         after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
-        asked = {"anchor": fields.line("anchor", anchor), "query": fields.text("query", query)}
-        return self.keeper.read(
-            lambda s: verbs.history.timeline(s, **asked, depth_before=before, depth_after=after)
-        )
+        how: dict[str, Any] = {
+            "anchor": fields.line("anchor", anchor),
+            "query": fields.text("query", query),
+            "depth_before": before,
+            "depth_after": after,
+        }
+        return self.keeper.read(lambda store: verbs.history.timeline(store, **how))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to resume from, with a note if it is of another branch or author."""
@@ -289,16 +295,17 @@ class Memory:
         )
 
     def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
-        """What a session should know at its start. Loads no model. Arguments as for `brief.brief`."""
+        """What a session should know at its start, without a model; see `brief.brief`."""
         most = fields.whole("budget", budget, verbs.brief.LEAST, verbs.brief.MOST)
         with self.keeper.lock:
             self._store.refuse_missing()
-            named = [self._store.of_code(one) for one in fields.each("paths", paths, fields.path)]
-            return verbs.brief.brief(self._store, most, named)
+            files = map(self._store.of_code, fields.entries("paths", paths, fields.path))
+            return verbs.brief.brief(self._store, most, list(files))
 
     def topics(self, prefix: str = "", *, limit: int = 50, offset: int = 0) -> Topics:
-        """Topics that have these words in their name or title, what holds on each, and how many there are in all."""
-        words, most = fields.line("prefix", prefix), fields.whole("limit", limit, 1, MOST_HITS)
+        """Topics that have these words in their name or title, and what holds on each."""
+        words = fields.line("prefix", prefix)
+        most = fields.whole("limit", limit, 1, MOST_HITS)
         skip = fields.whole("offset", offset, 0, MOST_PASSED)
         return self.keeper.read(
             lambda store: verbs.history.topics(store, words, limit=most, offset=skip)
@@ -309,29 +316,30 @@ class Memory:
         return self.keeper.read(verbs.overview.overview)
 
     def details(self, *ids: str) -> tuple[Detail, ...]:
-        """All that is known of some records, for pages about them. Raises NotFound, also for what is not for all."""
+        """All that is known of records that are for all. Raises NotFound, for others too."""
         hits = self.get(*ids)
         return self.keeper.ask(lambda store: verbs.overview.details(store, hits))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
-        wanted = fields.each("ids", ids)
+        wanted = fields.entries("ids", ids)
         return self.keeper.ask(
-            lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.visible(wanted)}
+            lambda s: {n.id: Name(n.title, s.display_path(n.path)) for n in s.visible(wanted)}
         )
 
     def owners(self) -> dict[str, str]:
-        """User, agent and run that are meant if a call names none, by the environment or a `.env` of the work tree.
+        """User, agent and run that are meant if a call names none.
 
-        A `.env` that Git tracks is a stranger's, and names nobody.
+        The environment or a `.env` of the work tree says so. A `.env` that Git tracks is a
+        stranger's, and names nobody.
         """
         code = self._store.code
         with self.keeper.lock:
-            found = config.powermem_names(code.work_tree / ".env")
-            return config.powermem_names(None) if found and code.staged([".env"]) else found
+            names = config.powermem_names(code.work_tree / ".env")
+            return config.powermem_names(None) if names and code.staged([".env"]) else names
 
     def sharer(self) -> str:
-        """The e-mail by which Git knows the user, if the repository has another side, so that others read it; or ""."""
+        """The e-mail by which Git knows the user, if others read the repository; or ""."""
         code = self._store.code
         shared = any(
             key.startswith("remote.") and key.endswith(".url") for key in code.settings.values
@@ -343,16 +351,19 @@ class Memory:
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
         with self.keeper.lock:
-            return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
+            return bool(hit.provenance.commit) and self._store.edited(
+                self._store.store_path(hit.path)
+            )
 
     def why(self, path: str, *, limit: int = 10) -> Why:
-        """The decisions behind a file, or `PATH:LINE`, the surest first. Raises BadInput, NotFound."""
+        """The decisions behind a file, or `PATH:LINE`. Raises BadInput, NotFound."""
         most = fields.whole("limit", limit, 1, MOST_HITS)
         return self.keeper.read(lambda store: verbs.why.why(store, fields.path("path", path), most))
 
     def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
-        """Check every record: how many there are, and their problems. Arguments and errors as for `check.check`."""
-        named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
+        """Check every record; arguments, answer and errors as for `check.check`."""
+        named = fields.entries("paths", paths, fields.path)
+        since = fields.line("base", base)
         with self.keeper.lock:
             self._store.refuse_missing()
             return verbs.check.check(self._store, named, since)
@@ -366,21 +377,18 @@ class Memory:
 
     def status(self) -> dict[str, Any]:
         """The state of the memory: counts, index, pending saves, problems."""
-        found = self.keeper.read(
-            lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble))
-        )
+        behind = bool(self.keeper.trouble)
+        state = self.keeper.read(lambda store: verbs.status.status(store, behind=behind))
         owners = ", ".join(f"{name} {value}" for name, value in self.owners().items())
-        named = {"owners": owners} if owners else {}
-        return {
-            **found,
-            **named,
-            "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning))),
-        }
+        if owners:
+            state["owners"] = owners
+        state["degraded"] = "; ".join(filter(None, (self.lacked, self.lacks_meaning)))
+        return state
 
-    def save(self, **given: Any) -> Saved:
-        """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
-        done = self.keeper.write(lambda store: verbs.save.save(store, given))
-        return self._matched(done) if given.get("guards") else done
+    def save(self, **values: Any) -> Saved:
+        """Save a decision, checkpoint or observation; errors as for `save.save`."""
+        done = self.keeper.write(lambda store: verbs.save.save(store, values))
+        return self._matched(done) if values.get("guards") else done
 
     def _matched(self, done: Saved) -> Saved:
         """Add to an answer where the code breaks the guards of its record as it is now."""
@@ -388,14 +396,14 @@ class Memory:
             note = verbs.guards.already(self._store, done.path)
         return done._replace(note="; ".join(filter(None, (done.note, note))))
 
-    def resolve(self, topic: str, **given: Any) -> Saved:
-        """End a fork: save the decision that merges all that hold on a topic. Raises NotFound, BadInput."""
-        return self.keeper.write(lambda store: verbs.save.resolve(store, topic, given))
+    def resolve(self, topic: str, **values: Any) -> Saved:
+        """End a fork by a decision that merges what holds. Raises NotFound, BadInput."""
+        return self.keeper.write(lambda store: verbs.save.resolve(store, topic, values))
 
-    def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
-        """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
-        done = self.keeper.write(lambda store: verbs.update.update(store, id, given))
-        return self._matched(done) if given.get("guards") else done
+    def update(self, id: str, **values: Any) -> Saved:  # noqa: A002  the tools' word
+        """Append an outcome, or change fields in place; errors as for `update.update`."""
+        done = self.keeper.write(lambda store: verbs.update.update(store, id, values))
+        return self._matched(done) if values.get("guards") else done
 
     def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
         """Replace a record's file with an edited version. Errors as for `update.edit`."""
@@ -406,8 +414,9 @@ class Memory:
         return self.keeper.write(verbs.forget.undo)
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
-        """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
-        named, former = fields.each("files", files, fields.path), fields.line("was", was)
+        """Write ids into files that state none; arguments and errors as for `update.adopt`."""
+        named = fields.entries("files", files, fields.path)
+        former = fields.line("was", was)
         return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
 
     def renumber(self, file: str) -> Saved:
@@ -423,14 +432,14 @@ class Memory:
         agent: str = "",
         allow_secret: bool = False,
     ) -> Saved:
-        """Remove a record by a commit; nothing but `restore` brings it back. Errors as for `forget.delete`."""
+        """Remove a record by a commit; only `restore` undoes that. Errors: `forget.delete`."""
         return self.keeper.write(
             lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret)
         )
 
     def delete_several(self, ids: Iterable[str], *, reason: str = "", agent: str = "") -> int:
         """Remove some records by one commit; return how many. Errors as for `forget.delete`."""
-        wanted = fields.each("ids", ids)
+        wanted = fields.entries("ids", ids)
         return self.keeper.write(
             lambda store: verbs.forget.delete_several(store, wanted, reason, agent)
         )
@@ -442,7 +451,7 @@ class Memory:
         )
 
     def purge_command(self, id: str) -> str:  # noqa: A002
-        """The command that removes a record from Git's history, and what it cannot reach. Runs nothing."""
+        """The command that removes a record from Git's history. Runs nothing."""
         return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
 
     def ingest(
@@ -453,16 +462,17 @@ class Memory:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Ingested:
-        """Bring in what another system remembers, by one commit. Arguments and errors as for `ingest.ingest`."""
-        found, name = tuple(items), fields.line("system", system)
+        """Bring in what another system remembers; arguments as for `ingest.ingest`."""
+        every = tuple(items)
+        name = fields.line("system", system)
         how: dict[str, Any] = {"dry_run": fields.flag("dry_run", dry_run), "progress": progress}
-        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, found, name, **how))
+        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, every, name, **how))
         if dry_run or not done.records:
             return done
         try:
             self.keeper.look()
             forked = self.keeper.ask(lambda store: store.forked(store.index.nodes()))
-        except (BrokenStore, Locked) as error:  # the records are there: the next look finds them
+        except (BrokenStore, Locked) as error:  # the next look finds the records
             why = f"{sum(done.records.values())} records are imported, but not searchable yet"
             return done._replace(note="; ".join(filter(None, (done.note, why, error.told))))
         return done._replace(forked=forked)

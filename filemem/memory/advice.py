@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem import query
 from filemem.chain import DEMOTING
 from filemem.errors import BrokenStore
+from filemem.hints import closest
 from filemem.index import ModelUnavailable, Near, Node
-from filemem.memory.fields import alike, meant
-from filemem.memory.store import Store
+from filemem.memory.store import Store, listed
 from filemem.query import Filter
-from filemem.record import CHECKPOINT, DECISION, Record, age, cut, one_line, short_id, topic_key
+from filemem.record import (
+    CHECKPOINT,
+    DECISION,
+    Record,
+    age,
+    cut,
+    hidden_characters,
+    named,
+    one_line,
+    short_id,
+    topic_key,
+)
 
 NEAREST = 20  # records that a new one is compared with
 GIST = 900  # characters of a text by which it is compared
-SAME = 0.57  # cosine of the texts, and of the titles, from which on two say the same (bench/relevance.md)
+# The cosine of texts, and of titles, from which on two say the same (bench/relevance.md).
+SAME = 0.57
 ELSEWHERE = 0.4  # cosine from which on a decision is about what another topic holds,
 FURTHER = 0.2  # if that is this much nearer than its own chain and the name of its topic
 PATIENCE = 0.003  # seconds of the processor after which no further hint is looked for
 MOST = 3  # similar records that are named
 REASON = 160  # characters of a reason in an answer
-NEAR_TOPIC = (
-    0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
-)
+# Of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`.
+NEAR_TOPIC = 0.85
 NOTHING_YET = "nothing is saved yet"
 
 
@@ -65,6 +76,39 @@ def advise(store: Store, record: Record, *, implied: bool, budget: Callable[[], 
     return Advice(tuple(similar.values()), warning)
 
 
+def notes(
+    store: Store, record: Record, replaced: Collection[Node], checked: Mapping[str, object]
+) -> list[str]:
+    """What the maker of a record may not expect; `checked`: the fields that were stated."""
+    sentences = []
+    if replaced and record.affects and "affects" not in checked:
+        sentences.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+    if "guards" not in checked and any(node.guards for node in replaced):
+        sentences.append("the guards of what it replaces end: give those that still hold")
+    if "supersedes" in checked and record.status in DEMOTING:
+        sentences += _beside(store, record, replaced)
+    return sentences
+
+
+def _beside(store: Store, record: Record, replaced: Collection[Node]) -> list[str]:
+    """Name what holds on the topic of a new decision beside it; it names others to replace."""
+    key = topic_key(record.topic)
+    around = store.index.around(store.index.lookup("topic", [key]))
+    ended = {record.id, *store.barred, *(node.id for node in replaced)}
+    others = [around.nodes[head] for head in around.graph.chain(key).heads if head not in ended]
+    return [f"on this topic holds too: {listed(others)}; the topic is forked"] if others else []
+
+
+def hidden(data: bytes) -> list[str]:
+    """Name the invisible characters of a file."""
+    rows = map(hidden_characters, data.decode().splitlines())
+    return [
+        f"line {number} of the file holds {named(characters)}"
+        for number, characters in enumerate(rows, 1)
+        if characters
+    ]
+
+
 def _further_hints(
     store: Store, record: Record, budget: Callable[[], bool], *, last: bool
 ) -> list[Similar]:
@@ -97,7 +141,10 @@ def reasons(store: Store, replaced: Collection[Node]) -> tuple[str, ...]:
 
 
 def _near(store: Store, record: Record) -> list[Near]:
-    """Compare a record with others of its type. A command does not load the model for this: it compares none."""
+    """Compare a record with others of its type.
+
+    A command does not load the model for this: it compares none.
+    """
     if not store.serving:
         return []
     try:
@@ -113,7 +160,7 @@ def _near(store: Store, record: Record) -> list[Near]:
 
 
 def _misplaced(store: Store, record: Record, near: Iterable[Near]) -> str:
-    """Return a warning if a decision is nearer to what another topic holds than to its own; else ""."""
+    """Return a warning if a decision is nearer to what another topic holds than to its own."""
     own = [other.text for other in near if _of_its_chain(record, other.node)]
     others = [other for other in near if not _of_its_chain(record, other.node)]
     likely = _further(others, own)
@@ -200,53 +247,73 @@ def _not_superseded(store: Store, nodes: Collection[Node]) -> frozenset[str]:
 
 
 def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
-    """Yield a topic spelt like a new one, or one that has all its words, if their decisions share words too."""
-    key = topic_key(record.topic) if record.type == DECISION and not record.supersedes else ""
-    topics = (
-        [topic for topic, _ in store.index.terms("topic", key[:3]) if topic != key] if key else []
-    )
-    words = set(key.split("_"))
-    spelt = alike(key, topics, 1, NEAR_TOPIC)
-    nested = [
-        topic
-        for topic in topics
-        if words <= set(topic.split("_")) or words >= set(topic.split("_"))
-    ]
-    nodes = store.index.lookup("topic", {*spelt, *nested}) if spelt or nested else []
-    barred = store.barred if nodes else ()
-    near = [
-        node
-        for node in nodes
-        if node.id not in barred and (node.key in spelt or query.topical(_text(record), node.title))
-    ]
+    """Yield a topic like a new one, if their decisions share words too."""
+    key = topic_key(record.topic)
+    if record.type != DECISION or record.supersedes or not key:
+        return
+    spelt, nodes = _topics_like(store, key)
+    text = _text(record)
+    near = [node for node in nodes if node.key in spelt or query.topical(text, node.title)]
     rows = store.by_id([node.id for node in near])
-    for node in [node for node in near if node.id in rows[node.id].facts.heads][:1]:
-        hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
-        yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, hint)
+    for node in near:
+        if node.id in rows[node.id].facts.heads:
+            hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
+            yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, hint)
+            return
+
+
+def _topics_like(store: Store, key: str) -> tuple[list[str], list[Node]]:
+    """The topics that are spelt like a new one; the decisions on these, and on others like it.
+
+    Of two that are alike, one may also have all words of the other.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - 3 ms; for a topic that is new
+
+    topics = [topic for topic, _ in store.index.terms("topic", key[:3]) if topic != key]
+    spelt = get_close_matches(key, topics, n=1, cutoff=NEAR_TOPIC)
+    words = set(key.split("_"))
+    by_words = {topic: set(topic.split("_")) for topic in topics}
+    nested = [topic for topic, own in by_words.items() if words <= own or words >= own]
+    if not (spelt or nested):
+        return [], []
+    barred = store.barred
+    nodes = store.index.lookup("topic", {*spelt, *nested})
+    return spelt, [node for node in nodes if node.id not in barred]
 
 
 def _text(record: Record) -> str:
     return f"{record.title}\n{record.text}"
 
 
-def why_empty(store: Store, wanted: Filter, asked: bool) -> str:
-    """Explain in one sentence why a search shows nothing; `asked`: whether the query had words."""
+def topic_hint(store: Store, key: str) -> str:
+    """A hint at the topic that was probably meant."""
+    names = [name for name, _ in store.index.terms("topic")]
+    return closest(key, names, "filemem topics lists them")
+
+
+def why_empty(store: Store, wanted: Filter, has_words: bool) -> str:
+    """Explain in one sentence why a search shows nothing; `has_words`: the query has some."""
     if not store.index.count(Filter(reader=store.reader)):
-        begin = (
-            "there is no memory here yet: run `filemem init`, or save something"
-            if store.absent
-            else NOTHING_YET
-        )
-        return "" if store.obstacle() or not store.index.exists else begin
+        if store.obstacle() or not store.index.exists:
+            return ""
+        begin = "there is no memory here yet: run `filemem init`, or save something"
+        return begin if store.absent else NOTHING_YET
     for name, values in wanted.exact.items():
-        for value in values:
-            known = [one for one, _ in store.index.terms(name, wanted=wanted)]
-            if value and value not in known:
-                near = meant(value, known)
-                return f"no record has {name} {value!r}" + (f": {near}" if near else "")
-    return nothing_like(
-        asked and store.index.count(wanted) > 0, restricted=wanted != Filter(reader=wanted.reader)
-    )
+        unknown = _unknown_value(store, wanted, name, values)
+        if unknown:
+            return unknown
+    passing = has_words and store.index.count(wanted) > 0
+    return nothing_like(passing, restricted=wanted != Filter(reader=wanted.reader))
+
+
+def _unknown_value(store: Store, wanted: Filter, name: str, values: Collection[str]) -> str:
+    """Say which value of a filter no record has, or ""."""
+    for value in filter(None, values):
+        terms = [term for term, _ in store.index.terms(name, wanted=wanted)]
+        if value not in terms:
+            near = closest(value, terms)
+            return f"no record has {name} {value!r}" + (f": {near}" if near else "")
+    return ""
 
 
 def passed_over(offset: int) -> str:
@@ -254,10 +321,9 @@ def passed_over(offset: int) -> str:
     return f"nothing from offset {offset:,} on"
 
 
-def nothing_like(asked: bool, *, restricted: bool) -> str:
-    """Explain that nothing is similar to what was `asked` or, without a question, that there is nothing to list."""
-    if asked:
-        return (
-            f"no record{' that passes the filters' if restricted else ''} is similar to the query"
-        )
+def nothing_like(has_words: bool, *, restricted: bool) -> str:
+    """Explain that nothing is similar to the words of a query; without words, to the filters."""
+    if has_words:
+        passing = " that passes the filters" if restricted else ""
+        return f"no record{passing} is similar to the query"
     return "no record passes these filters" if restricted else NOTHING_YET

@@ -1,8 +1,9 @@
 """Update the index from the files: scan, diff, apply. There is one way, whatever changed them.
 
-Only its file or a tombstone can make a document stale. If another program moved HEAD to other records, every file may
-have changed: that means a full look, and no more. `Keeper` decides when to look and answers questions: one call runs at
-a time, but none waits for an index that is being built.
+Only its file or a tombstone can make a document stale. If another program moved HEAD to other
+records, every file may have changed: that means a full look, and no more. `Keeper` decides when to
+look and answers questions: one call runs at a time, but none waits for an index that is being
+built.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
-SHORT, LONG = (
-    1.0,
-    10.0,
-)  # seconds that a question, and a save, waits until the index has heard of a checkout
+# Seconds that a question, and a save, waits until the index has heard of a checkout.
+SHORT = 1.0
+LONG = 10.0
 # Records that the caches of the index do not hold, from which on they are moved forward: each
 # costs a question a little, and moving costs as much as some hundred of them.
-BEHIND_SERVING, BEHIND = 16, 64
+BEHIND_SERVING = 16
+BEHIND = 64
 _Answer = TypeVar("_Answer")
 
 
@@ -51,41 +52,36 @@ def catch_up(
 ) -> int:
     """Update the index from the files; return how many changed.
 
-    `full` looks at every file, not only at folders whose time changed and at `hints`, absolute paths
-    from a watcher. `anew` rebuilds the index; the old one answers until the switch. `meaning`:
-    whether to make vectors, which takes the model.
+    `full` looks at every file, not only at folders whose time changed and at `hints`, absolute
+    paths from a watcher. `anew` rebuilds the index; the old one answers until the switch.
+    `meaning`: whether to make vectors, which takes the model.
     """
     index = store.index
-    listed = {} if anew else index.folders
-    written = store.files.changed_folders(listed)
-    notes: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
-    moved = not anew and not knows_head(store)
-    hidden = not anew and index.notes.forgotten != notes["forgotten"]
-    everything = full or moved or hidden or not listed
-    if not (everything or hints or written):
+    folders = {} if anew else index.folders
+    forgotten = _forgotten(store)
+    notes: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": forgotten}
+    turned = not anew and index.notes.forgotten != forgotten
+    where = _due(store, folders, hints, full=full or turned)
+    if where == set():
         if meaning:  # a brief was asked before, which loads no model
             index.complete()
         return 0
     store.history.extend()  # so that no question waits for it
-    inside = {path for path in _inside(store, hints) if not path.startswith("..")}
-    folders = written | set(map(posixpath.dirname, inside))
-    before = {} if anew else index.manifest(("",) if everything else folders)
+    before = {} if anew else index.manifest(where or ("",))
     began = time.time_ns()
-    after, times, _ = store.scan(before, None if everything else folders)
-    if everything:
+    after, times, _ = store.scan(before, where)
+    if where is None:
         notes |= {"looked": began, "cost": time.time_ns() - began}
-    else:
-        times = {folder: at for folder, at in listed.items() if folder not in folders} | times
+    marks = store.tombstones
+    hides = partial(_hides, marks)
     news = list(changes.diff(before, after))
-    forgotten = store.tombstones
-
-    def hides(name: str) -> bool:
-        return bool(forgotten) and mark_of(name) in forgotten
-
-    news += changes.turned(index.ids(), after, news, hides) if hidden else []
+    if turned:
+        news += changes.turned(index.ids(), after, news, hides)
+    if not folders:  # a first index is asked as it grows
+        news.sort(key=_newest_first)
     index.apply(
-        news if listed else sorted(news, key=_newest_first),
-        partial(store.document, forgotten=forgotten),
+        news,
+        partial(store.document, forgotten=marks),
         progress,
         before=before,
         seen=after,
@@ -93,16 +89,37 @@ def catch_up(
         meaning=meaning,
         anew=anew,
     )
-    index.note(folders=times, **notes)
+    index.note(folders={**_others(folders, where), **times}, **notes)
     return len(news)
 
 
-def _inside(store: Store, hints: Iterable[str]) -> Iterator[str]:
-    return (posixpath.relpath(hint, store.folder) for hint in hints)
+def _others(folders: Mapping[str, int], where: Collection[str] | None) -> dict[str, int]:
+    """The times of the folders that were not looked at."""
+    return {folder: at for folder, at in folders.items() if where and folder not in where}
+
+
+def _hides(marks: Collection[str], name: str) -> bool:
+    """True if one of these tombstones is that of a record."""
+    return bool(marks) and mark_of(name) in marks
+
+
+def _due(
+    store: Store, folders: Mapping[str, int], hints: Iterable[str], *, full: bool
+) -> set[str] | None:
+    """The folders to look at; None for all of them."""
+    if full or not folders or not knows_head(store):
+        return None
+    return store.files.changed_folders(folders) | _folders_of(store, hints)
+
+
+def _folders_of(store: Store, hints: Iterable[str]) -> set[str]:
+    """The folders of the store that hints lead to."""
+    paths = (posixpath.relpath(hint, store.folder) for hint in hints)
+    return {posixpath.dirname(path) for path in paths if not path.startswith("..")}
 
 
 def _newest_first(change: Change) -> tuple[str, str]:
-    """What orders a first build, which is asked as it grows: by the dates in names, backwards."""
+    """What orders a first build: the dates in names, backwards."""
     date = max(re.findall(r"\d{8}(?=-)", change.path), default="0")
     return f"{99999999 - int(date):08}", change.path
 
@@ -110,28 +127,29 @@ def _newest_first(change: Change) -> tuple[str, str]:
 def _forgotten(store: Store) -> str:
     """The state of the folder of tombstones; "" if there is none."""
     try:
-        found = (store.folder / FORGOTTEN).stat()
+        folder = (store.folder / FORGOTTEN).stat()
     except OSError:
         return ""
-    return f"{found.st_ino}-{found.st_mtime_ns}"
+    return f"{folder.st_ino}-{folder.st_mtime_ns}"
 
 
 def knows_head(store: Store) -> bool:
-    """Whether the index knows the records of HEAD; notes a HEAD that moved without touching them."""
+    """True if the index knows the records of HEAD; notes a HEAD that moved past none of them."""
     head = store.repo.head() or ""
-    known = knows(store, head)
-    if known and store.index.notes.head != head:
+    if not knows(store, head):
+        return False
+    if store.index.notes.head != head:
         with suppress(BrokenStore):
             store.index.note(head=head)
-    return known
+    return True
 
 
 def knows(store: Store, commit: str) -> bool:
-    """Whether the index knows the records of a commit; "" means before the first commit."""
+    """True if the index knows the records of a commit; "" means before the first commit."""
     noted = store.index.notes.head
-    return noted == commit or bool(
-        noted and commit and _records_of(store, noted) == _records_of(store, commit)
-    )
+    if not (noted and commit):
+        return noted == commit
+    return noted == commit or _records_of(store, noted) == _records_of(store, commit)
 
 
 def _records_of(store: Store, commit: str) -> str | None:
@@ -143,19 +161,21 @@ def _records_of(store: Store, commit: str) -> str | None:
 
 
 def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
-    """Make a written or removed (None) record visible to searches at once; return what went wrong, if anything."""
+    """Make a written or removed (None) record visible to searches at once.
+
+    Returns what went wrong, or "".
+    """
     if not is_listed(path):
         return ""
     try:
-        if data is not None and (record := store.parse(data, path).record):
+        record = store.parse(data, path).record if data is not None else None
+        if record and data is not None:
             doc = document(record, blob_id(data, store.repo.hash_name))
             store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
         else:
             store.index.push_removed(path)
         if made.commit and knows(store, made.onto):
-            store.index.note(
-                head=made.commit
-            )  # so that nobody takes our own commit for a move of HEAD
+            store.index.note(head=made.commit)  # our own commit is not a move of HEAD
             if made.entry:
                 store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
     except BrokenStore as error:
@@ -178,33 +198,41 @@ class Keeper:
         self.looking = threading.RLock()  # one look at the files at a time
         self.looks = False  # whether to look before each question, where no watcher does
         self.trouble: str | None = None  # why the last look failed, if it did
-        self.asked = 0.0  # when the last call ended, as `time.monotonic` has it; 0: none was made
+        self.last_call = 0.0  # when it ended, as `time.monotonic` has it; 0: there was none
         self.listeners: list[Callable[[str], None]] = []  # called by `announce`
         self._progress = progress
         self._state = ""  # what was announced last
-        self._behind = (
-            False  # whether the index had not heard of HEAD when the last question was asked
-        )
+        self._behind = False  # the index had not heard of HEAD at the last question
 
     @property
     def degraded(self) -> str:
         """Why answers may be incomplete, or ""."""
         unbuilt = ""
         if not (self.store.index.sound or self.store.absent):
-            unbuilt = "the search index is not built yet; until then only a part of the records is searched"
+            unbuilt = (
+                "the search index is not built yet; "
+                "until then only a part of the records is searched"
+            )
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         reasons = (self.store.config.unread, self.trouble, unbuilt, behind, self.store.obstacle())
         return "; ".join(filter(None, reasons))
 
     @property
     def state(self) -> str:
-        """A word that is another one as soon as answers may be: after a save, an edit, a checkout. It takes no lock."""
-        told = f"{self.store.index.stamp} {self.store.repo.head()} {self.store.branch}"
-        return f"{zlib.crc32(told.encode()):08x}"
+        """A token that changes whenever answers may: after a save, an edit, a checkout.
+
+        It takes no lock.
+        """
+        parts = f"{self.store.index.stamp} {self.store.repo.head()} {self.store.branch}"
+        return f"{zlib.crc32(parts.encode()):08x}"
 
     def announce(self) -> None:
-        """Call the listeners with the state if it is another one than at the last call. A watcher calls this often."""
-        if self.listeners and (state := self.state) != self._state:
+        """Call the listeners with the state if it has changed since the last call.
+
+        A watcher calls this often.
+        """
+        state = self.state if self.listeners else self._state
+        if state != self._state:
             self._state = state
             for listener in tuple(self.listeners):
                 listener(state)
@@ -256,9 +284,10 @@ class Keeper:
             index.fold(link=self.store.serving)
 
     def in_step(self, patience: float, *, looks: bool = False) -> bool:
-        """Look at the files if that is due or HEAD was moved; return whether the index is up to date.
+        """Look at the files if that is due or HEAD was moved; return if the index is up to date.
 
-        Waits `patience` seconds for a look under way, here or in another process. `looks`: there is no watcher.
+        Waits `patience` seconds for a look under way, here or in another process. `looks`: there is
+        no watcher.
         """
         stop = time.monotonic() + patience
         try:
@@ -278,26 +307,25 @@ class Keeper:
         return True
 
     def _is_due(self, looks: bool) -> bool:
-        """Whether to look before a question: if HEAD was moved, or if no watcher looks."""
+        """True if a question needs a look first: HEAD was moved, or no watcher looks."""
         index = self.store.index
-        if self.store.tip != "HEAD" or not (
-            looks or index.notes.looked
-        ):  # a past does not move; a watcher builds
+        if self.store.tip != "HEAD":  # a past does not move
+            return False
+        if not (looks or index.notes.looked):  # a watcher builds
             return False
         if not knows_head(self.store) or index.incomplete:
             return True
-        known = index.folders
-        if not looks or (
-            index.notes.looked and not known and self.store.absent
-        ):  # there is nothing to look at
+        return looks and self._has_changed()
+
+    def _has_changed(self) -> bool:
+        """True if files have changed since the last look, or may have."""
+        index = self.store.index
+        folders = index.folders
+        if index.notes.looked and not folders and self.store.absent:  # there is nothing to look at
             return False
-        hidden = index.notes.forgotten != _forgotten(self.store)
-        return (
-            not known
-            or hidden
-            or bool(self.store.files.changed_folders(known))
-            or overdue(self.store)
-        )
+        if not folders or index.notes.forgotten != _forgotten(self.store):
+            return True
+        return bool(self.store.files.changed_folders(folders)) or overdue(self.store)
 
     def read(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer a question that needs a store, after a look if one is due."""
@@ -320,19 +348,17 @@ class Keeper:
     def refuse_past(self) -> None:
         """Refuse to change what was. Raises BadInput."""
         if self.store.tip != "HEAD":
-            raise BadInput(
-                "a past state of the memory cannot be changed", "leave `at` out", field="at"
-            )
+            message = "a past state of the memory cannot be changed"
+            raise BadInput(message, "leave `at` out", field="at")
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
-        """Answer a question; if the index is damaged, rebuild it first, or answer from the files."""
+        """Answer a question; a damaged index is rebuilt first, or the files answer."""
         try:
             with self.lock:
                 return question(self.store)
         except NotFound as error:
-            raise NotFound(
-                error.message, "; ".join(filter(None, (self.degraded, error.hint)))
-            ) from None
+            hints = filter(None, (self.degraded, error.hint))
+            raise NotFound(error.message, "; ".join(hints)) from None
         except IndexDamaged:
             store = self.store
             try:
@@ -343,7 +369,7 @@ class Keeper:
             with self.lock:
                 return question(store)
         finally:
-            self.asked = time.monotonic()
+            self.last_call = time.monotonic()
 
 
 class Answering:

@@ -1,7 +1,7 @@
-"""Problems with the records of a snapshot: of each alone, and of all together. What was found is kept in the index.
+"""Problems with the records of a snapshot: of each alone, and of all together.
 
-Rule: problems follow from a snapshot alone, so that two can be compared: a branch brings the problems that its merge
-has and the base has not.
+Rule: problems follow from a snapshot alone, so that two can be compared: a branch brings the
+problems that its merge has and the base has not. What was found is kept in the index.
 """
 
 from __future__ import annotations
@@ -22,12 +22,20 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.remembered import Remembered
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
-from filemem.memory.store import SYNONYMS, Store, malformed
-from filemem.record import TYPES, UNKNOWN_STATUS, Problem, adr_number, format_time, lint, short_id
-from filemem.record.lines import hidden_characters, named
+from filemem.memory.store import SYNONYMS, Store
+from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
+from filemem.record import (
+    TYPES,
+    UNKNOWN_STATUS,
+    Problem,
+    adr_number,
+    format_time,
+    hidden_characters,
+    lint,
+    named,
+)
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
-NAMED = 5  # files that a message names
 _SAVED = tuple(f"{kind}s/2025/01/a.md" for kind in TYPES)  # the like of what is saved
 
 
@@ -41,53 +49,75 @@ class Finding(NamedTuple):
     @property
     def key(self) -> tuple[str, ...]:
         """Equal for the same problem in two snapshots."""
-        return self.problem.code, self.problem.level, self.about, self.what or self.problem.message
+        problem = self.problem
+        return problem.code, problem.level, self.about, self.what or problem.message
 
 
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
-    """Check every record; return how many files were read, and their problems, the worst first, then by path and line.
+    """Check every record; return how many files were read, and their problems in order.
 
-    `paths`: report only these files or folders (store-relative or below the work tree). `base`: report only what
-    merging HEAD into that revision would bring.
+    The worst come first, then they stand by path and line. `paths`: report only these files or
+    folders (store-relative or below the work tree). `base`: report only what merging HEAD into
+    that revision would bring.
 
-    Raises NotFound: a path that holds no record, or no such revision; Conflict: HEAD has no history in common with
-    `base`; BrokenStore: versions of records are missing, or Git is too old to merge.
+    Raises NotFound: a path that holds no record, or no such revision; Conflict: HEAD has no history
+    in common with `base`; BrokenStore: versions of records are missing, or Git is too old to merge.
     """
-    against = moment(store, base, "base").id if base else ""
+    snapshot, rows = _merge_problems(store, base) if base else _work_tree_problems(store)
+    wanted = [_store_path(store, path) for path in paths]
+    for path in filter(None, wanted):
+        if not any(_is_in([path], file) for file in snapshot.files):
+            raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
+    if wanted:
+        rows = [row for row in rows if _is_in(wanted, row.path)]
+    public = set(map(partial(_public, store), rows))
+    if not wanted and not base:
+        public.update(_of_settings(store))
+    count = sum(map(is_listed, snapshot.files))
+    return count, tuple(sorted(public, key=lambda row: row.order))
+
+
+def _merge_problems(store: Store, base: str) -> tuple[Snapshot, list[Problem]]:
+    """The merge of HEAD into a revision, and the problems that it would bring."""
+    commit = moment(store, base, "base").id
     remembered = Remembered(store)
     reading = cache(remembered.lint)  # what two commits have is read once
-    if against:
-        before = of_commit(store, against, reading)
-        now = of_merge(store, against, reading=reading)
-        found = remembered.problems(
-            now, before, lambda: [*brought(before, now), *_of_code(now, against)]
-        )
-    else:
-        now = of_work_tree(store, remembered.lint)
-        found = remembered.problems(now, None, lambda: [*_of_records(now), *_of_code(now, "")])
-        found += _of_work_tree(store, now)
-    wanted = [
-        store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths
-    ]
-    for path in wanted:
-        if path and not any(one == path or one.startswith(f"{path}/") for one in now.files):
-            raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
-    shown = [
-        p
-        for p in found
-        if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)
-    ]
-    plain = (
-        (one, posixpath.dirname(one.path) if secrets.find(one.path) else one.path) for one in shown
+    before = of_commit(store, commit, reading)
+    merge = of_merge(store, commit, reading=reading)
+    return merge, remembered.problems(
+        merge, before, lambda: [*brought(before, merge), *evidence.problems(merge, commit)]
     )
-    named = {one._replace(path=store.shown(path)) for one, path in plain}
-    if not wanted and not against:
-        named.update(_of_settings(store))
-    return sum(map(is_listed, now.files)), tuple(sorted(named, key=lambda one: one.order))
 
 
-def _of_records(now: Snapshot) -> list[Problem]:
-    return [finding.problem for finding in problems(now)]
+def _work_tree_problems(store: Store) -> tuple[Snapshot, list[Problem]]:
+    remembered = Remembered(store)
+    snapshot = of_work_tree(store, remembered.lint)
+
+    def find() -> list[Problem]:
+        of_records = (finding.problem for finding in problems(snapshot))
+        return [*of_records, *evidence.problems(snapshot, "")]
+
+    kept = remembered.problems(snapshot, None, find)
+    return snapshot, [*kept, *_of_work_tree(store, snapshot)]
+
+
+def _store_path(store: Store, path: str) -> str:
+    """A path as the caller names it, in the store; "" for all of it."""
+    path = path.strip("/")
+    return "" if path == store.name else store.store_path(path)
+
+
+def _is_in(folders: Iterable[str], path: str) -> bool:
+    """True if a path is one of these folders or files, or in one; "" is all of the store."""
+    return any(f in ("", path) or path.startswith(f"{f}/") for f in folders)
+
+
+def _public(store: Store, problem: Problem) -> Problem:
+    """A problem with its path as shown; a path that looks like a secret is cut to its folder."""
+    path = problem.path
+    if secrets.find(path):
+        path = posixpath.dirname(path)
+    return problem._replace(path=store.display_path(path))
 
 
 def _of_settings(store: Store) -> Iterator[Problem]:
@@ -98,26 +128,29 @@ def _of_settings(store: Store) -> Iterator[Problem]:
 
 def brought(before: Snapshot, after: Snapshot) -> list[Problem]:
     """Return the problems of a merge that its base has not, and what Git cannot merge."""
-    known = Counter(finding.key for finding in problems(before))
     files = after.store.files
     text = "both sides changed it, and Git cannot merge the two: merge the base into this branch"
     torn = {files.inside(clash.path) for clash in after.conflicts if files.holds(clash.path)}
-    found = [Problem(path, 1, "merge-conflict", "warning", text) for path in sorted(torn)]
+    rows = [Problem(path, 1, "merge-conflict", "warning", text) for path in sorted(torn)]
+    counts = Counter(finding.key for finding in problems(before))
     for finding in problems(after):
-        known[finding.key] -= 1
-        if known[finding.key] >= 0 or finding.problem.path in torn:
-            continue
-        if finding.problem.code == "same-number":  # the merge would double it
-            found.append(finding.problem._replace(level="warning"))
-        elif finding.problem.code != "forked-topic":
-            found.append(finding.problem)
-        elif not eased(before.graph, after.graph, finding.about):
-            heads = after.graph.chain(finding.about).heads
-            new = [
-                head for head in heads if head not in before.nodes
-            ]  # a review shows files that the branch brings
-            found.append(finding.problem._replace(path=after.by_id[(new or heads)[-1]].path))
-    return found
+        counts[finding.key] -= 1
+        if counts[finding.key] < 0 and finding.problem.path not in torn:
+            rows += _new_problem(finding, before, after)
+    return rows
+
+
+def _new_problem(finding: Finding, before: Snapshot, after: Snapshot) -> Iterator[Problem]:
+    """A problem of a merge that its base has not, as a review shows it."""
+    problem = finding.problem
+    if problem.code == "same-number":  # the merge would double it
+        yield problem._replace(level="warning")
+    elif problem.code != "forked-topic":
+        yield problem
+    elif not eased(before.graph, after.graph, finding.about):
+        heads = after.graph.chain(finding.about).heads
+        new = [head for head in heads if head not in before.nodes]  # a review shows these files
+        yield problem._replace(path=after.by_id[(new or heads)[-1]].path)
 
 
 def problems(snapshot: Snapshot) -> list[Finding]:
@@ -136,28 +169,39 @@ def _each(snapshot: Snapshot) -> Iterator[Finding]:
     """Problems of one record alone."""
     for path, data in snapshot.data.items():
         if len(data) > MAX_SIZE:
-            yield Finding(
-                Problem(path, 1, "too-large", "error", f"larger than {MAX_SIZE} bytes: not read"),
-                path,
-            )
+            text = f"larger than {MAX_SIZE} bytes: not read"
+            yield Finding(Problem(path, 1, "too-large", "error", text), path)
     for path, parsed in snapshot.parsed.items():
-        rows = snapshot.data[path].decode(errors="replace").splitlines() if parsed.problems else []
-        for one in parsed.problems:
-            if one.code == UNKNOWN_STATUS:
-                continue
-            row = (
-                rows[one.line - 1].strip() if one.code == "secret" and one.line <= len(rows) else ""
+        record = parsed.record
+        for problem in parsed.problems:
+            if problem.code != UNKNOWN_STATUS:
+                secret = _line(snapshot, problem) if problem.code == "secret" else ""
+                yield Finding(problem, record.id if record else path, secret)
+        if record and path not in snapshot.records:
+            text = (
+                f"{record.id} was forgotten, so it is hidden: "
+                "remove the file, or filemem restore it"
             )
-            yield Finding(one, parsed.record.id if parsed.record else path, row)
-        if parsed.record and path not in snapshot.records:
-            text = f"{parsed.record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
-            yield Finding(Problem(path, 1, "forgotten", "warning", text), parsed.record.id)
+            yield Finding(Problem(path, 1, "forgotten", "warning", text), record.id)
+    yield from _future(snapshot)
+
+
+def _line(snapshot: Snapshot, problem: Problem) -> str:
+    """The line of the file that a problem is about."""
+    lines = snapshot.data[problem.path].decode(errors="replace").splitlines()
+    return lines[problem.line - 1].strip() if problem.line <= len(lines) else ""
+
+
+def _future(snapshot: Snapshot) -> Iterator[Finding]:
+    """Dates that lie in the future."""
     limit = snapshot.store.clock() + DAY
     for path, record in snapshot.records.items():
-        entries = [(entry.at, "future-outcome", "outcome of") for entry in record.outcomes]
-        for at, code, what in (*entries, (snapshot.dates[path], "future-created", "date,")):
+        dates = [(outcome.at, "future-outcome", "outcome of") for outcome in record.outcomes]
+        dates.append((snapshot.dates[path], "future-created", "date,"))
+        for at, code, what in dates:
             if at > limit:
-                text = f"its {what} {format_time(at)[:10]} is in the future, so it counts as the newest: correct it"
+                date = format_time(at)[:10]
+                text = f"its {what} {date} is in the future, so it counts as the newest: correct it"
                 yield Finding(Problem(path, 1, code, "warning", text), record.id)
 
 
@@ -178,27 +222,40 @@ def _statuses(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _together(snapshot: Snapshot) -> Iterator[Finding]:
     """Problems across files: ids used twice, broken links, cycles, forks."""
-    by_id, shown = snapshot.by_id, snapshot.store.shown
-    for path, record in snapshot.records.items():
-        if (first := by_id[record.id].path) != path:
-            text = f"the id {record.id} is also that of {shown(first)}, which is shown: give this file its own id"
-            yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
+    yield from _duplicates(snapshot)
     yield from _numbers(snapshot)
     for flaw in snapshot.graph.problems:
-        yield Finding(
-            Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message), flaw.node
-        )
+        path = snapshot.by_id[flaw.node].path
+        yield Finding(Problem(path, 1, flaw.code, flaw.level, flaw.message), flaw.node)
     for node in snapshot.nodes.values():
         for kind, target, _ in node.edges:
             if target in snapshot.missing and not snapshot.is_forgotten(target):
                 text = f"{kind} {target}: it matches no record, or several"
                 yield Finding(Problem(node.path, 1, "dangling-edge", "warning", text), node.id)
+    yield from _forks(snapshot)
+
+
+def _duplicates(snapshot: Snapshot) -> Iterator[Finding]:
+    for path, record in snapshot.records.items():
+        first = snapshot.by_id[record.id].path
+        if first != path:
+            text = (
+                f"the id {record.id} is also that of {snapshot.store.display_path(first)}, "
+                "which is shown: give this file its own id"
+            )
+            yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
+
+
+def _forks(snapshot: Snapshot) -> Iterator[Finding]:
     for key, chain in snapshot.graph.chains.items():
         if chain.is_forked:
-            heads = [by_id[head] for head in chain.heads]
-            topic, named = heads[-1].topic, ", ".join(shown(one.path) for one in heads)
-            text = f"{topic} is forked: {named} hold at once; "
-            text += f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends it"
+            heads = [snapshot.by_id[head] for head in chain.heads]
+            topic = heads[-1].topic
+            paths = ", ".join(snapshot.store.display_path(head.path) for head in heads)
+            text = (
+                f"{topic} is forked: {paths} hold at once; filemem resolve {shlex.quote(topic)} "
+                "--decision ... --reasoning ... ends it"
+            )
             problem = Problem(heads[-1].path, 1, "forked-topic", "warning", text)
             yield Finding(problem, key, " ".join(sorted(chain.heads)))
 
@@ -207,11 +264,12 @@ def _numbers(snapshot: Snapshot) -> Iterator[Finding]:
     """ADR numbers that two files of a folder share, as happens on two branches."""
     numbers: dict[tuple[str, int], list[str]] = {}
     for path, record in sorted(snapshot.records.items()):
-        if (number := adr_number(path, record.id)) is not None:
+        number = adr_number(path, record.id)
+        if number is not None:
             numbers.setdefault((posixpath.dirname(path), number), []).append(path)
     for (_, number), paths in numbers.items():
         if len(paths) > 1:
-            taken = " and ".join(map(snapshot.store.shown, paths))
+            taken = " and ".join(map(snapshot.store.display_path, paths))
             text = f"the number {number} is taken by {taken}: filemem renumber {number}"
             yield Finding(Problem(paths[-1], 1, "same-number", "hint", text), paths[-1])
 
@@ -222,86 +280,84 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
     for path, oid in snapshot.files.items():
         if path in snapshot.untracked:
             continue
-        record = snapshot.records.get(path)
-        stated = record is not None and record.visibility == "private"
-        if stated or (is_private(path) and not posixpath.basename(path).startswith(".")):
-            text = "is private, and Git has it: git rm --cached it, and purge it from history if it was pushed"
+        if _is_for_one_clone(snapshot, path):
+            text = (
+                "is private, and Git has it: "
+                "git rm --cached it, and purge it from history if it was pushed"
+            )
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
-            yield from (Finding(one, path) for one in lint.lint_other(blob(oid) or b"", path))
-    committed = not snapshot.on_disk and blob(snapshot.files.get(SYNONYMS, ""))
-    words = (
-        snapshot.store.synonyms if snapshot.on_disk else (committed or b"").decode(errors="replace")
-    )
-    for line, text, said in malformed(words) if words else ():
-        yield Finding(Problem(SYNONYMS, line, "synonyms", "warning", text), SYNONYMS, said)
+            for problem in lint.lint_other(blob(oid) or b"", path):
+                yield Finding(problem, path)
+    synonyms = snapshot.store.synonyms
+    if not snapshot.on_disk:
+        synonyms = (blob(snapshot.files.get(SYNONYMS, "")) or b"").decode(errors="replace")
+    for number, text, line in _malformed(synonyms):
+        yield Finding(Problem(SYNONYMS, number, "synonyms", "warning", text), SYNONYMS, line)
+
+
+def _malformed(synonyms: str) -> Iterator[tuple[int, str, str]]:
+    """What is not read of a list of synonyms: the line, what is wrong, and what it says."""
+    rows = synonyms.splitlines()
+    for number in groups(synonyms)[1]:
+        message = "is no group of synonyms: write it like `auth | sign in > oauth, saml`"
+        yield number, message, rows[number - 1]
+    if len(rows) > MOST_LINES or len(synonyms) > MOST_TEXT:
+        message = f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters"
+        yield min(len(rows), MOST_LINES), message, ""
+
+
+def _is_for_one_clone(snapshot: Snapshot, path: str) -> bool:
+    """True if a record says that it is private, or stands where private ones do."""
+    record = snapshot.records.get(path)
+    if record is not None and record.visibility == "private":
+        return True
+    return is_private(path) and not posixpath.basename(path).startswith(".")
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:
     """File names that mislead readers, are not read, or look like secrets."""
     paths = sorted(snapshot.files)
-    there = sorted({part for path in paths for part in accumulate(path.split("/"), "{}/{}".format)})
-    for path in there:
-        shown, name = path.encode("utf-8", "backslashreplace").decode(), posixpath.basename(path)
-        if found := hidden_characters(name):
-            text = f"its name holds {named(found)}: rename it"
-            yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
-        elif (
-            is_record(path)
-            and path in snapshot.files
-            and not is_listed(path)
-            and not snapshot.on_disk
-        ):
+    parts = sorted({part for path in paths for part in accumulate(path.split("/"), "{}/{}".format)})
+    for path in parts:
+        hidden = hidden_characters(posixpath.basename(path))
+        if hidden:
+            plain = path.encode("utf-8", "backslashreplace").decode()
+            text = f"its name holds {named(hidden)}: rename it"
+            yield Finding(Problem(plain, 1, "hidden-character", "warning", text), path)
+        elif _is_passed_over(snapshot, path):
             text = (
                 "holds a file whose name has control characters or is of Git's own: it is not read"
             )
             yield Finding(Problem(posixpath.dirname(path), 1, "file-name", "error", text), path)
     for secret in secrets.find("\n".join(paths)):
         path = paths[secret.line - 1]
-        text = f"the name of a file in here looks like a secret ({secret.kind}): rename it, and revoke it"
+        text = (
+            f"the name of a file in here looks like a secret ({secret.kind}): "
+            "rename it, and revoke it"
+        )
         yield Finding(Problem(posixpath.dirname(path), 1, "secret", "error", text), path)
 
 
-def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
+def _is_passed_over(snapshot: Snapshot, path: str) -> bool:
+    """True if a commit has this record, and its name keeps it from being read."""
+    is_file = path in snapshot.files and not snapshot.on_disk
+    return is_file and is_record(path) and not is_listed(path)
+
+
+def _of_work_tree(store: Store, snapshot: Snapshot) -> Iterator[Problem]:
     """Obstacles to reading or committing the records of the work tree."""
     obstacle = store.obstacle()
     if store.repo.sparse(store.files.store):
-        yield Problem("", 1, "sparse-checkout", "hint" if now.records else "error", obstacle)
+        level = "hint" if snapshot.records else "error"
+        yield Problem("", 1, "sparse-checkout", level, obstacle)
     elif obstacle:
         yield Problem("", 1, "store-missing", "error", obstacle)
-    for path in () if obstacle else now.lost:
-        text = f"Git has it and the work tree does not: git restore {store.shown(path)}, or commit its removal"
+    for path in () if obstacle else snapshot.lost:
+        restore = f"git restore {store.display_path(path)}"
+        text = f"Git has it and the work tree does not: {restore}, or commit its removal"
         yield Problem(path, 1, "record-missing", "warning", text)
-    if found := store.repo.ignored(*map(store.files.named, _SAVED)):
-        yield Problem(
-            "", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores {found}"
-        )
-
-
-def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
-    """Evidence against live decisions, and drift; with a base, only what came or changed since.
-
-    Drift is reported if a path that a decision names, or half of its files, no longer exist and no outcome is newer.
-    """
-    store = now.store
-    if base and store.repo is not store.code:
-        return  # the base is a commit of the memory, and says nothing of the code
-    testimony = evidence.Testimony(store, now.resolve)
-    since = (store.code.parted(base, testimony.tip) or base) if base else ""
-    before, after = (
-        (store.code.listing(tip, ".") for tip in (since, testimony.tip)) if base else ({}, {})
-    )
-    known = store.history.ancestors(base) if base else ()
-    live = [(node, now.by_id[node.id]) for node in now.nodes.values() if now.graph.is_head(node.id)]
-    drifts = evidence.drifts(store, live, testimony)
-    for node, record in live:
-        drift = drifts.get(node.id)
-        files = (*drift.missing, *drift.changed) if drift and drift.outgrown else ()
-        changed = [one for one in files if not base or before.get(one) != after.get(one)]
-        if drift and changed and not evidence.answered(store, record, drift, testimony.tip):
-            text = f"the code that it governs is {drift}: {', '.join(changed[:NAMED])}"
-            yield Problem(node.path, 1, "drift", "warning", text)
-        for found in testimony.of(node, record):
-            if found.commit not in known:
-                text = f"{found}; if so: filemem update {short_id(node.id)} --outcome {found.outcome} --reason ..."
-                yield Problem(node.path, 1, "evidence", "warning", text)
+    ignored = store.repo.ignored(*map(store.files.named, _SAVED))
+    if ignored:
+        text = f"what is saved here stays uncommitted: Git ignores {ignored}"
+        yield Problem("", 1, "ignored", "hint", text)

@@ -1,7 +1,8 @@
 """What a branch changes in the memory: the records that it touched, and what follows for others.
 
-Rule: two commits are compared, never the work tree. Records are paired by id, so that renames, rebases and squash
-merges change nothing. Only records that differ are read, and the chains that they belong to.
+Rule: two commits are compared, never the work tree. Records are paired by id, so that renames,
+rebases and squash merges change nothing. Only records that differ are read, and the chains that
+they belong to.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ class Effect(NamedTuple):
     title: str
     path: str
     details: tuple[str, ...] = ()  # phrases: what was revised, what is left hanging
-    others: tuple[
-        Named, ...
-    ] = ()  # what it replaces, or what replaced it; of a topic what holds, or held
+    others: tuple[Named, ...] = ()  # what it replaces or what replaced it; of a topic, what holds
 
 
 class Comparison(NamedTuple):
@@ -62,11 +61,12 @@ class Comparison(NamedTuple):
 
 
 def compare(store: Store, text: str) -> Comparison:
-    """Compare two sides: `BASE...HEAD` shows HEAD since it left BASE, `BASE..HEAD` the two as they are.
+    """Compare two sides of the memory's history.
 
-    Each side is a revision, a date or an age; the defaults are the default branch and what is checked out. If the
-    memory has its own branch, `HEAD` on the right means that branch. Raises BadInput if there is no default branch;
-    else as `check`.
+    `BASE...HEAD` shows HEAD since it left BASE, `BASE..HEAD` the two as they are. Each side is a
+    revision, a date or an age; the defaults are the default branch and what is checked out. If the
+    memory has its own branch, `HEAD` on the right means that branch. Raises BadInput if there is no
+    default branch; else as `check`.
     """
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
@@ -75,231 +75,235 @@ def compare(store: Store, text: str) -> Comparison:
         closing(PastStore(store, of_commit(store, head.id), head)) as after,
     ):
         change = Change(before, after)
-        found = [*change.effects()]
+        effects = [*change.effects()]
         if base.id != parted:
             with closing(PastStore(store, of_merge(store, base.id, head.id), head)) as merged:
-                found += _later_forks(change, merged)
-        closed = {
-            node.id: node.title
-            for side in (store, before, after)
-            for node in side.index.lookup("id", side.barred)
-        }
-    shown = (
-        effect._replace(path=store.shown(effect.path) if effect.path else "")
-        for effect in _visible(found, closed)
-    )
-    return Comparison(
-        base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind)))
-    )
+                effects += _later_forks(change, merged)
+        hidden: dict[str, str] = {}
+        for side in (store, before, after):
+            nodes = side.index.lookup("id", side.barred)
+            hidden |= {node.id: node.title for node in nodes}
+    visible = sorted(_visible(effects, hidden), key=lambda effect: KINDS.index(effect.kind))
+    return Comparison(base, head, parted, tuple(_with_path(store, effect) for effect in visible))
 
 
-def _visible(effects: Iterable[Effect], closed: Mapping[str, str]) -> Iterator[Effect]:
-    """Yield the effects that name no record of `closed`, the titles by id of what is not shown."""
+def _with_path(store: Store, effect: Effect) -> Effect:
+    """An effect with its path as people see it."""
+    return effect._replace(path=store.display_path(effect.path)) if effect.path else effect
+
+
+def _visible(effects: Iterable[Effect], hidden: Mapping[str, str]) -> Iterator[Effect]:
+    """Yield the effects that name no record of `hidden`, the titles by id of what is not shown."""
     for effect in effects:
-        if closed.keys().isdisjoint((effect.id, *(other.id for other in effect.others))):
-            phrases = (words for words in effect.details if not _names(words, closed.values()))
+        if hidden.keys().isdisjoint((effect.id, *(other.id for other in effect.others))):
+            phrases = (words for words in effect.details if not _names(words, hidden.values()))
             yield effect._replace(details=tuple(phrases))
 
 
 def _names(phrase: str, titles: Iterable[str]) -> bool:
-    """Whether a phrase about other records names one of these."""
-    return phrase.startswith(("would supersede ", "refers to ")) and any(
-        title in phrase for title in titles
-    )
+    """True if a phrase about other records names one of these."""
+    about_others = phrase.startswith(("would supersede ", "refers to "))
+    return about_others and any(title in phrase for title in titles)
 
 
 class Change:
     """The difference between two states of the memory."""
 
     def __init__(self, before: PastStore, after: PastStore) -> None:
+        self.before = before
+        self.after = after
         self.ids = _touched(before, after)
-        self.was, self.now = _parsed(before, self.ids), _parsed(after, self.ids)
         self.old, self.new = _around(before, after, self.ids)
-        self.before, self.after = before, after
+        self._was = _parsed(before, self.ids)
+        self._now = _parsed(after, self.ids)
         self._follows = consequences(self.old.graph, self.new.graph)
         nodes = (*self.old.nodes.values(), *self.new.nodes.values())
-        read = [
-            parsed.record for parsed in (*self.was.values(), *self.now.values()) if parsed.record
-        ]
-        self._titles = {one.id: one.title for one in nodes} | {one.id: one.title for one in read}
+        self._titles = {node.id: node.title for node in nodes}
+        for parsed in (*self._was.values(), *self._now.values()):
+            if parsed.record:
+                self._titles[parsed.record.id] = parsed.record.title
 
-    def effects(self) -> Iterator[Effect]:  # noqa: C901
+    def effects(self) -> Iterator[Effect]:
         """Yield the effects of the change, in no order."""
-        for one, parsed in self.now.items():
-            if one in self.was:
-                yield from self._revised(self.was[one], parsed, one in self._follows.accepted)
+        yield from self._of_records()
+        yield from self._of_decisions()
+        yield from self._hanging()
+
+    def _of_records(self) -> Iterator[Effect]:
+        """What became of the records that were touched."""
+        for id_, parsed in self._now.items():
+            if id_ in self._was:
+                accepted = id_ in self._follows.accepted
+                yield from self._revised(self._was[id_], parsed, accepted)
             elif parsed.record:
                 yield self._new(parsed.record, parsed)
-        for one, parsed in self.was.items():
-            if one not in self.now and parsed.record:
+        for id_, parsed in self._was.items():
+            if id_ not in self._now and parsed.record:
                 yield _of(parsed.record, "removed")
-        follows, was, now = (
-            self._follows,
-            self.old.nodes,
-            self.new.nodes,
-        )  # for decisions, touched or not
-        for one, successors in follows.superseded.items():
-            yield _of(now[one], "superseded", (), self._named(successors))
-        for one in follows.accepted:
-            yield _of(now[one], "accepted", (f"status {was[one].status} -> {now[one].status}",))
+
+    def _of_decisions(self) -> Iterator[Effect]:
+        """What follows for decisions and topics, touched or not."""
+        follows = self._follows
+        was = self.old.nodes
+        now = self.new.nodes
+        for id_, successors in follows.superseded.items():
+            yield _of(now[id_], "superseded", (), self._named(successors))
+        for id_ in follows.accepted:
+            yield _of(now[id_], "accepted", (f"status {was[id_].status} -> {now[id_].status}",))
         for key, heads in follows.forked.items():
             yield _topic(self.new, "forked", heads, key)
         for key in follows.headless:
-            if not self.new.graph.holding(
-                key
-            ):  # else it went on elsewhere, as what was superseded says
-                yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
-        yield from self._hanging()
+            if not self.new.graph.holding(key):  # else it went on, as what was superseded says
+                heads = self.old.graph.chain(key).heads
+                yield _topic(self.old, "orphaned", heads, key, _NOTHING)
 
-    def _new(self, one: Record, parsed: Parsed) -> Effect:
-        replaced = self._named(self.new.graph.predecessors(one.id))
-        decision = one.type == DECISION
-        details = [one.status] if decision and one.status != "accepted" else []
-        if replaced and one.status not in DEMOTING:
+    def _new(self, record: Record, parsed: Parsed) -> Effect:
+        replaced = self._named(self.new.graph.predecessors(record.id))
+        decision = record.type == DECISION
+        details = [record.status] if decision and record.status != "accepted" else []
+        if replaced and record.status not in DEMOTING:
             details.append(f"would supersede {'; '.join(old.title for old in replaced)}")
             replaced = ()
-        if decision and one.text:
-            details.append(f"why: {cut(' '.join(query.prose(one.text).split()), _REASON)}")
-        return _of(one, "new", (*details, *damage((), parsed.problems)), replaced)
+        if decision and record.text:
+            details.append(f"why: {cut(' '.join(query.prose(record.text).split()), _REASON)}")
+        return _of(record, "new", (*details, *damage((), parsed.problems)), replaced)
 
     def _revised(self, before: Parsed, after: Parsed, accepted: bool) -> Iterator[Effect]:
-        was, now = before.record, after.record
+        was = before.record
+        now = after.record
         if was is None or now is None:
             return
-        phrases = [one for one in changes(was, now) if not (accepted and one.startswith("status "))]
-        outcomes = tuple(one for one in phrases if one.startswith("outcome "))
-        others = (
-            *(one for one in phrases if one not in outcomes),
-            *damage(before.problems, after.problems),
-        )
-        yield from (
-            _of(now, kind, told)
-            for kind, told in (("outcome", outcomes), ("revised", others))
-            if told
-        )
+        phrases = changes(was, now)
+        if accepted:  # which is an effect of its own
+            phrases = tuple(phrase for phrase in phrases if not phrase.startswith("status "))
+        outcomes = [phrase for phrase in phrases if phrase.startswith("outcome ")]
+        revised = [phrase for phrase in phrases if phrase not in outcomes]
+        revised += damage(before.problems, after.problems)
+        if outcomes:
+            yield _of(now, "outcome", tuple(outcomes))
+        if revised:
+            yield _of(now, "revised", tuple(revised))
 
     def _hanging(self) -> Iterator[Effect]:
         """Decisions that refer to records that no longer exist."""
-        gone = self.was.keys() - self.now.keys()
-        referring = (
-            {node.id for node in self.before.index.lookup("ref", gone)}
-            | self.ids
-            | set(self._follows.hanging)
-        )
-        for node in self.after.index.lookup("id", referring):
+        gone = self._was.keys() - self._now.keys()
+        hanging = set(self._follows.hanging)
+        referring = {node.id for node in self.before.index.lookup("ref", gone)}
+        for node in self.after.index.lookup("id", referring | self.ids | hanging):
             if node.type != DECISION:
                 continue
-            meant = (
-                [one.id for to in node.references for one in self.before.index.answering(to)]
-                if gone
-                else []
-            )
-            lost = self._named([one for one in dict.fromkeys(meant) if one in gone])
-            phrases = tuple(f"refers to {one.title}, which is removed" for one in lost)
-            if phrases or node.id in self._follows.hanging:
-                yield _of(node, "orphaned", phrases or ("refers to a decision that is not there",))
+            removed = self._named(self._removed_targets(node, gone))
+            phrases = [f"refers to {record.title}, which is removed" for record in removed]
+            if node.id in hanging and not phrases:
+                phrases = ["refers to a decision that is not there"]
+            if phrases:
+                yield _of(node, "orphaned", tuple(phrases))
+
+    def _removed_targets(self, node: Node, gone: Collection[str]) -> Iterable[str]:
+        """The ids of what a decision refers to, of those that are gone."""
+        if not gone:
+            return ()
+        answers = map(self.before.index.answering, node.references)
+        ids = (target.id for targets in answers for target in targets)
+        return dict.fromkeys(id_ for id_ in ids if id_ in gone)
 
     def _named(self, ids: Iterable[str]) -> tuple[Named, ...]:
         """The titles of records by id, the present one if the record still exists."""
-        return tuple(Named(one, self._titles.get(one, one)) for one in ids)
+        return tuple(Named(id_, self._titles.get(id_, id_)) for id_ in ids)
 
 
 def _touched(before: PastStore, after: PastStore) -> set[str]:
     """The ids of the records whose files differ."""
-    was, now = before.listing, after.listing
-    paths = [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]
-    ids = {node.id for side in (before, after) for node in side.index.lookup("path", paths)}
-    if turned := before.forgotten ^ after.forgotten:
-        ids |= {
-            node.id
-            for side in (before, after)
-            for node in side.index.nodes()
-            if mark_of(node.id) in turned
-        }
+    differing = before.listing.items() ^ after.listing.items()
+    paths = {path for path, _ in differing}
+    turned = before.forgotten ^ after.forgotten
+    ids: set[str] = set()
+    for side in (before, after):
+        ids |= {node.id for node in side.index.lookup("path", paths)}
+        if turned:
+            ids |= {node.id for node in side.index.nodes() if mark_of(node.id) in turned}
     return ids
 
 
 def _parsed(side: PastStore, ids: Collection[str]) -> Mapping[str, Parsed]:
     """Records as parsed, by id."""
-    paths = {node.path: node.id for node in side.index.lookup("id", ids)}
-    return {paths[path]: one for path, one in side.parsed(paths).items()}
+    by_path = {node.path: node.id for node in side.index.lookup("id", ids)}
+    return {by_path[path]: parsed for path, parsed in side.parsed(by_path).items()}
 
 
 def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[Around, Around]:
-    """The chains of some records in both states, with the same decisions in both as far as they exist."""
+    """The chains of some records in both states, of the same decisions as far as they exist."""
     reached = set(ids)
     while True:
         old, new = (side.index.around(side.index.lookup("id", reached)) for side in (before, after))
-        if (more := reached.union(old.nodes, new.nodes)) == reached:
+        if reached.issuperset((*old.nodes, *new.nodes)):
             return old, new
-        reached = more
+        reached.update(old.nodes, new.nodes)
 
 
 def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     """The two sides, and the commit from which the second counts."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
-    if (tip := store.repo.head()) is None:
-        raise NotFound(
-            "nothing is committed yet, so there is nothing to compare",
-            "the first save makes a commit",
-        )
+    tip = store.repo.head()
+    if tip is None:
+        message = "nothing is committed yet, so there is nothing to compare"
+        raise NotFound(message, "the first save makes a commit")
     here = right in ("", HEAD)
-    head = (
-        moment_of(store.repo, tip, store.branch or HEAD) if here else moment(store, right, "range")
-    )
+    head = moment_of(store, tip, store.branch or HEAD) if here else moment(store, right, "range")
     base = moment(store, left, "range") if left else _default(store, head)
-    if direct:
-        return base, head, base.id
-    if parted := store.repo.parted(base.id, head.id):
-        return base, head, parted
-    told = f"{base.name} and {head.name} have no history in common, so there is no point at which they parted"
-    hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
-    raise Conflict(told, "; or ".join(filter(None, (store.repo.incomplete(), hint))))
+    parted = base.id if direct else store.repo.parted(base.id, head.id)
+    if not parted:
+        hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
+        raise Conflict(
+            f"{base.name} and {head.name} have no history in common, "
+            "so there is no point at which they parted",
+            "; or ".join(filter(None, (store.repo.incomplete(), hint))),
+        )
+    return base, head, parted
 
 
 def _default(store: Store, head: Moment) -> Moment:
     """The default branch; if `head` is that branch, the remote's version of it."""
     own = store.repo is not store.code and bool(store.branch)
-    found = Branch(store.branch, head.id) if own else store.repo.default_branch()
-    if found is None:
+    branch = Branch(store.branch, head.id) if own else store.repo.default_branch()
+    if branch is None:
         raise BadInput(
             "there is no default branch to compare with: no origin/HEAD, main, master or trunk",
             _EXAMPLE,
         )
-    if (found.name, found.tip) != (
-        head.name,
-        head.id,
-    ):  # a branch that has nothing yet of its own is another
-        return moment_of(store.repo, found.tip, found.name)
-    if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
-        return moment_of(store.repo, there, f"origin/{found.name}")
-    raise BadInput(f"{found.name} is the default branch: nothing to compare", _EXAMPLE)
+    if (branch.name, branch.tip) != (head.name, head.id):  # a branch without commits is another
+        return moment_of(store, branch.tip, branch.name)
+    remote_tip = store.repo.resolve(f"refs/remotes/origin/{branch.name}")
+    if not remote_tip:
+        raise BadInput(f"{branch.name} is the default branch: nothing to compare", _EXAMPLE)
+    return moment_of(store, remote_tip, f"origin/{branch.name}")
 
 
 def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:
     """Topics that both sides decided: they fork when the branch is merged."""
-    new, graph = change.new, change.old.graph
-    ours = {one for one in new.nodes if new.graph.is_head(one) and not graph.is_head(one)}
-    here, there = _around(change.after, merged, change.ids | _touched(change.after, merged))
+    new = change.new.graph
+    old = change.old.graph
+    ours = {id_ for id_ in change.new.nodes if new.is_head(id_) and not old.is_head(id_)}
+    ids = change.ids | _touched(change.after, merged)
+    here, there = _around(change.after, merged, ids)
+    text = "when merged: the other side has decided it too"
     for key, heads in consequences(here.graph, there.graph).forked.items():
-        if (
-            not ours.isdisjoint(heads) and not here.graph.chain(key).is_forked
-        ):  # else it is shown already
-            yield _topic(
-                there, "forked", heads, key, "when merged: the other side has decided it too"
-            )
+        if here.graph.chain(key).is_forked:  # it is shown already
+            continue
+        if not ours.isdisjoint(heads):
+            yield _topic(there, "forked", heads, key, text)
 
 
 def _of(
-    one: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()
+    row: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()
 ) -> Effect:
-    stated = one.stated if isinstance(one, Node) else one.topic_stated
-    topic = one.topic if one.type == DECISION and stated else ""
-    return Effect(kind, one.id, one.type, topic, one.title, one.path, details, others)
+    stated = row.stated if isinstance(row, Node) else row.topic_stated
+    topic = row.topic if row.type == DECISION and stated else ""
+    return Effect(kind, row.id, row.type, topic, row.title, row.path, details, others)
 
 
 def _topic(state: Around, kind: str, heads: Sequence[str], key: str, *details: str) -> Effect:
-    named = tuple(Named(one, state.nodes[one].title) for one in heads)
+    named = tuple(Named(id_, state.nodes[id_].title) for id_ in heads)
     topic = state.nodes[heads[-1]].topic or key
     return Effect(kind, "", DECISION, topic, topic, "", details, named)

@@ -1,7 +1,8 @@
-"""Forget, restore, undo: a record is removed with a tombstone in one commit, the last save by a commit that reverts it.
+"""Forget, restore, undo: a record is removed with a tombstone, the last save is reverted.
 
-A record with a tombstone stays hidden even if its file comes back; `restore` removes the tombstone. History is never
-rewritten here: the command that does it is printed for the user.
+Each is one commit. A record with a tombstone stays hidden even if its file comes back; `restore`
+removes the tombstone. History is never rewritten here: the command that does it is printed for the
+user.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from filemem.files import is_listed, is_private
 from filemem.memory import fields
 from filemem.memory.catch_up import show
 from filemem.memory.save import Saved, answer, message_of, refuse_secrets, write
-from filemem.memory.snapshot import Snapshot, of_commit
+from filemem.memory.snapshot import of_commit
 from filemem.memory.store import FORGOTTEN, LEAST, Store, called, mark_of
 from filemem.record import Record, age, answering, derived_id, parse, short_id, topic_key
 from filemem.repo.commit import Edit, Made, message
@@ -26,10 +28,13 @@ from filemem.repo.history import IMPORTED, Touch
 
 RECENT = 10 * 60_000  # milliseconds: what was saved longer ago is not what a bare `undo` means
 _UNDOES = "Undoes"  # the trailer that names the commit which is undone
-UNREACHED = """\
-First change the secret: whoever has a copy can read it. Then run this in a fresh clone, and push with --force.
-It rewrites all commits that have the file. It cannot reach clones and forks of others, pull requests, what the host
-keeps, or commit messages that quote the title: tell the others to clone anew."""
+UNREACHED = (
+    "First change the secret: whoever has a copy can read it. "
+    "Then run this in a fresh clone, and push with --force.\n"
+    "It rewrites all commits that have the file. "
+    "It cannot reach clones and forks of others, pull requests, what the host\n"
+    "keeps, or commit messages that quote the title: tell the others to clone anew."
+)
 
 
 def delete(
@@ -37,40 +42,43 @@ def delete(
 ) -> Saved:
     """Remove a record by a commit that leaves a tombstone; only `restore` brings it back.
 
-    Raises NotFound; Conflict: the file has edits that are not committed, or the repository is busy; BadInput: reason or
-    agent look like a secret, which would stay in the commit message.
+    Raises NotFound; Conflict: the file has edits that are not committed, or the repository is busy;
+    BadInput: reason or agent look like a secret, which would stay in the commit message.
     """
-    told, agent = _said(store, agent, allow_secret, reason=reason)
+    reason, agent = _checked(store, agent, allow_secret, reason=reason)
     node, note = store.named(reference)
     with store.repo.saving():
         removal = _removal(store, node)
-        shown = removal.record
-        text = message_of(
-            shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent
-        )
+        record = removal.record
+        subject = f"delete {short_id(record.id)}{_in_brackets(reason)}"
+        text = message_of(record, subject, agent)
         made = write(store, node.path, node.type, lambda: (removal.edits, text))
-    kept = (
-        "Git history keeps it"
-        if removal.held
-        else "it was never committed, so it cannot be restored"
-    )
-    undo = f"restore {short_id(node.id)}" if removal.held else ""
-    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", note, undo=undo)
+    if removal.committed:
+        message = f"Deleted {called(node)}; Git history keeps it"
+        undo = f"restore {short_id(node.id)}"
+    else:
+        message = f"Deleted {called(node)}; it was never committed, so it cannot be restored"
+        undo = ""
+    return answer(store, record, made, message, note, undo=undo)
+
+
+def _in_brackets(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def delete_several(store: Store, ids: Iterable[str], reason: str, agent: str = "") -> int:
-    """Remove some records by one commit, and those that are not committed after it; return how many.
+    """Remove some records by one commit, then those that are not committed; return how many.
 
     Errors as for `delete`; if one record cannot be removed, none is.
     """
-    told, agent = _said(store, agent, False, reason=reason)
+    reason, agent = _checked(store, agent, False, reason=reason)
     with store.repo.saving():
-        nodes = [store.find(one) for one in dict.fromkeys(ids)]
-        by_reason = defaultdict[str, list[_Removal]](list)
+        nodes = list(map(store.find, dict.fromkeys(ids)))
+        by_policy = defaultdict[str, list[_Removal]](list)
         for node in nodes:
-            by_reason[store.left_to_user(node.path, node.type)].append(_removal(store, node))
-        for _, removals in sorted(by_reason.items()):  # "", those that are committed, is first
-            _remove(store, removals, told, agent)
+            by_policy[store.left_to_user(node.path, node.type)].append(_removal(store, node))
+        for _, removals in sorted(by_policy.items()):  # "", those that are committed, is first
+            _remove(store, removals, reason, agent)
     return len(nodes)
 
 
@@ -80,7 +88,7 @@ def _remove(store: Store, removals: Sequence[_Removal], reason: str, agent: str)
     trailers = [("Filemem-Id", removal.record.id) for removal in removals]
     trailers += [("Agent", agent)] if agent else []
     count = f"{len(removals)} record{'s' * (len(removals) > 1)}"
-    text = message(f"delete {count}" + (f" ({reason})" if reason else ""), trailers)
+    text = message(f"delete {count}{_in_brackets(reason)}", trailers)
     first = removals[0].record
     write(store, first.path, first.type, lambda: (edits, text))
 
@@ -89,82 +97,104 @@ class _Removal(NamedTuple):
     """What removes one record: its file goes, a tombstone comes."""
 
     record: Record
-    held: bool  # whether HEAD has it
+    committed: bool  # HEAD has it
     edits: tuple[Edit, ...]
 
 
 def _removal(store: Store, node: Node) -> _Removal:
     """What removes a record. Raises Conflict: its file has edits that are not committed."""
     record = store.read(node.path).record
-    shown = (
-        record._replace(id=node.id)
-        if record
-        else Record(node.id, node.type, path=node.path, title=node.title)
-    )
-    held = store.repo.item(store.files.named(node.path)) is not None
+    record = record or Record(node.id, node.type, path=node.path, title=node.title)
+    record = record._replace(id=node.id)
+    committed = store.repo.item(store.files.named(node.path)) is not None
     private = is_private(node.path)
     if store.left_to_user(node.path, node.type) and not private:
-        if not held:
-            told = f"{store.shown(node.path)} was never committed, so it could not be restored"
-            raise Conflict(told, "commit it first, or delete the file yourself")
-        if store.edited(node.path):
-            told = f"{store.shown(node.path)} has edits that are not committed"
-            raise Conflict(told, "commit or undo them first")
+        _refuse_uncommitted(store, node.path, committed=committed)
     edits = [Edit(node.path, None, store.files.read(node.path))]
     mark = f"{'private/' * private}{FORGOTTEN}/{mark_of(node.id)}"
     # An imported private one leaves a tombstone too, so that the next import leaves it away.
-    if (bool(shown.source) if private else held) and not store.files.exists(mark):
+    marked = bool(record.source) if private else committed
+    if marked and not store.files.exists(mark):
         edits.append(Edit(mark, b"", None))
-    return _Removal(shown, held, tuple(edits))
+    return _Removal(record, committed, tuple(edits))
+
+
+def _refuse_uncommitted(store: Store, path: str, *, committed: bool) -> None:
+    """Refuse to remove a file that Git could not bring back as it is."""
+    if not committed:
+        message = f"{store.display_path(path)} was never committed, so it could not be restored"
+        raise Conflict(message, "commit it first, or delete the file yourself")
+    if store.edited(path):
+        message = f"{store.display_path(path)} has edits that are not committed"
+        raise Conflict(message, "commit or undo them first")
 
 
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
     """Restore a forgotten or deleted record as it last was, and remove its tombstone.
 
-    Raises NotFound: no deleted record has that name, or Git no longer has it; Conflict: another file is in its place,
-    or the repository is busy; BadInput as for `delete`.
+    Raises NotFound: no deleted record has that name, or Git no longer has it; Conflict: another
+    file is in its place, or the repository is busy; BadInput as for `delete`.
     """
-    _, agent = _said(store, agent, allow_secret)
+    _, agent = _checked(store, agent, allow_secret)
     wanted = fields.line("id", reference).strip()
     with store.repo.saving():
-        record, data = _gone(store, wanted)
+        record, data = _deleted(store, wanted)
+        path = record.path
         if store.index.lookup("id", [record.id]):
-            raise NotFound(
-                f"{wanted!r} exists: {record.title}", "only a deleted record can be restored"
-            )
-        path, mark = record.path, f"{FORGOTTEN}/{mark_of(record.id)}"
-        here = store.files.read(path) if store.files.exists(path) else None
-        if here is not None and (found := parse(here, path).record) and found.id != record.id:
-            told = f"nothing was restored: there is another record at {store.shown(path)}"
-            raise Conflict(told, "move that away (git mv), then restore again")
-        edits = [] if here is not None else [Edit(path, data, None)]
-        if store.repo.item(store.files.named(mark)) and store.files.exists(mark):
-            edits.append(Edit(mark, None, store.files.read(mark)))
-        else:
-            store.files.remove(mark)
+            message = f"{wanted!r} exists: {record.title}"
+            raise NotFound(message, "only a deleted record can be restored")
+        present = _present(store, record)
+        edits = [] if present is not None else [Edit(path, data, None)]
+        edits += _unmark(store, f"{FORGOTTEN}/{mark_of(record.id)}")
         text = message_of(record, f"restore {record.title}", agent)
         made = write(store, path, record.type, lambda: (tuple(edits), text)) if edits else Made()
-        if here is not None:
-            made = made._replace(trouble=made.trouble or show(store, path, here, made))
+        if present is not None:
+            made = made._replace(trouble=made.trouble or show(store, path, present, made))
     return answer(store, record, made, f"Restored {record.title} ({short_id(record.id)})")
 
 
-def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
+def _present(store: Store, record: Record) -> bytes | None:
+    """The bytes of a record that is only hidden; None if its file is gone.
+
+    Raises Conflict: the file is another record.
+    """
+    path = record.path
+    if not store.files.exists(path):
+        return None
+    data = store.files.read(path)
+    present = parse(data, path).record
+    if present and present.id != record.id:
+        other = store.display_path(path)
+        message = f"nothing was restored: there is another record at {other}"
+        raise Conflict(message, "move that away (git mv), then restore again")
+    return data
+
+
+def _unmark(store: Store, mark: str) -> list[Edit]:
+    """Remove a tombstone, or return the edit that does if Git has it."""
+    if store.repo.item(store.files.named(mark)) and store.files.exists(mark):
+        return [Edit(mark, None, store.files.read(mark))]
+    store.files.remove(mark)
+    return []
+
+
+def _checked(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
     """Check reason and agent: both stay in the commit message."""
-    said = {
-        "reason": fields.line("reason", reason),
-        "agent": fields.line("agent", agent) or store.config.agent,
-    }
-    refuse_secrets({**said, "allow_secret": fields.flag("allow_secret", allowed)})
-    return said["reason"], said["agent"]
+    reason = fields.line("reason", reason)
+    agent = fields.line("agent", agent) or store.config.agent
+    allowed = fields.flag("allow_secret", allowed)
+    refuse_secrets({"reason": reason, "agent": agent, "allow_secret": allowed})
+    return reason, agent
 
 
 def purge_command(store: Store, record_id: str) -> str:
-    """Return the command that removes a record, deleted or not, from history, and what it cannot reach. Runs nothing.
+    """Return the command that removes a record, deleted or not, from history. Runs nothing.
 
-    Raises NotFound: no record had that id, short id or path in the history of this clone."""
+    With it comes what that cannot reach. Raises NotFound: no record had that id, short id or path
+    in the history of this clone.
+    """
     wanted = fields.line("id", record_id).strip()
-    touch = _removed(store, lambda record: _is_called(store.asked(wanted), record))
+    touch = _removed(store, partial(_is_called, store.store_path(wanted)))
     named = touch.path if touch else store.files.named(store.find(wanted).path)
     rows = store.history.touches([named]).get(named, ())
     paths = {named} | {path for row in rows for path in (row.path, row.before) if path}
@@ -172,30 +202,41 @@ def purge_command(store: Store, record_id: str) -> str:
     return f"git filter-repo --invert-paths {options}\n{UNREACHED}"
 
 
-def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
+def _deleted(store: Store, wanted: str) -> tuple[Record, bytes]:
     """Find a deleted or hidden record by any of its names. Raises NotFound."""
-    head, hidden = store.repo.head(), store.tombstones
-    known = of_commit(store, head) if head else Snapshot(store, {})
-    for path, parsed in known.parsed.items():
-        record = parsed.record
-        if record is None or not _is_called(store.asked(wanted), record):
-            continue
-        if mark_of(record.id) in hidden or not store.files.exists(path):  # else it is shown
-            return record, known.data[path]
-    touch = _removed(store, lambda record: _is_called(store.asked(wanted), record))
-    key = topic_key(wanted)
-    touch = touch or _removed(store, lambda record: _is_gone_from(store, key, record))
+    is_called = partial(_is_called, store.store_path(wanted))
+    hidden = _hidden(store, is_called)
+    if hidden:
+        return hidden
+    touch = _removed(store, is_called)
+    touch = touch or _removed(store, partial(_is_gone_from, store, topic_key(wanted)))
     if touch is None:
-        missing = f" ({why})" if (why := store.repo.incomplete()) else ""
-        told = f"no record {wanted!r} was removed{missing}"
-        raise NotFound(told, "git log --diff-filter=D --name-only lists what was")
-    data, path = store.repo.blob(touch.old) or b"", store.files.inside(touch.path)
-    if (last := parse(data, path).record) is None or not data:
-        why = store.repo.incomplete() or "its text cannot be read"
-        raise NotFound(
-            f"{wanted!r} was deleted in {touch.commit.id[:10]}, and its text is not here: {why}"
-        )
-    return last, data
+        reason = store.repo.incomplete()
+        message = f"no record {wanted!r} was removed{_in_brackets(reason)}"
+        raise NotFound(message, "git log --diff-filter=D --name-only lists what was")
+    data = store.repo.blob(touch.old) or b""
+    record = parse(data, store.files.inside(touch.path)).record
+    if record is None or not data:
+        reason = store.repo.incomplete() or "its text cannot be read"
+        commit = touch.commit.id[:10]
+        raise NotFound(f"{wanted!r} was deleted in {commit}, and its text is not here: {reason}")
+    return record, data
+
+
+def _hidden(store: Store, is_called: Callable[[Record], bool]) -> tuple[Record, bytes] | None:
+    """A record of HEAD that has a tombstone, or no file in the work tree."""
+    head = store.repo.head()
+    if not head:
+        return None
+    snapshot = of_commit(store, head)
+    marks = store.tombstones
+    for path, parsed in snapshot.parsed.items():
+        record = parsed.record
+        if record is None or not is_called(record):
+            continue
+        if mark_of(record.id) in marks or not store.files.exists(path):  # else it is shown
+            return record, snapshot.data[path]
+    return None
 
 
 def _is_gone_from(store: Store, key: str, record: Record) -> bool:
@@ -239,16 +280,23 @@ def undo(store: Store) -> Saved:
         _refuse_undo(store, touches, since)
         edits = [_reverted(store, touch) for touch in touches]
         main = next((edit for edit in edits if is_listed(edit.path)), edits[0])
-        if (record := parse(main.data or main.before or b"", main.path).record) is None:
-            raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
-        mark = f"{FORGOTTEN}/{mark_of(record.id)}"
-        marked = store.files.exists(mark) or mark in {edit.path for edit in edits}
-        if main.data is None and not marked:
-            edits.append(Edit(mark, b"", None))  # as `forget` leaves it
+        record = parse(main.data or main.before or b"", main.path).record
+        if record is None:
+            path = store.display_path(main.path)
+            raise Conflict(f"{path} cannot be read", "filemem check says why")
+        if main.data is None:
+            edits += _mark(store, record, edits)
         text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
         made = write(store, main.path, record.type, lambda: (tuple(edits), text))
     back = "" if main.data else f"filemem restore {short_id(record.id)} brings it back"
     return answer(store, record, made, f"Undid {done.id[:10]}, {since} old: {done.subject}", back)
+
+
+def _mark(store: Store, record: Record, edits: Iterable[Edit]) -> list[Edit]:
+    """The tombstone of a record, as `delete` leaves it; none if there is one."""
+    mark = f"{FORGOTTEN}/{mark_of(record.id)}"
+    marked = store.files.exists(mark) or any(edit.path == mark for edit in edits)
+    return [] if marked else [Edit(mark, b"", None)]
 
 
 def _refuse_undo(store: Store, touches: Sequence[Touch], since: str) -> None:
@@ -279,13 +327,16 @@ def _refuse_undo(store: Store, touches: Sequence[Touch], since: str) -> None:
 
 
 def _reverted(store: Store, touch: Touch) -> Edit:
-    """The change that takes back a change to a file. Raises Conflict: the file was changed since."""
+    """The change that takes back a change to a file.
+
+    Raises Conflict: the file was changed since.
+    """
     item = store.repo.item(touch.path)
     path = store.files.inside(touch.path)
     if (item.oid if item else "") != touch.new or touch.kind == "R":
         commit = touch.commit.id[:10]
         raise Conflict(
-            f"{store.shown(path)} was changed after the last save: {touch.commit.subject}",
+            f"{store.display_path(path)} was changed after the last save: {touch.commit.subject}",
             f"git show {commit} shows what that did",
         )
     before = store.files.read(path) if touch.new and store.files.exists(path) else None

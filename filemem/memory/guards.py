@@ -79,7 +79,7 @@ def _unreadable(snapshot: Snapshot, live: Iterable[Record]) -> Iterator[Broken]:
     """Yield the live decisions with guards that cannot be read: they guard nothing."""
     for record in live:
         lost = not record.guards and _STATED.search(_BELOW.split(snapshot.data[record.path], 1)[0])
-        path = snapshot.store.shown(record.path)
+        path = snapshot.store.display_path(record.path)
         for problem in snapshot.parsed[record.path].problems:
             if problem.code == UNREADABLE:
                 yield Broken(*problem._replace(path=path))
@@ -116,7 +116,7 @@ def _renamed(store: Store, base: str) -> dict[str, str]:
 
 def already(store: Store, path: str) -> str:
     """Return a note where the code breaks a decision's guards now, or they match nothing."""
-    record = store.read(store.asked(path)).record
+    record = store.read(store.store_path(path)).record
     if record is None or record.status != "accepted":
         return ""
     guarding = _Guarding(store, [record], {})

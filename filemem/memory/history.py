@@ -1,7 +1,7 @@
-"""Answers in time order: how a topic was decided, all topics, how records were edited, what was saved around a moment.
+"""Answers in time order: how a topic was decided, all topics, what was saved around a moment.
 
-Rule: identity and order come from the files, so that squash merges and rebases break no chain; commits only add who,
-when and which edit.
+Rule: identity and order come from the files, so that squash merges and rebases break no chain;
+commits only add who, when and which edit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.index import Around, Node
-from filemem.memory import fields
+from filemem.memory import fields, search
 from filemem.memory.evidence import Testimony
 from filemem.memory.hits import present, vacancy, without
 from filemem.memory.store import Store
@@ -47,22 +47,18 @@ class Revision(NamedTuple):
 class Step(NamedTuple):
     """One decision in the history of a topic."""
 
-    hit: Hit  # as its file says it now, who brought it, what replaced it, and what commits say came of it
+    hit: Hit  # as its file is now, with what replaced it, and what commits say came of it
     supersedes: tuple[str, ...] = ()  # ids, oldest first
     implied: bool = False  # nobody stated what it supersedes
     foreign: bool = False  # it belongs to another topic that the chain leads to
-    revisions: tuple[
-        Revision, ...
-    ] = ()  # edits in place, oldest first, at the end those that are not committed
+    revisions: tuple[Revision, ...] = ()  # edits in place, oldest first, uncommitted ones last
 
 
 class History(NamedTuple):
     """How a topic was decided: the chain, oldest first, and its live decisions."""
 
     topic: str
-    heads: tuple[
-        str, ...
-    ]  # what holds on the topic; where nothing does, what replaced its decisions on others
+    heads: tuple[str, ...]  # what holds; if nothing does, what replaced its decisions elsewhere
     chain: tuple[Step, ...]
     notes: tuple[str, ...] = ()  # what Git's history does not show, and why
     forked: bool = False  # several decisions on the topic hold at once
@@ -88,13 +84,14 @@ class Topic(NamedTuple):
     forked: bool = False  # several decisions on the topic hold at once
     vacancy: str = ""  # in words, why nothing holds
     number: int | None = None  # in the file name of what holds, as ADRs have one
-    path: str = ""  # where no decision states the topic: of the file whose heading it is, from the top of the work tree
+    path: str = ""  # of the file whose heading is the topic, if no decision states it
 
 
 def history(store: Store, topic_or_id: str) -> History:
-    """Return how a topic was decided, or the chain of a decision: by id, path, title, number or file name.
+    """Return how a topic was decided, or the chain of a decision.
 
-    Raises NotFound, with what was probably meant; BadInput: the record is not a decision.
+    That is found by id, path, title, number or file name. Raises NotFound, with what was probably
+    meant; BadInput: the record is not a decision.
     """
     key = topic_key(topic_or_id)
     barred = store.barred
@@ -102,21 +99,24 @@ def history(store: Store, topic_or_id: str) -> History:
     start = [node for node in start if node.key and node.id not in barred]
     if not start:
         start = [store.find(topic_or_id)]
-        if start[0].type != DECISION:
-            told = f"{start[0].id} is {fields.article(start[0].type)}; only decisions have a history of supersession"
-            raise BadInput(told, field="topic")
         key = start[0].key
+        if start[0].type != DECISION:
+            article = fields.article(start[0].type)
+            message = f"{start[0].id} is {article}; only decisions have a history of supersession"
+            raise BadInput(message, field="topic")
     around = store.index.around(start)
     graph = around.graph
     members = graph.family(start[0].id)
     heads = graph.holding(key) if key else graph.ends_of(members)
-    chain = _steps(store, around, [around.nodes[one] for one in graph.linked(members)], key)
+    chain = _steps(store, around, [around.nodes[name] for name in graph.linked(members)], key)
     last = around.nodes[members[-1]]
-    topic = last.topic if key else start[0].topic
-    why = "" if heads else _vacancy(around, last, barred)
-    notes = tuple(filter(None, [store.repo.incomplete()]))
     return History(
-        topic, without(barred, heads), tuple(chain), notes, graph.chain(key).is_forked, why
+        topic=last.topic if key else start[0].topic,
+        heads=without(barred, heads),
+        chain=tuple(chain),
+        notes=tuple(filter(None, [store.repo.incomplete()])),
+        forked=graph.chain(key).is_forked,
+        vacancy="" if heads else _vacancy(around, last, barred),
     )
 
 
@@ -128,17 +128,19 @@ def _vacancy(around: Around, last: Node, barred: Collection[str]) -> str:
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
     """Return the edits of some records, by id. Raises NotFound."""
-    nodes = [store.find(one) for one in references]
+    nodes = list(map(store.find, references))
     return {node.id: _revisions(store, node, touches) for node, touches in _touches(store, nodes)}
 
 
 def _touches(store: Store, nodes: Sequence[Node]) -> list[tuple[Node, tuple[Touch, ...]]]:
-    found = store.history.touches([store.files.named(node.path) for node in nodes], store.tip)
-    return [(node, found[store.files.named(node.path)]) for node in nodes]
+    paths = [store.files.named(node.path) for node in nodes]
+    touches = store.history.touches(paths, store.tip)
+    return [(node, touches[path]) for node, path in zip(nodes, paths, strict=True)]
 
 
 def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Iterable[Step]:
-    graph, testimony = around.graph, Testimony(store)
+    graph = around.graph
+    testimony = Testimony(store)
     hits = {hit.record.id: hit for hit in present(store, nodes)}
     for node, touches in _touches(store, [node for node in nodes if node.id in hits]):
         hit = hits[node.id]
@@ -155,18 +157,23 @@ def _revisions(store: Store, node: Node, touches: Sequence[Touch]) -> tuple[Revi
     """The edits of a file after its first commit, oldest first, uncommitted changes included."""
     edits = []
     for _, touch in pairwise(reversed(touches)):
-        told: tuple[str, ...] = {"D": ("removed",), "A": ("brought back",)}.get(touch.kind, ())
-        if not told:
-            was = _version(store, touch.old, touch.before or touch.path)
-            told = _compared(was, _version(store, touch.new, touch.path))
         commit = touch.commit
-        edits.append(
-            Revision(commit.id, commit.author, commit.agent, commit.at, commit.subject, told)
-        )
+        revision = Revision(commit.id, commit.author, commit.agent, commit.at, commit.subject)
+        edits.append(revision._replace(changes=_changes(store, touch)))
     if touches and store.tip == "HEAD" and store.edited(node.path):
-        was = _version(store, touches[0].new, touches[0].path)
-        edits.append(Revision("", "", "", 0, "", _compared(was, store.read(node.path))))
+        before = _version(store, touches[0].new, touches[0].path)
+        edits.append(Revision("", "", "", 0, "", _compared(before, store.read(node.path))))
     return tuple(edits)
+
+
+def _changes(store: Store, touch: Touch) -> tuple[str, ...]:
+    """What a commit did to a file, in phrases."""
+    if touch.kind == "D":
+        return ("removed",)
+    if touch.kind == "A":
+        return ("brought back",)
+    before = _version(store, touch.old, touch.before or touch.path)
+    return _compared(before, _version(store, touch.new, touch.path))
 
 
 def _version(store: Store, blob: str, path: str) -> Parsed:
@@ -177,9 +184,9 @@ def _version(store: Store, blob: str, path: str) -> Parsed:
 def _compared(before: Parsed, after: Parsed) -> tuple[str, ...]:
     if before.record is None or after.record is None:
         return ()
-    told = damage(before.problems, after.problems)
+    damages = damage(before.problems, after.problems)
     phrases = changes(before.record, after.record)
-    return (*(one for one in phrases if not told or one != FORM), *told)
+    return (*(phrase for phrase in phrases if not damages or phrase != FORM), *damages)
 
 
 def timeline(
@@ -187,81 +194,102 @@ def timeline(
 ) -> Results:
     """Return the records saved before and after a moment, oldest first.
 
-    `anchor` is a record's id or a time; the default is the best hit of `query`, or the newest record. Raises BadInput:
-    both are given; NotFound.
+    `anchor` is a record's id or a time; the default is the best hit of `query`, or the newest
+    record. Raises BadInput: both are given; NotFound.
     """
     if anchor and query:
         raise BadInput("give anchor or query, not both", field="anchor")
-    middle: Node | None = None
-    if (at := parse_time(anchor) if anchor else None) is None:
-        from filemem.memory import search  # noqa: PLC0415 - a history searches nothing
-
-        best = () if anchor else search.search(store, query, Filter(), limit=1).hits
-        if not (anchor or best):
+    at = parse_time(anchor) if anchor else None
+    middle: list[Node] = []
+    if at is None:
+        name = anchor or _best(store, query)
+        if not name:
             return Results((), note="nothing found" if query else "nothing saved yet")
-        middle = store.find(anchor or best[0].id)
-        at = middle.created or store.clock()
-    skip = middle.id if middle else ""
+        middle = [store.find(name)]
+        at = middle[0].created or store.clock()
     until = Filter(until=at, reader=store.reader)
-    older = [n for n in store.index.newest(until, depth_before + 1, 0) if n.id != skip]
-    older = older[:depth_before]
     since = Filter(since=at, reader=store.reader)
-    first = max(
-        0, store.index.count(since) - depth_after - 1
-    )  # the end of the newest-first listing
-    younger = [
-        n for n in reversed(store.index.newest(since, depth_after + 1, first)) if n.id != skip
-    ][:depth_after]
-    nodes = [*reversed(older), *([middle] if middle else []), *younger]
-    return Results(present(store, nodes), anchor=skip or anchor)
+    older = store.index.newest(until, depth_before + 1, 0)
+    first = max(0, store.index.count(since) - depth_after - 1)  # the end of the listing
+    younger = store.index.newest(since, depth_after + 1, first)
+    nodes = [
+        *reversed(_others(older, middle)[:depth_before]),
+        *middle,
+        *_others(reversed(younger), middle)[:depth_after],
+    ]
+    return Results(present(store, nodes), anchor=middle[0].id if middle else anchor)
+
+
+def _best(store: Store, query: str) -> str:
+    """The id of the best hit of a query, or of the newest record; "" if there is none."""
+    hits = search.search(store, query, Filter(), limit=1).hits
+    return hits[0].id if hits else ""
+
+
+def _others(nodes: Iterable[Node], middle: Collection[Node]) -> list[Node]:
+    ids = {node.id for node in middle}
+    return [node for node in nodes if node.id not in ids]
 
 
 def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
-    """Return the checkpoint to resume from, of `branch` or the current one, and a note if it is another author's."""
+    """Return the checkpoint to resume from, of `branch` or the current one.
+
+    With it comes a note if it is of another branch or author.
+    """
     here = branch or store.code.branch() or ""
     wanted = Filter(types=(CHECKPOINT,), reader=store.reader)
-    ways = ([wanted._replace(branches=(here,))] if here else []) + [wanted]
-    recent = next((found for way in ways if (found := store.index.newest(way, LOOKED_AT, 0))), [])
-    if not recent:
+    recent: Sequence[Node] = ()
+    if here:
+        recent = store.index.newest(wanted._replace(branches=(here,)), LOOKED_AT, 0)
+    hits = present(store, recent or store.index.newest(wanted, LOOKED_AT, 0))
+    if not hits:
         return None
-    me = ""
-    with suppress(BadInput):  # Git knows no name of the user's
-        me = store.repo.identity()[0][0]
-    hits = present(store, recent)
-    hit = next((one for one in hits if one.provenance.author in ("", me)), hits[0])
-    notes = []
-    if hit.record.branch and hit.record.branch != here:
-        notes.append(f"from branch {hit.record.branch}: there is none on {here or 'this branch'}")
-    if hit.provenance.author not in ("", me):
+    own = ("", _author(store))
+    hit = next((hit for hit in hits if hit.provenance.author in own), hits[0])
+    notes = [_elsewhere(hit, here)]
+    if hit.provenance.author not in own:
         notes.append(f"saved by {hit.provenance.author}")
-    if hit is not (newest := hits[0]):
-        where = (
-            f" on branch {newest.record.branch}"
-            if newest.record.branch != hit.record.branch
-            else ""
-        )
-        notes.append(
-            f"{newest.provenance.author} saved a newer one{where}: {newest.title} ({short_id(newest.id)})"
-        )
-    return hit, "; ".join(notes)
+    if hit is not hits[0]:
+        notes.append(_newer(hits[0], hit.record.branch))
+    return hit, "; ".join(filter(None, notes))
+
+
+def _elsewhere(hit: Hit, here: str) -> str:
+    """Note that a checkpoint is of another branch."""
+    branch = hit.record.branch
+    if branch in ("", here):
+        return ""
+    return f"from branch {branch}: there is none on {here or 'this branch'}"
+
+
+def _author(store: Store) -> str:
+    """The user's name, "" if Git knows none."""
+    with suppress(BadInput):
+        return store.repo.identity()[0][0]
+    return ""
+
+
+def _newer(hit: Hit, branch: str) -> str:
+    """Note that another author saved a newer checkpoint."""
+    record = hit.record
+    where = f" on branch {record.branch}" if record.branch != branch else ""
+    author = hit.provenance.author
+    return f"{author} saved a newer one{where}: {record.title} ({short_id(record.id)})"
 
 
 def topics(store: Store, prefix: str = "", *, limit: int, offset: int = 0) -> Topics:
-    """List topics with a word in their name or live decision, by ADR number if files have one, else alphabetically.
+    """List topics with a word in their name or live decision.
 
-    Decisions without a topic come last, by path: one entry for all that links join. If links lead to a stated topic,
-    they are counted there.
+    They stand by ADR number if files have one, else alphabetically. Decisions without a topic come
+    last, by path: one entry for all that links join. If links lead to a stated topic, they are
+    counted there.
     """
     last, count = store.index.topics(topic_key(prefix), limit, offset)
     around = store.index.around(last)
-    families = {one.members[-1]: one for one in around.graph.families()}
+    families = {family.members[-1]: family for family in around.graph.families()}
     barred = store.barred
-    found = (
-        _topic(store, around, *families[node.id])
-        for node in last
-        if node.id in families and node.id not in barred
-    )
-    return Topics(tuple(found), count)
+    nodes = [node for node in last if node.id in families and node.id not in barred]
+    return Topics(tuple(_topic(store, around, *families[node.id]) for node in nodes), count)
 
 
 def _topic(
@@ -269,20 +297,20 @@ def _topic(
 ) -> Topic:
     barred = store.barred
     heads = without(barred, heads)
-    held = [around.nodes[head] for head in heads]
-    newest = max(held, key=lambda node: node.age, default=None)
     last = around.nodes[members[-1]]
+    live = [around.nodes[head] for head in heads]
+    newest = max(live, key=lambda node: node.age, default=last)
     # A heading names what holds, a topic all of the chain, whatever that went on under.
-    named = newest if newest and not key and not newest.stated else last
+    named = last if key or newest.stated else newest
     return Topic(
         topic=named.topic,
         decisions=len(members),
         heads=heads,
-        title=newest.title if newest else "",
+        title=newest.title if live else "",
         latest=last.created,
         stated=last.stated,
-        forked=len(held) > 1 and all(key and node.key == key for node in held),
-        vacancy="" if heads else _vacancy(around, last, barred),
-        number=adr_number((newest or last).path, (newest or last).id),
-        path="" if key else store.shown(named.path),
+        forked=len(live) > 1 and bool(key) and {node.key for node in live} == {key},
+        vacancy="" if live else _vacancy(around, last, barred),
+        number=adr_number(newest.path, newest.id),
+        path="" if key else store.display_path(named.path),
     )

@@ -24,14 +24,17 @@ def present(
 ) -> tuple[Hit, ...]:
     """Make hits of records, in the order given."""
     ids = [node.id for node in nodes]
-    known = store.by_id(ids)
-    places = [Placed(name, None) for name in ids if name in known]
-    hits = of_places(store, known, places, terms, detail=detail)
-    return tuple(one._replace(brought_in=False) for one in hits)  # nothing was searched for
+    rows = store.by_id(ids)
+    places = [Placed(name, None) for name in ids if name in rows]
+    hits = of_places(store, rows, places, terms, detail=detail)
+    return tuple(hit._replace(brought_in=False) for hit in hits)  # nothing was searched for
 
 
 class Place(Protocol):
-    """What is searched: a store, several as one, or an organisation's index. Ids and paths are its own."""
+    """What is searched: a store, several as one, or an organisation's index.
+
+    Ids and paths are its own.
+    """
 
     @property
     def clock(self) -> Callable[[], int]:
@@ -72,7 +75,7 @@ class Place(Protocol):
 
 def of_places(
     place: Place,
-    known: Mapping[str, Known],
+    rows: Mapping[str, Known],
     placed: Sequence[Placed],
     terms: Terms | None,
     *,
@@ -80,43 +83,57 @@ def of_places(
 ) -> tuple[Hit, ...]:
     """Make hits in order; a record whose file no longer exists is left out.
 
-    `known` are the records that are placed; `detail` adds who wrote them.
+    `rows` are the records that are placed; `detail` adds who wrote them.
     """
     barred = place.barred
-    placed = [one for one in placed if one.id not in barred]
-    rows = [known[one.id] for one in placed]
-    records = place.records([row.node.path for row in rows])
-    written = place.provenances(records, detail=detail)
-    proposed = _proposed(place, rows)
+    placed = [entry for entry in placed if entry.id not in barred]
+    visible = [rows[entry.id] for entry in placed]
+    records = place.records([row.node.path for row in visible])
+    provenances = place.provenances(records, detail=detail)
+    proposed = _proposed(place, visible)
     hits = []
-    for row, one in zip(rows, placed, strict=True):
-        node = row.node
-        facts = row.facts
-        record = records.get(node.path)
+    for row, entry in zip(visible, placed, strict=True):
+        record = records.get(row.node.path)
         if record is None:  # the next look takes it out
             continue
-        who = written.get(node.path, Provenance())
-        superseded_by = without(barred, facts.superseded_by)
-        if superseded_by and record.superseded_by and record.status == "deprecated":
-            record = record._replace(status="accepted")  # it is only marked as superseded
-        hit = Hit(
-            **place.home(node.path),
-            record=record,
-            created=record.created or node.created or who.date or 0,
-            score=one.worth,
-            scores=one.scored.scores if one.scored else None,
-            superseded_by=superseded_by,
-            heads=without(barred, facts.holds_for(node.id)),
-            vacancy=vacancy(proposed[node.id]) if node.id in proposed else "",
-            proposed=without(barred, facts.proposed),
-            earlier=one.earlier,
-            brought_in=one.scored is None,
-            related=_related(row, barred),
-            provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
-        )
+        hit = _hit(row, entry, record, place.home(row.node.path), barred)
+        hit = _written(hit, provenances.get(row.node.path, Provenance()))
+        if row.node.id in proposed:
+            hit = hit._replace(vacancy=vacancy(proposed[row.node.id]))
         hit = hit.without_keys() if hit.repository else hit
         hits.append(_matched(hit, terms, detail=detail) if terms else hit)
     return tuple(hits)
+
+
+def _hit(
+    row: Known, entry: Placed, record: Record, home: Mapping[str, Any], barred: Collection[str]
+) -> Hit:
+    """A record at its place in an answer, with its place in its chain."""
+    facts = row.facts
+    superseded_by = without(barred, facts.superseded_by)
+    if superseded_by and record.superseded_by and record.status == "deprecated":
+        record = record._replace(status="accepted")  # it is only marked as superseded
+    return Hit(
+        **home,
+        record=record,
+        created=record.created or row.node.created,
+        score=entry.worth,
+        scores=entry.scored.scores if entry.scored else None,
+        superseded_by=superseded_by,
+        heads=without(barred, facts.holds_for(row.node.id)),
+        proposed=without(barred, facts.proposed),
+        earlier=entry.earlier,
+        brought_in=entry.scored is None,
+        related=_related(row, barred),
+    )
+
+
+def _written(hit: Hit, provenance: Provenance) -> Hit:
+    """A hit with who wrote it, and when if the record does not say."""
+    created = hit.created or provenance.date or 0
+    if provenance.commit:
+        provenance = provenance._replace(agent=hit.record.agent or provenance.agent)
+    return hit._replace(created=created, provenance=provenance)
 
 
 def _matched(hit: Hit, terms: Terms, *, detail: bool) -> Hit:
@@ -142,22 +159,22 @@ def _related(row: Known, barred: Collection[str]) -> tuple[Edge, ...]:
     """The edges from and to a record, those of others in its own words."""
     own = (Edge(*edge) for edge in row.node.edges)
     others = (Edge(INVERSE.get(kind, kind), *rest) for kind, *rest in row.facts.pointing)
-    shown = (edge for edge in (*own, *others) if edge.target not in barred)
-    return tuple({edge[:2]: edge for edge in shown}.values())
+    visible = (edge for edge in (*own, *others) if edge.target not in barred)
+    return tuple({edge[:2]: edge for edge in visible}.values())
 
 
 def _proposed(place: Place, rows: Iterable[Known]) -> dict[str, list[Node]]:
     """Of the decisions for which nothing holds: what is proposed on their topics instead."""
-    vacant = {
+    waiting = {
         row.node.id: without((*place.barred, row.node.id), row.facts.waiting)
         for row in rows
         if row.node.type == DECISION and not row.facts.heads
     }
-    nodes = place.by_id({name for names in vacant.values() for name in names})
-    return {
-        node: [nodes[name].node for name in names if name in nodes]
-        for node, names in vacant.items()
-    }
+    others = place.by_id({name for names in waiting.values() for name in names})
+    proposed: dict[str, list[Node]] = {}
+    for id_, names in waiting.items():
+        proposed[id_] = [others[name].node for name in names if name in others]
+    return proposed
 
 
 def vacancy(proposed: Collection[Node]) -> str:
@@ -172,12 +189,10 @@ def _body(record: Record) -> str:
 
 @lru_cache(maxsize=512)  # a server shows the same records again and again
 def _quoted(title: str, decision: str, text: str, rejected: tuple[str, ...]) -> str:
+    whole, *more = [part for part in (decision, text) if part and part != title] or [""]
+    first = query.beyond(title, whole)
+    begin = query.prose(first)
+    if more and first and not first.rstrip().endswith((".", "!", "?", ":")):
+        begin += "."
     refused = f"Rejected: {'; '.join(rejected)}" if rejected else ""
-    said = [part for part in (decision, text) if part and part != title]
-    first = query.beyond(title, said[0]) if said else ""
-    ended = (
-        "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
-    )
-    return "\n".join(
-        filter(None, (query.prose(first) + ended, *map(query.prose, said[1:]), refused))
-    )
+    return "\n".join(filter(None, (begin, *map(query.prose, more), refused)))

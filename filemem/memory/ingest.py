@@ -180,7 +180,7 @@ def _planned(
                 raise BadInput("another item has its id, or its file")
             if node and is_private(record.path) and not is_private(node.path):
                 raise BadInput(
-                    f"it is private there now, and committed here: {store.shown(node.path)}"
+                    f"it is private there now, and committed here: {store.display_path(node.path)}"
                 )
         except BadInput as error:
             refused.append((item.id, error.message))
@@ -189,7 +189,7 @@ def _planned(
         before = store.files.read(node.path) if node else None
         path = node.path if node else record.path
         state = "new" if before is None else _compared(before, path, data)
-        edited += [store.shown(path)] if state == "edited" else []
+        edited += [store.display_path(path)] if state == "edited" else []
         counts[state] += 1
         if state in ("new", "updated"):
             edits.append((Edit(path, data, before), record.type))

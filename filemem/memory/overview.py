@@ -1,7 +1,7 @@
-"""Every record in one row, with what holds and what replaced what; and all that is known of one, for a page about it.
+"""Every record in one row, with what holds and what replaced what; and all that is known of one.
 
-Rule: the rows open no file of a record. They come from the index, chains from one resolution of all of them, and who
-saved a record from the commit table.
+Rule: the rows open no file of a record. They come from the index, chains from one resolution of all
+of them, and who saved a record from the commit table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from filemem.query.hit import CHANGED, FRESH, MISSING
 from filemem.record import DECISION
 from filemem.repo.history import Commit, Touch
 
-COUNTED, NAMED = 10, 200  # governed paths whose commits are counted, and files of each at most
+COUNTED = 10  # governed paths whose commits are counted
+NAMED = 200  # files of each, at most
 _STATED = {"built_on_by": "builds_on", "debated_by": "debates", "synthesized_by": "synthesizes"}
 
 
@@ -52,6 +53,15 @@ class Governed(NamedTuple):
     commits: int = 0  # that touched it since the decision landed, where it is not what it was
 
 
+class Relation(NamedTuple):
+    """An edge between a record and another one."""
+
+    kind: str
+    node: Node  # the other record
+    reason: str
+    inwards: bool  # the other one states it
+
+
 class Detail(NamedTuple):
     """All that is known of one record."""
 
@@ -61,28 +71,24 @@ class Detail(NamedTuple):
     chain: tuple[Node, ...]  # the decisions of its chain, oldest first
     governed: tuple[Governed, ...]
     commits: tuple[Commit, ...]  # those that touched it, newest first
-    related: tuple[
-        tuple[str, Node, str, bool], ...
-    ]  # edges: kind, the other record, the reason, whether from that one
+    related: tuple[Relation, ...]
     committed: str = ""  # blob id of its file in the newest commit that touched it
 
 
 def overview(store: Store) -> Overview:
     """Return a row for each record that is meant for all who have the repository."""
-    nodes = [one for one in store.index.nodes() if not one.audience]
-    graph = chain.resolve(one for one in nodes if one.type == DECISION)
+    nodes = [node for node in store.index.nodes() if not node.audience]
+    graph = chain.resolve(node for node in nodes if node.type == DECISION)
     head = store.repo.head() or ""
-    who = store.history.authors(store.seen_from) if head else {}
-    told = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads").decode(
-        errors="replace"
-    )
-    rows = (_row(store, graph, one, who.get(store.files.named(one.path), "")) for one in nodes)
-    return Overview(
-        store.branch,
-        head,
-        tuple(told.split()),
-        tuple(sorted(rows, key=lambda row: row.node.age)),
-    )
+    authors = store.history.authors(store.seen_from) if head else {}
+    refs = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads")
+    branches = tuple(refs.decode(errors="replace").split())
+    oldest_first = sorted(nodes, key=lambda node: node.age)
+    rows = [
+        _row(store, graph, node, authors.get(store.files.named(node.path), ""))
+        for node in oldest_first
+    ]
+    return Overview(store.branch, head, branches, tuple(rows))
 
 
 def details(store: Store, hits: Collection[Hit]) -> tuple[Detail, ...]:
@@ -124,37 +130,45 @@ def _public(around: Around) -> Around:
 
 
 def _detail(store: Store, hit: Hit, node: Node, touches: Sequence[Touch], around: Around) -> Detail:
-    seen = around.nodes
     graph = around.graph
     row = _row(store, graph, node, touches[-1].commit.author if touches else "")
     family = graph.linked(graph.family(node.id)) if node.type == DECISION else ()
-    edges = list(_edges(row, hit))
-    others = {one.id: one for one in store.visible([edge[1] for edge in edges]) if not one.audience}
+    governed = [
+        _governed(store, path, hit.drift, number < COUNTED)
+        for number, path in enumerate(hit.record.affects)
+    ]
     return Detail(
         hit,
         row,
-        store.listing[node.path]
-        if isinstance(store, PastStore)
-        else store.repo.blob_id(store.files.read(node.path)),
-        tuple(seen[one] for one in family),
-        tuple(
-            _governed(store, one, hit.drift, at < COUNTED)
-            for at, one in enumerate(hit.record.affects)
-        ),
-        tuple(dict.fromkeys(one.commit for one in touches)),
-        tuple(
-            (kind, others[to], reason, inwards)
-            for kind, to, reason, inwards in edges
-            if to in others
-        ),
-        touches[0].new if touches else "",
+        version=_version(store, node.path),
+        chain=tuple(around.nodes[name] for name in family),
+        governed=tuple(governed),
+        commits=tuple(dict.fromkeys(touch.commit for touch in touches)),
+        related=tuple(_relations(store, row, hit)),
+        committed=touches[0].new if touches else "",
     )
+
+
+def _version(store: Store, path: str) -> str:
+    if isinstance(store, PastStore):
+        return store.listing[path]
+    return store.repo.blob_id(store.files.read(path))
+
+
+def _relations(store: Store, row: Row, hit: Hit) -> Iterable[Relation]:
+    """The edges of a record to what is meant for everybody."""
+    edges = list(_edges(row, hit))
+    targets = store.visible([target for _, target, _, _ in edges])
+    others = {node.id: node for node in targets if not node.audience}
+    for kind, target, reason, inwards in edges:
+        if target in others:
+            yield Relation(kind, others[target], reason, inwards)
 
 
 def _edges(row: Row, hit: Hit) -> Iterable[tuple[str, str, str, bool]]:
     """Every edge of a record, in the words of the one that states it."""
-    yield from (("supersedes", one, "", False) for one in row.supersedes)
-    yield from (("supersedes", one, "", True) for one in row.superseded_by)
+    yield from (("supersedes", old, "", False) for old in row.supersedes)
+    yield from (("supersedes", new, "", True) for new in row.superseded_by)
     for kind, target, reason in hit.related:
         turned = _STATED.get(kind, kind)
         if turned in _STATED.values():
@@ -162,7 +176,7 @@ def _edges(row: Row, hit: Hit) -> Iterable[tuple[str, str, str, bool]]:
 
 
 def _row(store: Store, graph: chain.Graph, node: Node, who: str) -> Row:
-    row = Row(node, store.shown(node.path), who)
+    row = Row(node, store.display_path(node.path), who)
     if node.type != DECISION:
         return row
     live = graph.is_head(node.id)
@@ -177,13 +191,15 @@ def _row(store: Store, graph: chain.Graph, node: Node, who: str) -> Row:
 def _governed(store: Store, stated: str, drift: Drift | None, counts: bool) -> Governed:
     if drift is None or not drift.since:
         return Governed(stated, drift.verdict if drift else FRESH)
-    gone, changed = (
-        [one for one in files if affects_match(stated, one)]
-        for files in (drift.missing, drift.changed)
-    )
-    if not (gone or changed):
+    missing = [path for path in drift.missing if affects_match(stated, path)]
+    changed = [path for path in drift.changed if affects_match(stated, path)]
+    if not (missing or changed):
         return Governed(stated, FRESH)
-    asked = ("rev-list", "--count", f"{drift.since}..HEAD", "--", *(gone + changed)[:NAMED])
-    return Governed(
-        stated, CHANGED if changed else MISSING, int(store.code.git.run(*asked)) if counts else 0
+    governed = Governed(stated, CHANGED if changed else MISSING)
+    if not counts:
+        return governed
+    paths = (missing + changed)[:NAMED]
+    span = f"{drift.since}..HEAD"
+    return governed._replace(
+        commits=int(store.code.git.run("rev-list", "--count", span, "--", *paths))
     )

@@ -1,8 +1,8 @@
 """Where a project's records live: in a folder of its work tree, or in a work tree of their own.
 
-Rule: a memory on its own branch is a linked work tree of that branch, and the whole branch is the memory. A store in
-another repository inside the project is refused: that one has its own memory. If the memory's work tree is missing, the
-error names the command that attaches it.
+Rule: a memory on its own branch is a linked work tree of that branch, and the whole branch is the
+memory. A store in another repository inside the project is refused: that one has its own memory. If
+the memory's work tree is missing, the error names the command that attaches it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from filemem.repo import Repo
 from filemem.repo.run import LONG
 
 TOP = "."  # the store that is all of its work tree
-SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out
+# The settings of such a branch itself, so that it is a memory wherever it is checked out.
+SETTINGS = f'store = "{TOP}"\n'
 
 ADRS = (  # where other tools keep decision records
     *(
@@ -37,23 +38,21 @@ ADRS = (  # where other tools keep decision records
 
 
 class Home(NamedTuple):
-    """Where records live: in the folder `store` of `repo`.
-
-    `name`: the folder as seen from the top of the project's repository, `code`, which is `repo` itself unless the
-    records have their own work tree; `stated`: whether the folder was named by a setting or option."""
+    """Where the records of a project live."""
 
     config: Config
-    code: Repo
-    repo: Repo
-    store: str
-    name: str
-    stated: bool
+    code: Repo  # the repository of the project
+    repo: Repo  # that of the records: the same, unless they have their own work tree
+    store: str  # the folder in `repo`
+    name: str  # the same folder, from the top of `code`
+    stated: bool  # a setting or option names it
 
 
 def find(folder: Path, stated: str | None) -> Home:
     """Find the records of the project that a folder belongs to.
 
-    Raises NotFound: no repository; BadInput: invalid settings; BrokenStore: the records' work tree is missing.
+    Raises NotFound: no repository; BadInput: invalid settings; BrokenStore: the records' work tree
+    is missing.
     """
     code = project(folder) if stated is None else Repo.discover(folder)
     try:
@@ -64,21 +63,19 @@ def find(folder: Path, stated: str | None) -> Home:
 
 
 def project(folder: Path) -> Repo:
-    """The repository of the project of a folder; for a memory's own work tree, the repository around it."""
-    found = Repo.discover(folder)
+    """The repository of the project of a folder.
+
+    For a memory's own work tree, that is the repository around it.
+    """
+    repo = Repo.discover(folder)
     try:
-        outer = Repo.discover(found.work_tree.parent)
+        outer = Repo.discover(repo.work_tree.parent)
     except (NotFound, BrokenStore):
-        return found
-    own = (
-        found.git_dir != found.common_dir
-        and found.common_dir.resolve() == outer.common_dir.resolve()
-    )
-    return (
-        outer
-        if own and outer.work_tree / settings.load(outer.work_tree).store == found.work_tree
-        else found
-    )
+        return repo
+    if repo.git_dir == repo.common_dir or repo.common_dir.resolve() != outer.common_dir.resolve():
+        return repo
+    store = outer.work_tree / settings.load(outer.work_tree).store
+    return outer if store == repo.work_tree else repo
 
 
 def home(code: Repo, stated: str | None) -> Home:
@@ -86,32 +83,48 @@ def home(code: Repo, stated: str | None) -> Home:
     config = settings.load(code.work_tree)
     name = settings.store_path(stated) if stated else config.store
     named = bool(stated) or config.store != Config().store
-    place = code.work_tree / name
-    if branch := "" if stated else branch_of(code, config):
-        found = _checked_out(code, branch) or (place if os.path.lexists(place / ".git") else None)
-        if found is None:
-            told = f"this project's memory is on the branch {branch}, and its work tree {name}/ is not attached here"
-            raise BrokenStore(told, "`filemem init` attaches it")
-        return Home(
-            config, code, Repo.discover(found), TOP, os.path.relpath(found, code.work_tree), named
+    branch = "" if stated else branch_of(code, config)
+    if not branch:
+        _refuse_inside_another(code, name)
+        return Home(config, code, code, name, name, named)
+    folder = _checked_out(code, branch)
+    if folder is None and os.path.lexists(code.work_tree / name / ".git"):
+        folder = code.work_tree / name
+    if folder is None:
+        raise BrokenStore(
+            f"this project's memory is on the branch {branch}, "
+            f"and its work tree {name}/ is not attached here",
+            "`filemem init` attaches it",
         )
+    from_top = os.path.relpath(folder, code.work_tree)
+    return Home(config, code, Repo.discover(folder), TOP, from_top, named)
+
+
+def _refuse_inside_another(code: Repo, name: str) -> None:
+    """Refuse a store in a folder that is another repository, or a submodule."""
     path = PurePosixPath(name)
     for inner in (path, *path.parents[:-1]) if name != TOP else ():
-        there = code.work_tree / inner
-        item = None if there.is_dir() and any(there.iterdir()) else code.item(str(inner))
-        if os.path.lexists(there / ".git") or (item and item.mode == b"160000"):  # a submodule
-            hint = f"work in that one, filemem -C {shlex.quote(str(there))}, or set another store"
-            raise BadInput(
-                f"the store {name} lies inside another repository, {inner}", hint, field="store"
-            )
-    return Home(config, code, code, name, name, named)
+        folder = code.work_tree / inner
+        if os.path.lexists(folder / ".git") or _is_submodule(code, inner):
+            hint = f"work in that one, filemem -C {shlex.quote(str(folder))}, or set another store"
+            message = f"the store {name} lies inside another repository, {inner}"
+            raise BadInput(message, hint, field="store")
+
+
+def _is_submodule(code: Repo, path: PurePosixPath) -> bool:
+    """True if HEAD has a submodule there, and the work tree has no files of it."""
+    folder = code.work_tree / path
+    if folder.is_dir() and any(folder.iterdir()):
+        return False
+    item = code.item(str(path))
+    return item is not None and item.mode == b"160000"
 
 
 def branch_of(code: Repo, config: Config) -> str:
     """The branch that holds only records, from the settings of the work tree, or "".
 
-    If they name none and the work tree has no records, the settings of the default branch count: else it would look as
-    if nothing had ever been saved.
+    If they name none and the work tree has no records, the settings of the default branch count:
+    else it would look as if nothing had ever been saved.
     """
     place = code.work_tree / config.store
     if config.branch or (os.path.lexists(place) and not os.path.lexists(place / ".git")):
@@ -126,14 +139,13 @@ def _settings_at(repo: Repo, commit: str) -> Config:
 
 
 def elsewhere(code: Repo, name: str) -> str:
-    """A remote branch, as last seen, with records in a folder that HEAD lacks; "" if there is none."""
+    """A remote branch, as last seen, with records in a folder that HEAD lacks; or ""."""
     if code.item(name) is not None:
         return ""
-    told = code.git.run(
-        "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/remotes"
-    ).decode()
-    rows = (row.partition(" ") for row in told.splitlines())
-    return next((ref for tip, _, ref in rows if code.item(name, tip)), "")
+    form = "--format=%(objectname) %(refname:lstrip=2)"
+    rows = code.git.run("for-each-ref", form, "refs/remotes").decode().splitlines()
+    branches = (row.partition(" ") for row in rows)
+    return next((ref for tip, _, ref in branches if code.item(name, tip)), "")
 
 
 # attaching it
@@ -150,43 +162,54 @@ def attach(
 ) -> str:
     """Attach a work tree for the records, from their branch here or on the remote.
 
-    A new branch starts with `files`; None if the branch must exist. `dry_run`: only report what would be done.
-    Returns what was done, in words; "" if it is already attached. Raises NotFound: no such branch; Conflict: something
-    is in the way, or the branch is not a memory; BrokenStore: programs would run, or the remote does not answer.
+    A new branch starts with `files`; None if the branch must exist. `dry_run`: only report what
+    would be done. Returns what was done, in words; "" if it is already attached. Raises NotFound:
+    no such branch; Conflict: something is in the way, or the branch is not a memory; BrokenStore:
+    programs would run, or the remote does not answer.
     """
-    place = code.work_tree / name
     if branch == code.branch():
-        raise Conflict(
-            f"the branch {branch} is checked out already, for work on the project itself", _OTHER
-        )
+        message = f"the branch {branch} is checked out already, for work on the project itself"
+        raise Conflict(message, _OTHER)
     tip = code.resolve(f"refs/heads/{branch}")
     _check_memory(code, branch, tip)
     if _checked_out(code, branch):
         return ""
-    folder = "take another folder: filemem --store NAME init --own-branch"
-    if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
-        raise Conflict(
-            f"{name}/ already exists and is not empty", f"{folder}; then copy the records there"
-        )
-    if files and (
-        held := code.git.run(
-            "rev-list", "-1", "--branches", "--tags", "--remotes", "--", name
-        ).decode()
-    ):
-        told = f"{name}/ holds files in {held[:10]}: where that is checked out, Git would write over the memory"
-        raise Conflict(told, folder)
-    if programs := code.settings.own_programs:
-        told = f"a checkout would run {programs[0]}, which only this repository's own configuration names"
+    _refuse_taken(code, name, begins=bool(files))
+    programs = code.settings.own_programs
+    if programs:
+        add = f"{code.places.by_hand} worktree add {shlex.quote(name)} {branch}"
         raise BrokenStore(
-            told,
-            f"if you trust it: {code.places.by_hand} worktree add {shlex.quote(name)} {branch}",
+            f"a checkout would run {programs[0]}, "
+            "which only this repository's own configuration names",
+            f"if you trust it: {add}",
         )
     done = f"a work tree of the branch {branch}"
     if not dry_run:
         with code.saving():
             done += "" if tip else _branch(code, branch, files, at)
-            _add_work_tree(code, place, branch)
+            _add_work_tree(code, code.work_tree / name, branch)
     return done
+
+
+_OTHER = "name another one: filemem init --own-branch NAME"
+
+
+def _refuse_taken(code: Repo, name: str, *, begins: bool) -> None:
+    """Refuse a folder that has files, or has them in a commit if the memory begins in it."""
+    hint = "take another folder: filemem --store NAME init --own-branch"
+    folder = code.work_tree / name
+    taken = any(folder.iterdir()) if folder.is_dir() else folder.exists()
+    if taken or folder.is_symlink():
+        message = f"{name}/ already exists and is not empty"
+        raise Conflict(message, f"{hint}; then copy the records there")
+    refs = ("--branches", "--tags", "--remotes")
+    commit = code.git.run("rev-list", "-1", *refs, "--", name).decode() if begins else ""
+    if commit:
+        raise Conflict(
+            f"{name}/ holds files in {commit[:10]}: "
+            "where that is checked out, Git would write over the memory",
+            hint,
+        )
 
 
 _OTHER = "name another one: filemem init --own-branch NAME"
@@ -194,61 +217,58 @@ _OTHER = "name another one: filemem init --own-branch NAME"
 
 def _check_memory(code: Repo, branch: str, tip: str | None) -> None:
     if tip and _settings_at(code, tip).store != TOP:
-        told = f"the branch {branch} is no memory: its {REPOSITORY_FILE} does not say {SETTINGS.strip()}"
-        raise Conflict(told, _OTHER)
+        lacking = f"its {REPOSITORY_FILE} does not say {SETTINGS.strip()}"
+        raise Conflict(f"the branch {branch} is no memory: {lacking}", _OTHER)
 
 
 def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int) -> str:
     """Create the branch, from the remote or empty; return which, in words."""
     from filemem.repo import remote  # noqa: PLC0415 - every command imports this module
 
-    where = remote.usual(code, branch)
-    if where and (tip := remote.fetch(code, where, ())):
+    upstream = remote.usual(code, branch)
+    tip = remote.fetch(code, upstream, ()) if upstream else None
+    ref = f"refs/heads/{branch}"
+    if upstream and tip:
         _check_memory(code, branch, tip)
-        code.git.run("update-ref", where.tracking, tip)
-        code.git.run("update-ref", f"refs/heads/{branch}", tip, "")
-        remote.follow(code, branch, where)
-        return f", from {where.label}"
+        code.git.run("update-ref", upstream.tracking, tip)
+        code.git.run("update-ref", ref, tip, "")
+        remote.follow(code, branch, upstream)
+        return f", from {upstream.label}"
     if files is None:
-        sides = f"here or on {where.name}" if where else "here"
-        raise NotFound(
-            f"there is no branch {branch} {sides}", "`filemem init --own-branch` creates one"
-        )
-    made = remote.commit_files(code, "", files, (), "memory: begin\n", at)
-    code.git.run("update-ref", f"refs/heads/{branch}", made, "")
+        sides = f"here or on {upstream.name}" if upstream else "here"
+        message = f"there is no branch {branch} {sides}"
+        raise NotFound(message, "`filemem init --own-branch` creates one")
+    commit = remote.commit_files(code, "", files, (), "memory: begin\n", at)
+    code.git.run("update-ref", ref, commit, "")
     return ", which begins empty"
 
 
 def _checked_out(repo: Repo, branch: str) -> Path | None:
     """The work tree in which a branch is checked out, or None."""
-    told = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
-    blocks = (
-        dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n")
-    )
-    places = (
-        Path(each["worktree"]) for each in blocks if each.get("branch") == f"refs/heads/{branch}"
-    )
-    return next((place for place in places if os.path.lexists(place / ".git")), None)
+    output = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
+    for block in output.split("\n\n"):
+        rows = dict(row.partition(" ")[::2] for row in block.splitlines())
+        if rows.get("branch") == f"refs/heads/{branch}":
+            folder = Path(rows["worktree"])
+            if os.path.lexists(folder / ".git"):
+                return folder
+    return None
 
 
 def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
     """Check a branch out into a new work tree, which `git status` of the project ignores."""
-    file, line = (
-        repo.common_dir / "info" / "exclude",
-        os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/"),
-    )
-    held = file.read_bytes() if file.is_file() else b""
-    if line not in held.splitlines():
-        file.parent.mkdir(exist_ok=True)
-        with file.open(
-            "ab"
-        ) as end:  # added to: a full disk must not cost the user what stands there
-            end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
+    exclude = repo.common_dir / "info" / "exclude"
+    line = os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/")
+    before = exclude.read_bytes() if exclude.is_file() else b""
+    if line not in before.splitlines():
+        exclude.parent.mkdir(exist_ok=True)
+        # Added to: a full disk must not cost the user what stands there.
+        with exclude.open("ab") as end:
+            end.write((b"" if not before or before.endswith(b"\n") else b"\n") + line + b"\n")
     repo.git.run("worktree", "prune")
     repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)
-    with closing(
-        Repo.discover(place)
-    ) as own:  # its index is ours, and split it is not written whole at every save
+    # Its index is ours, and split it is not written whole at every save.
+    with closing(Repo.discover(place)) as own:
         own.git.run("update-index", "--split-index")
 
 
@@ -261,13 +281,14 @@ def numbered_files(folder: Path) -> list[str]:
     return [name for name in names if is_record(name) and adr_number(name) is not None]
 
 
-def others(top: Path) -> tuple[str, str] | None:
+def others(top: Path) -> tuple[str, ...]:
     """Return a hint that a project has records of another tool, and the command to use them."""
     for folder in ADRS:
-        if count := len(numbered_files(top / folder)):
+        count = len(numbered_files(top / folder))
+        if count:
             return (
                 f"{folder}/ holds decision records ({count}): use them, or begin a second memory?",
                 f"`filemem --store {folder} init` uses them; "
                 "`filemem --store memory init` begins another",
             )
-    return None
+    return ()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files import is_private
+from filemem.memory.adr_numbers import highest_number
 from filemem.memory.save import Saved, answer, message_of, write
-from filemem.memory.store import Store, highest_number
+from filemem.memory.store import Store
 from filemem.record import Record, adr_number, derived_id, is_markup, parse
 from filemem.record.identity import stem_of
 from filemem.repo import GitError
@@ -36,7 +37,7 @@ def renumber(store: Store, file: str) -> Saved:
         number = adr_number(old.path, old.id)
         if number is None or "/" in old.path:
             raise BadInput(
-                f"{store.shown(old.path)} has no number in its name, or is not at the top",
+                f"{store.display_path(old.path)} has no number in its name, or is not at the top",
                 "renumber files such as docs/adr/0012-use-x.md",
                 field="file",
             )
@@ -46,13 +47,16 @@ def renumber(store: Store, file: str) -> Saved:
         data = _renumbered(before, number, free)
         record = parse(data, new).record
         if record is None:
-            raise NotFound(f"{store.shown(old.path)} cannot be read", "filemem check says why")
+            raise NotFound(
+                f"{store.display_path(old.path)} cannot be read", "filemem check says why"
+            )
         edits = (Edit(old.path, None, before), Edit(new, data, None), *_mended(store, old, record))
         subject = message_of(record, f"renumber {number} to {free}", store.config.agent)
         made = write(store, new, record.type, lambda: (edits, subject))
         others = _not_written(store, old.path, [edit.path for edit in edits])
     links = len(edits) - 2
-    message = f"{store.shown(old.path)} is {store.shown(new)} now; links changed in {links} files"
+    path = store.display_path(new)
+    message = f"{store.display_path(old.path)} is {path} now; links changed in {links} files"
     note = f"a mention of the number {number} without a link may mean this record: look for it"
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
@@ -94,7 +98,7 @@ def _mended(store: Store, old: Node, record: Record) -> Iterator[Edit]:
             after = re.sub(pattern, following.encode(), after)
         if after != before:
             if store.repo.item(store.files.named(path)) is None:
-                message = f"{store.shown(path)} links to it and was never committed"
+                message = f"{store.display_path(path)} links to it and was never committed"
                 raise Conflict(message, "commit it first")
             yield Edit(path, after, before)
 

@@ -1,6 +1,7 @@
 """Saving a record: fields, secrets, chain heads, record, bytes, commit, index, advice.
 
-What a field refers to must exist, or nothing is saved. `repo.commit` has the order of the steps of a commit.
+What a field refers to must exist, or nothing is saved. `repo.commit` has the order of the steps of
+a commit.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from filemem import secrets
-from filemem.chain import DEMOTING
+from filemem.chain import DEMOTING, Node
 from filemem.errors import BadInput, BrokenStore, Conflict, LooksSecret, NotFound
-from filemem.index import Node
 from filemem.memory import advice, fields
+from filemem.memory.adr_numbers import highest_number
 from filemem.memory.catch_up import knows_head, show
-from filemem.memory.store import Store, called, highest_number, listed, mark_of
+from filemem.memory.store import Store, called, mark_of
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -27,9 +28,7 @@ from filemem.record import (
     adr_number,
     derived_id,
     format_time,
-    hidden_characters,
     moment,
-    named,
     new_id,
     record_path,
     references_said,
@@ -45,31 +44,16 @@ from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Plan
 from filemem.repo.journal import write as write_files
 
-_OF_THE_SAVE = (
-    "id",
-    "path",
-    "created",
-    "supersedes",
-    "agent",
-    "session",
-    "outcomes",
-)  # not of what is decided
-_OF_AN_ADR = (
-    "id_stated",
-    "title",
-    "text",
-    "decision",
-    "topic",
-    "topic_stated",
-)  # what it says in its own way
-_WHOLE = {
-    DECISION: "decision",
-    CHECKPOINT: "summary",
-    OBSERVATION: "text",
-}  # the field of which a heading is made
+# Fields that say how a decision was saved, not what was decided.
+_OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")
+# Fields that an ADR states in its own way.
+_OF_AN_ADR = ("id_stated", "title", "text", "decision", "topic", "topic_stated")
+# The field of which a heading is made.
+_WHOLE = {DECISION: "decision", CHECKPOINT: "summary", OBSERVATION: "text"}
 _EDGES_OF_A_CHAIN = frozenset({"supersedes", "synthesizes"})  # what says what is replaced
 MOST_REPEATS = 100  # observations with one title that a new one is compared with
 SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
+_NO_OUTCOME = OUTCOMES[0]
 
 
 class Saved(NamedTuple):
@@ -80,9 +64,7 @@ class Saved(NamedTuple):
     path: str
     message: str  # one sentence
     commit: str = ""  # the commit that holds it, where there is one already
-    pending: str = (
-        ""  # why it is not committed yet; empty where it is, or where it is not ours to commit
-    )
+    pending: str = ""  # why it is not committed yet, if it is to be
     superseded: tuple[str, ...] = ()  # ids of the decisions it replaces
     replaced: tuple[str, ...] = ()  # title, age and reason of each decision it replaces
     similar: tuple[advice.Similar, ...] = ()  # records to link to or reuse
@@ -95,58 +77,65 @@ class Saved(NamedTuple):
     repeated: bool = False  # it was there already, and nothing was written
 
 
-_Composed = tuple[
-    Record, tuple[Node, ...], bytes
-]  # what is to be written, what it replaces, and its bytes
+class Draft(NamedTuple):
+    """A record that is to be written, the decisions that it replaces, and its bytes."""
+
+    record: Record
+    replaced: tuple[Node, ...]
+    data: bytes
 
 
-def save(store: Store, given: Mapping[str, object]) -> Saved:
-    """Check, write, commit and index one record; `given`: the fields by the names that callers use.
+def save(store: Store, values: Mapping[str, object]) -> Saved:
+    """Check, write, commit and index one record; `values`: fields by the names that callers use.
 
-    Raises BadInput: a field is invalid or missing, or looks like a secret; NotFound: an edge refers to nothing;
-    Conflict: the topic is forked and no field says what is replaced; BrokenStore: the store cannot be read.
+    Raises BadInput: a field is invalid or missing, or looks like a secret; NotFound: an edge refers
+    to nothing; Conflict: the topic is forked and no field says what is replaced; BrokenStore: the
+    store cannot be read.
     """
-    kind, checked = fields.check(given)
+    kind, checked = fields.check(values)
     allowed = refuse_secrets(checked)
-    if why := store.obstacle():
-        raise BrokenStore(f"nothing was saved: {why}")
+    obstacle = store.obstacle()
+    if obstacle:
+        raise BrokenStore(f"nothing was saved: {obstacle}")
     notes = _completed(store, kind, checked)
-    now, entropy = store.clock(), store.entropy()
+    now = store.clock()
+    entropy = store.entropy()
 
-    def composed(*, known: bool) -> _Composed:
-        current = store if known or kind != DECISION else store.from_files()
+    def draft(*, indexed: bool) -> Draft:
+        current = store if indexed or kind != DECISION else store.from_files()
         return compose(kind, checked, current, now=now, entropy=entropy, allowed=allowed)
 
     with store.repo.saving():
-        first = composed(known=store.index.sound and knows_head(store))
-        repeated = _repeated(store, first[0], first[1])
+        first = draft(indexed=_is_current(store))
+        repeated = _repeated(store, first.record, first.replaced)
         if repeated:
             return repeated
-        if first[0].visibility == "private":
+        if first.record.visibility == "private":
             store.files.hide("private")
-        rounds: list[_Composed] = []
+        made, written = _write(store, first, lambda: draft(indexed=False))
+    notes += advice.hidden(written.data)
+    notes += advice.notes(store, written.record, written.replaced, checked)
+    says_replaced = not _EDGES_OF_A_CHAIN.isdisjoint(checked)
+    return _saved(store, made, written, notes, says_replaced=says_replaced)
 
-        def plan() -> tuple[tuple[Edit, ...], str]:
-            rounds.append(
-                composed(known=False) if rounds else first
-            )  # a branch that moved: the files are asked
-            record, replaced, data = rounds[-1]
-            return (Edit(record.path, data, None),), message_of(
-                record, record.title, record.agent, replaced
-            )
 
-        made = write(store, first[0].path, kind, plan)
-    record, replaced, data = rounds[-1]
-    notes += _hidden(data)
-    if replaced and record.affects and "affects" not in checked:
-        notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
-    if "guards" not in checked and any(node.guards for node in replaced):
-        notes.append("the guards of what it replaces end: give those that still hold")
-    if "supersedes" in checked and record.status in DEMOTING:
-        notes += _beside(store, record, replaced)
-    return _saved(
-        store, made, record, replaced, notes, named=not _EDGES_OF_A_CHAIN.isdisjoint(checked)
-    )
+def _is_current(store: Store) -> bool:
+    """True if the index is in step with the branch; else the files are asked."""
+    return store.index.sound and knows_head(store)
+
+
+def _write(store: Store, first: Draft, anew: Callable[[], Draft]) -> tuple[Made, Draft]:
+    """Write a draft, made anew each time the branch has moved; return the one that was written."""
+    drafts: list[Draft] = []
+
+    def plan() -> tuple[tuple[Edit, ...], str]:
+        drafts.append(anew() if drafts else first)
+        record, replaced, data = drafts[-1]
+        message = message_of(record, record.title, record.agent, replaced)
+        return (Edit(record.path, data, None),), message
+
+    made = write(store, first.record.path, first.record.type, plan)
+    return made, drafts[-1]
 
 
 def _completed(store: Store, kind: str, checked: dict[str, Any]) -> list[str]:
@@ -167,15 +156,10 @@ def _completed(store: Store, kind: str, checked: dict[str, Any]) -> list[str]:
 
 
 def _saved(
-    store: Store,
-    made: Made,
-    record: Record,
-    replaced: tuple[Node, ...],
-    notes: list[str],
-    *,
-    named: bool,
+    store: Store, made: Made, draft: Draft, notes: list[str], *, says_replaced: bool
 ) -> Saved:
-    """The answer to a save; `named`: its maker said what it replaces."""
+    """The answer to a save; `says_replaced`: its maker said what it replaces."""
+    record, replaced, _ = draft
     ids = tuple(node.id for node in replaced)
     done = answer(store, record, made, _message(store, record, replaced), "; ".join(notes))
     done = done._replace(created=record.created or 0)
@@ -185,18 +169,9 @@ def _saved(
         done = done._replace(superseded=ids, replaced=reasons, undo=undo)
     else:
         done = done._replace(would_supersede=ids)
-    implied = bool(done.superseded) and not named
+    implied = bool(done.superseded) and not says_replaced
     hints = advice.advise(store, record, implied=implied, budget=advice.budget())
     return done._replace(similar=hints.similar, warning=hints.warning)
-
-
-def _beside(store: Store, record: Record, replaced: tuple[Node, ...]) -> list[str]:
-    """Name what holds on the topic of a new decision beside it; it names others to replace."""
-    key = topic_key(record.topic)
-    around = store.index.around(store.index.lookup("topic", [key]))
-    ended = {record.id, *store.barred, *(node.id for node in replaced)}
-    others = [around.nodes[head] for head in around.graph.chain(key).heads if head not in ended]
-    return [f"on this topic holds too: {listed(others)}; the topic is forked"] if others else []
 
 
 def _message(store: Store, record: Record, replaced: tuple[Node, ...]) -> str:
@@ -210,28 +185,22 @@ def _message(store: Store, record: Record, replaced: tuple[Node, ...]) -> str:
     return message
 
 
-def _hidden(data: bytes) -> list[str]:
-    """Name the invisible characters of a file."""
-    rows = enumerate(data.decode().splitlines(), 1)
-    characters = ((number, hidden_characters(row)) for number, row in rows)
-    return [f"line {number} of the file holds {named(some)}" for number, some in characters if some]
+def resolve(store: Store, topic: str, values: Mapping[str, object]) -> Saved:
+    """End a fork by a decision that replaces all live ones on a topic.
 
-
-def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
-    """End a fork by a decision that replaces all live ones on a topic. Raises NotFound, BadInput: it is not forked."""
+    Raises NotFound; BadInput: it is not forked; and as for `save`.
+    """
     key = topic_key(fields.line("topic", topic))
-    found = [node for node in store.index.lookup("topic", [key]) if node.key == key] if key else []
-    if not found:
-        known = [name for name, _ in store.index.terms("topic")]
-        raise NotFound(f"no topic {topic!r}", fields.meant(key, known, "filemem topics lists them"))
-    around = store.index.around(found)
+    nodes = [node for node in store.index.lookup("topic", [key]) if node.key == key] if key else []
+    if not nodes:
+        raise NotFound(f"no topic {topic!r}", advice.topic_hint(store, key))
+    around = store.index.around(nodes)
     heads = [around.nodes[head] for head in around.graph.chain(key).heads]
     if len(heads) < 2:
-        raise BadInput(
-            f"topic {topic} is not forked", "save a decision on it to go on", field="topic"
-        )
-    merged = [head.id for head in heads]
-    return save(store, {**given, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
+        message = f"topic {topic} is not forked"
+        raise BadInput(message, "save a decision on it to go on", field="topic")
+    ids = [head.id for head in heads]
+    return save(store, {**values, "type": DECISION, "topic": heads[-1].topic, "synthesizes": ids})
 
 
 def _repeated(store: Store, record: Record, replaced: tuple[Node, ...]) -> Saved | None:
@@ -264,70 +233,90 @@ def _same_memory(record: Record, before: Record) -> bool:
 
 
 def _repeats(record: Record, before: Record) -> bool:
-    """Whether a new decision repeats an older one; in an ADR the text stands among status, date and links."""
-    came = ("outcome",) if record.outcome == OUTCOMES[0] else ()  # of the older one since
-    skip = (*_OF_THE_SAVE, *came, *(() if before.id_stated else _OF_AN_ADR))
+    """Whether a new decision repeats an older one.
+
+    In an ADR the text stands among status, date and links.
+    """
+    outcome = ("outcome",) if record.outcome == _NO_OUTCOME else ()  # that the older one had since
+    skip = (*_OF_THE_SAVE, *outcome, *(() if before.id_stated else _OF_AN_ADR))
     own = record.title == topic_of_heading(before.title) and record.text in before.text
     worded = before.id_stated or (own and record.decision in f"{before.decision}\n{before.text}")
     return worded and before == record._replace(**{name: getattr(before, name) for name in skip})
 
 
 def compose(
-    kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool
-) -> _Composed:
-    """Make a record of checked fields, and its bytes; a decision replaces what holds at this moment."""
-    given = {**given, **_edges(store, given)}
-    values = {name: value for name, value in given.items() if name not in SPELT_OUT}
+    kind: str,
+    checked: Mapping[str, Any],
+    store: Store,
+    *,
+    now: int,
+    entropy: bytes,
+    allowed: bool,
+) -> Draft:
+    """Draft a record of checked fields; a decision replaces what holds at this moment."""
+    checked = {**checked, **_edges(store, checked)}
+    values = {name: value for name, value in checked.items() if name not in SPELT_OUT}
     replaced: tuple[Node, ...] = ()
     if kind == DECISION:
-        replaced, known = (
-            _replaced(store, given),
-            store.index.lookup("topic", [topic_key(given["topic"])]),
-        )
-        stated = [node for node in known if node.stated]
-        values["topic"] = (
-            min(stated, key=lambda node: node.age).topic if stated else given["topic"]
-        )  # one spelling
-        values["topic_stated"] = True
-        values["supersedes"] = tuple(node.id for node in replaced)
-        if "affects" not in given and given.get("status", "accepted") in DEMOTING:
-            carried = (
-                path
-                for old in store.records([node.path for node in replaced]).values()
-                for path in old.affects
-            )
-            values["affects"] = tuple(
-                dict.fromkeys(carried)
-            )  # a successor governs them too unless it says otherwise
-        if values.get("outcome", OUTCOMES[0]) != OUTCOMES[0]:
-            values["outcomes"] = (Outcome(now, values["outcome"], given.get("reason", "")),)
+        replaced = _replaced(store, checked)
+        values |= _values_of_decision(store, checked, replaced, now)
     elif kind == OBSERVATION:
         values.setdefault("kind", "discovery")
-    values["title"], values["text"] = worded(kind, given)
+    values["title"], values["text"] = worded(kind, checked)
     record_id = new_id(kind, now, entropy, str(values.get("topic", "")))
     record = Record(id=record_id, type=kind, created=now, secrets_allowed=allowed, **values)
-    if kind == DECISION and (newest := store.files.newest_adr()):
-        record, data = _as_adr(store, record, newest, replaced)
+    newest_adr = store.files.newest_adr() if kind == DECISION else ""
+    if newest_adr:
+        record, data = _as_adr(store, record, newest_adr, replaced)
     else:
         record = record._replace(path=record_path(record))
         data = render(record)
     refuse_unreadable(data, record.path)
-    return record, replaced, data
+    return Draft(record, replaced, data)
 
 
-def worded(kind: str, given: Mapping[str, Any]) -> tuple[str, str]:
+def _values_of_decision(
+    store: Store, checked: Mapping[str, Any], replaced: tuple[Node, ...], now: int
+) -> dict[str, Any]:
+    """The values of a decision that follow from what is there, and from when it is saved."""
+    values = {
+        "topic": _spelling(store, checked["topic"]),
+        "topic_stated": True,
+        "supersedes": tuple(node.id for node in replaced),
+    }
+    if "affects" not in checked and checked.get("status", "accepted") in DEMOTING:
+        # A successor governs the files of what it replaces unless it says otherwise.
+        records = store.records([node.path for node in replaced]).values()
+        values["affects"] = tuple(dict.fromkeys(path for old in records for path in old.affects))
+    outcome = checked.get("outcome", _NO_OUTCOME)
+    if outcome != _NO_OUTCOME:
+        values["outcomes"] = (Outcome(now, outcome, checked.get("reason", "")),)
+    return values
+
+
+def _spelling(store: Store, topic: str) -> str:
+    """A topic as the oldest decision that states it spells it."""
+    stated = [node for node in store.index.lookup("topic", [topic_key(topic)]) if node.stated]
+    return min(stated, key=lambda node: node.age).topic if stated else topic
+
+
+def worded(kind: str, values: Mapping[str, Any]) -> tuple[str, str]:
     """The heading of a record and the text below it, of its fields."""
-    stated, whole = given.get("title", ""), given.get(_WHOLE[kind], "")
-    title = stated or fields.heading(whole)
+    heading = values.get("title", "")
+    whole = values.get(_WHOLE[kind], "")
+    title = heading or fields.heading(whole)
     if kind == DECISION:
-        return title, given.get("reasoning", "")
-    return title, "" if whole == title and not stated else whole
+        return title, values.get("reasoning", "")
+    return title, "" if whole == title and not heading else whole
 
 
 def _as_adr(
     store: Store, record: Record, newest: str, replaced: tuple[Node, ...]
 ) -> tuple[Record, bytes]:
-    """A decision as the next file of an ADR folder; its topic is stated if neither heading nor links show it."""
+    """A decision as the next file of an ADR folder.
+
+    Its topic is stated if neither heading nor links show it.
+    """
     record = record._replace(topic_stated=not _shows_topic(store, record, replaced))
     links = [(node.title, node.path) for node in replaced]
     like = store.files.read(newest)
@@ -353,8 +342,8 @@ def _shows_topic(store: Store, record: Record, replaced: tuple[Node, ...]) -> bo
     return bool(by_heading) and not store.index.lookup("topic", [key])
 
 
-def _edges(store: Store, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {name: ids_of(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
+def _edges(store: Store, checked: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: ids_of(store, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
 
 
 def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
@@ -366,24 +355,21 @@ def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ..
         except NotFound as error:
             raise NotFound(f"{field}: {error.message}", error.hint) from None
         if node.type != DECISION:
-            raise BadInput(
-                f"{field}: {node.id} is {fields.article(node.type)}; edges lead to decisions",
-                field=field,
-            )
+            message = f"{field}: {node.id} is {fields.article(node.type)}; edges lead to decisions"
+            raise BadInput(message, field=field)
         ids.append(node.id)
     return tuple(dict.fromkeys(ids))
 
 
 def edges_said(store: Store, text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Turn what a text names after `builds_on:` and the like into ids, and say what means no decision.
+    """Turn what a text names after `builds_on:` and the like into ids, with notes on the others.
 
     A whole id is left out: it is read in the text itself.
     """
     ids: dict[str, tuple[str, ...]] = {}
     unknown = []
     references = references_said(text)
-    sound = not references or (store.index.sound and knows_head(store))
-    current = store if sound else store.from_files()
+    current = store if not references or _is_current(store) else store.from_files()
     for name, reference in references:
         try:
             [record_id] = ids_of(current, name, [reference])
@@ -395,43 +381,55 @@ def edges_said(store: Store, text: str) -> tuple[dict[str, tuple[str, ...]], lis
     return ids, unknown
 
 
-def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
-    """What a new decision replaces: what it states, else the heads of its topic. Raises Conflict if that is forked."""
-    if "supersedes" in given:
-        return tuple(store.index.lookup("id", given["supersedes"])) if given["supersedes"] else ()
-    key = topic_key(given["topic"])
+def _replaced(store: Store, checked: Mapping[str, Any]) -> tuple[Node, ...]:
+    """What a new decision replaces: what it states, else the heads of its topic.
+
+    Raises Conflict if that is forked.
+    """
+    if "supersedes" in checked:
+        ids = checked["supersedes"]
+        return tuple(store.index.lookup("id", ids)) if ids else ()
+    topic = checked["topic"]
+    key = topic_key(topic)
     if not key:
-        raise BadInput(
-            "topic has no letters or digits", "name what the decision is about", field="topic"
-        )
+        message = "topic has no letters or digits"
+        raise BadInput(message, "name what the decision is about", field="topic")
     loose = store.index.lookup("heading", [key])
     around = store.index.around([*store.index.lookup("topic", [key]), *loose])
     heads = around.graph.next_supersedes(key) or around.graph.ends_of(node.id for node in loose)
-    merged = set(given.get("synthesizes", ()))
-    if len(heads) > 1 and not merged:
-        raise Conflict(
-            f"topic {given['topic']} is forked: {len(heads)} decisions hold at once",
-            "read them, then save again and name those that the new decision replaces in supersedes or synthesizes",
-            heads=heads,
-        )
-    return tuple(
-        around.nodes[head] for head in heads if not merged or len(heads) == 1 or head in merged
-    )
+    if len(heads) > 1:
+        merged = set(checked.get("synthesizes", ()))
+        if not merged:
+            raise Conflict(
+                f"topic {topic} is forked: {len(heads)} decisions hold at once",
+                "read them, then save again and name those that the new decision replaces "
+                "in supersedes or synthesizes",
+                heads=heads,
+            )
+        heads = tuple(head for head in heads if head in merged)
+    return tuple(around.nodes[head] for head in heads)
 
 
 # what every write does
 
 
-def refuse_secrets(fields: Mapping[str, Any]) -> bool:
-    """Refuse fields that look like secrets; return whether the caller allowed one. Raises BadInput."""
-    for name, value in fields.items():
-        found = secrets.find("\n".join(map(str, value)) if isinstance(value, tuple) else str(value))
-        if found and fields.get("allow_secret"):
+def refuse_secrets(values: Mapping[str, Any]) -> bool:
+    """Refuse fields that look like secrets; return whether the caller allowed one.
+
+    Raises BadInput.
+    """
+    for name, value in values.items():
+        text = "\n".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        hits = secrets.find(text)
+        if hits and values.get("allow_secret"):
             return True
-        if found:
+        if hits:
+            line = hits[0].line
+            kind = hits[0].kind
             raise LooksSecret(
-                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was written",
-                "leave it out and say where it is kept; if it is no secret, use allow_secret (--allow-secret)",
+                f"{name}, line {line}: this looks like a secret ({kind}); nothing was written",
+                "leave it out and say where it is kept; if it is no secret, use allow_secret "
+                "(--allow-secret)",
                 field=name,
             )
     return False
@@ -440,42 +438,39 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
 def write(
     store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]
 ) -> Made:
-    """Write, change or remove files as `plan` says, commit that if their type is committed, and show it to searches.
+    """Write, change or remove files as `plan` says, and show that to searches.
 
-    The plan is made again if the branch moved. Raises Conflict: a file has other edits, or the repository is busy.
+    It is committed if records of this type are. The plan is made again if the branch moved. Raises
+    Conflict: a file has other edits, or the repository is busy.
     """
-    last: tuple[Edit, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     def whole() -> Plan:
-        nonlocal last
-        last, message = plan()
-        for edit in last:
+        nonlocal edits
+        edits, message = plan()
+        for edit in edits:
             if edit.before is not None:
-                refuse_markup(store.shown(edit.path))
-        return Plan(
-            tuple(one._replace(path=store.files.named(one.path)) for one in last),
-            message,
-            store.clock(),
-        )
+                refuse_markup(store.display_path(edit.path))
+        named = tuple(edit._replace(path=store.files.named(edit.path)) for edit in edits)
+        return Plan(named, message, store.clock())
 
-    if left := store.left_to_user(path, kind):
+    left = store.left_to_user(path, kind)
+    if left:
         write_files(store.files, whole().edits)
         made = Made(left=left)
     else:
         made = commit.save(store.repo, store.files, whole)
-    troubles = dict.fromkeys(show(store, one.path, one.data, made) for one in last)
+    troubles = dict.fromkeys(show(store, edit.path, edit.data, made) for edit in edits)
     return made._replace(trouble="; ".join(filter(None, (made.trouble, *troubles))))
 
 
-def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] = ()) -> str:
+def message_of(record: Record, subject: str, agent: str, replaced: Iterable[Node] = ()) -> str:
     """The commit message of a change to a record: what, who, and which decisions it replaces."""
-    scope = (
-        f"{record.type}({record.topic})"
-        if record.type == DECISION and record.topic
-        else record.type
-    )
+    topic = f"({record.topic})" if record.type == DECISION and record.topic else ""
     trailers = [("Filemem-Id", record.id), *(("Supersedes", old.id) for old in replaced)]
-    return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
+    if agent:
+        trailers.append(("Agent", agent))
+    return commit.message(f"{record.type}{topic}: {subject}", trailers)
 
 
 def answer(
@@ -485,7 +480,7 @@ def answer(
     return Saved(
         id=record.id,
         type=record.type,
-        path=store.shown(record.path),
+        path=store.display_path(record.path),
         message=message,
         commit=made.commit,
         pending=made.pending,

@@ -1,4 +1,4 @@
-"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown.
+"""From a question to hits: ask the index, score, put in order; `hits` then reads what is shown.
 
 What is asked is a `Place`: the store at hand, several of them, or an organisation's index.
 """
@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from filemem import query
-from filemem.errors import BadInput, suggest
+from filemem.errors import BadInput
+from filemem.hints import suggest
 from filemem.index import Found, Known, ModelUnavailable, Node, said_instead
 from filemem.memory import advice, fields
 from filemem.memory.hits import Place, of_places, present
@@ -20,48 +21,68 @@ from filemem.query.filter import NAMED, READ, fold
 from filemem.record import CHECKPOINT, DECISION
 
 RANKED = 50  # candidates asked at least
-CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
-FAR = "nothing is close to this: these are the nearest; ask again with the terms and names that an answer would use"
-TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
+CLOSE = 0.3  # score of the best hit below which neither its words nor its meaning are the query's
+FAR = (
+    "nothing is close to this: these are the nearest; "
+    "ask again with the terms and names that an answer would use"
+)
+TOO_LONG = (
+    f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it "
+    "were searched"
+)
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 MODES = ("hybrid", "keyword", "vector")
+FILTERS = (*NAMED, "since", "until", "path", "live")
 
 
 def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     """Read the filters of a search by the names that callers use; `now` is in epoch milliseconds.
 
-    They are type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or several words),
-    since, until (a date or an age such as 2w), path, live. Raises BadInput: an unknown filter, or an invalid value.
+    They are type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or
+    several words), since, until (a date or an age such as 2w), path, live. Raises BadInput: an
+    unknown filter, or an invalid value.
     """
     values: dict[str, Any] = {}
-    known = (*NAMED, "since", "until", "path", "live")
-    for asked, value in restrictions.items():
-        name = "session" if asked == "memory_session_id" else asked
-        if name not in known:
-            raise BadInput(f"search has no filter {name!r}", suggest(name, known), field=name)
+    for argument, value in restrictions.items():
+        name = "session" if argument == "memory_session_id" else argument
+        if name not in FILTERS:
+            raise BadInput(f"search has no filter {name!r}", suggest(name, FILTERS), field=name)
         if value is None:
             continue
         if name in NAMED:
-            read, allowed = READ.get(name, (fold, ()))
-            listed = fields.words if name == "tag" else fields.lines
-            given = [word for word in listed(asked, value) if (name, word) != ("type", "all")]
-            values[NAMED[name]] = found = tuple(map(read, given))
-            if wrong := [word for word in found if allowed and word not in allowed]:
-                raise BadInput(
-                    f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name
-                )
+            values[NAMED[name]] = _words(name, argument, value)
         elif name == "live":
             values[name] = fields.flag(name, value)
-        else:
+        elif name == "path":
             values[name] = fields.line(name, value)
-            if (
-                name != "path"
-                and (moment := parse_moment(values[name], now, end=name == "until")) is None
-            ):
-                hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
-                raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
-            values[name] = values[name] if name == "path" else moment
+        else:
+            values[name] = _moment(name, value, now)
     return Filter(**values)
+
+
+def _words(name: str, argument: str, value: object) -> tuple[str, ...]:
+    """The words of a filter as the index has them; `type:all` restricts nothing."""
+    read, allowed = READ.get(name, (fold, ()))
+    check = fields.words if name == "tag" else fields.lines
+    words = [word for word in check(argument, value) if (name, word) != ("type", "all")]
+    terms = tuple(map(read, words))
+    wrong = [term for term in terms if allowed and term not in allowed]
+    if wrong:
+        message = f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}"
+        raise BadInput(message, field=name)
+    return terms
+
+
+def _moment(name: str, value: object, now: int) -> int:
+    """The time of `since` or `until`."""
+    at = parse_moment(fields.line(name, value), now, end=name == "until")
+    if at is None:
+        hint = (
+            "a date such as 2025-11-20, a month such as 2025-11, a time, "
+            "or an age such as 3d, 2w, 6m"
+        )
+        raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+    return at
 
 
 class How(NamedTuple):
@@ -82,7 +103,7 @@ class How(NamedTuple):
 def search(
     place: Place,
     text: str,
-    given: Filter,
+    restrictions: Filter,
     *,
     limit: int,
     offset: int = 0,
@@ -90,13 +111,14 @@ def search(
     recency: bool = True,
     detail: bool = True,
 ) -> Results:
-    """Answer a query: words, "phrases", -exclusions, filters such as topic:caching or is:live; "" for the newest.
+    """Answer a query: words, "phrases", -exclusions, filters such as is:live; "" for the newest.
 
-    `place`: a store, or several as one, which are searched by words alone; `given`: filters besides those in the text;
-    `offset`: hits to skip; `recency`: whether age counts; `detail`: whether to add who wrote what is found.
+    `place`: a store, or several as one, which are searched by words alone; `restrictions`: filters
+    besides those in the text; `offset`: hits to skip; `recency`: whether age counts; `detail`:
+    whether to add who wrote each hit.
     """
     terms, stated = query.parse(text, place.clock())
-    wanted = query.merge(given, stated)._replace(reader=place.reader)
+    wanted = query.merge(restrictions, stated)._replace(reader=place.reader)
     has_words = bool(terms.words or terms.phrases)
     how = How(limit, offset, mode, recency, detail)
     wanted = _within(place, wanted, has_words)
@@ -104,7 +126,7 @@ def search(
         answer = _nearest(place, terms, wanted, how)
     else:
         answer = _newest(place, terms, wanted, how)
-        bare = wanted._replace(reader=None) == given and not terms.excluded
+        bare = wanted._replace(reader=None) == restrictions and not terms.excluded
         if bare and text.strip() and answer.hits:
             answer.note = "the query has no word in it: these are the newest"
     notes = [f"{word} is not a filter, so it was searched as text" for word in terms.odd]
@@ -136,69 +158,75 @@ def _nothing(place: Place, wanted: Filter, how: How, has_words: bool) -> str:
 
 
 def _nearest(place: Place, terms: Terms, wanted: Filter, how: How) -> Results:
-    """What is nominated for the words of a query, scored, in known order."""
-    alike = said_instead(terms.words, place.synonyms) if how.mode != "vector" else ()
-    terms = terms._replace(alike=alike)
+    """What is nominated for the words of a query, scored, in order."""
+    searched, nominated = _nominated(place, terms, wanted, how)
+    scored = _scored(nominated, searched, wanted, how, place.clock())
+    candidates: dict[str, Known] = {row.id: row for row in nominated.candidates}
+    placed, rows = _placed(place, scored, candidates, wanted, how.end)
+    hits = of_places(place, rows, placed[how.offset :], searched, detail=how.detail)
+    far = bool(hits) and how.mode == "hybrid" and scored[0].scores.final < CLOSE
+    notes = [] if wanted.live else [_left_behind(scored[: how.end], candidates, placed)]
+    if hits and terms.phrases and not searched.phrases:
+        notes.append("no record holds that phrase; these are the nearest to its words")
+    note = "; ".join(filter(None, (*notes, FAR if far else "")))
+    return Results(hits, degraded=nominated.degraded or "", note=note, far=far)
+
+
+def _nominated(place: Place, terms: Terms, wanted: Filter, how: How) -> tuple[Terms, Found]:
+    """What is nominated for a query, and the query: without phrases if no record holds them."""
+    if how.mode != "vector":
+        terms = terms._replace(alike=said_instead(terms.words, place.synonyms))
     depth = max(RANKED, 3 * how.end)
-    found = place.nominate(terms, wanted, depth, how.mode)
-    loose = bool(terms.phrases and not found.candidates)
-    if loose:
+    nominated = place.nominate(terms, wanted, depth, how.mode)
+    if terms.phrases and not nominated.candidates:
         terms = query.loosened(terms)
-        found = place.nominate(terms, wanted, depth, how.mode)
-    scored = _scored(found, terms, wanted, how, place.clock())
-    known: dict[str, Known] = {one.id: one for one in found.candidates}
-    placed, rows = _placed(place, scored, known, wanted, how.end)
-    hits = of_places(place, rows, placed[how.offset :], terms, detail=how.detail)
-    notes = [] if wanted.live else [_left_behind(scored[: how.end], known, placed)]
-    far = False
-    if hits:
-        notes += ["no record holds that phrase; these are the nearest to its words"] * loose
-        far = how.mode == "hybrid" and scored[0].scores.final < CLOSE
-        notes += [FAR] * far
-    note = "; ".join(filter(None, notes))
-    return Results(hits, degraded=found.degraded or "", note=note, far=far)
+        nominated = place.nominate(terms, wanted, depth, how.mode)
+    return terms, nominated
 
 
 def _placed(
     place: Place,
     scored: Sequence[Scored],
-    known: Mapping[str, Known],
+    candidates: Mapping[str, Known],
     wanted: Filter,
     limit: int,
 ) -> tuple[Sequence[Placed], Mapping[str, Known]]:
-    """Put what was scored, of the `known` records, in known order; return also what holds for it."""
-    facts = {name: row.facts for name, row in known.items()}
-    holding = {head for one in facts.values() for head in (*one.heads, *one.forked)}
-    rows = {**known, **place.by_id(holding - known.keys())}
+    """Put the scored candidates in order; return also the rows of all that has a place."""
+    facts = {name: row.facts for name, row in candidates.items()}
+    holding = {head for fact in facts.values() for head in (*fact.heads, *fact.forked)}
+    rows = {**candidates, **place.by_id(holding - candidates.keys())}
     absent = holding - {hit.id for hit in scored}
     passing = _passing((rows[name] for name in absent if name in rows), wanted)
-    shown = {name for name, row in known.items() if _holds(row)} if wanted.live else facts
+    visible = {name for name, row in candidates.items() if _holds(row) or not wanted.live}
     placed = query.arrange(
         scored,
         facts,
-        unclear={name for name, row in known.items() if query.is_unclear(row.node)},
+        unclear={name for name, row in candidates.items() if query.is_unclear(row.node)},
         may_bring=passing.__contains__,
-        may_show=shown.__contains__,
+        may_show=visible.__contains__,
         limit=limit,
     )
     return placed, rows
 
 
 def _left_behind(
-    scored: Sequence[Scored], known: Mapping[str, Known], placed: Sequence[Placed]
+    scored: Sequence[Scored], candidates: Mapping[str, Known], placed: Sequence[Placed]
 ) -> str:
-    """Name the best found that the list has no room for, as their status is not understood."""
+    """Name the best hits that the list has no room for, as their status is not understood."""
     places = {place.id for place in placed}
-    nodes = [known[hit.id].node for hit in scored if hit.id not in places]
+    nodes = [candidates[hit.id].node for hit in scored if hit.id not in places]
     left = [node for node in nodes if query.is_unclear(node)]
     titles = ", ".join(f'"{node.title}"' for node in left[:3])
     return f"further back, as the status is not understood: {titles}" if left else ""
 
 
 def _newest(store: Store, terms: Terms, wanted: Filter, how: How) -> Results:
-    """The newest records; with a path, the live decisions that govern it, or replace one that did, come first."""
-    asked = wanted._replace(live=wanted.live and not wanted.path)
-    nodes = store.index.newest(asked, how.limit, how.offset, without=terms)
+    """The newest records.
+
+    With a path, the live decisions that govern it, or replace one that did, come first.
+    """
+    listed = wanted._replace(live=wanted.live and not wanted.path)
+    nodes = store.index.newest(listed, how.limit, how.offset, without=terms)
     if wanted.path:
         nodes = _governing(store, nodes, wanted)[: how.limit]
     hits = present(store, nodes, terms, detail=how.detail)
@@ -208,7 +236,7 @@ def _newest(store: Store, terms: Terms, wanted: Filter, how: How) -> Results:
 
 
 def _governs(hit: Hit, path: str) -> bool:
-    return any(query.affects_match(one, path) for one in hit.record.affects)
+    return any(query.affects_match(glob, path) for glob in hit.record.affects)
 
 
 def _governing(store: Store, nodes: Iterable[Node], wanted: Filter) -> list[Node]:
@@ -226,22 +254,21 @@ def _governing(store: Store, nodes: Iterable[Node], wanted: Filter) -> list[Node
     return [*first.values(), *others]
 
 
-def _scored(found: Found, terms: Terms, wanted: Filter, how: How, now: int) -> list[Scored]:
-    checkpoints = {one.node.id for one in found.candidates if one.node.type == CHECKPOINT}
-    rated = query.score(
-        found.candidates,
+def _scored(nominated: Found, terms: Terms, wanted: Filter, how: How, now: int) -> list[Scored]:
+    nodes = [row.node for row in nominated.candidates]
+    checkpoints = {node.id for node in nodes if node.type == CHECKPOINT}
+    scored = query.score(
+        nominated.candidates,
         now=now,
         recency=how.recency,
         weights=query.MEANING_ONLY if how.mode == "vector" else None,
         lesser=checkpoints if wanted.types != (CHECKPOINT,) else (),
-        whole=found.whole,
+        whole=nominated.whole,
         word=terms.is_word,
     )
-    return [
-        one
-        for one in rated
-        if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)
-    ]
+    if terms.phrases:
+        return [row for row in scored if row.scores.keyword]
+    return [row for row in scored if row.scores.keyword or row.scores.vector >= NOISE]
 
 
 def alike(store: Store, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
@@ -253,9 +280,8 @@ def alike(store: Store, text: str, kind: str, count: int) -> list[tuple[Node, fl
     ask = partial(store.index.candidates, terms, depth=4 * count, mode="vector")
     nearest = ask(Filter(reader=store.reader))
     if sum(row.node.type == kind for row in nearest.candidates) < count:
-        nearest = ask(
-            Filter(types=(kind,), reader=store.reader)
-        )  # slower: it compares every record of the type
+        # Slower: it compares every record of the type.
+        nearest = ask(Filter(types=(kind,), reader=store.reader))
     return _by_meaning(store, nearest.candidates, kind, nearest.whole)[:count]
 
 

@@ -6,7 +6,7 @@ import copy
 import os
 import posixpath
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
@@ -16,16 +16,15 @@ from filemem import changes
 from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, Scan, is_private
+from filemem.hints import alike, did_you_mean
 from filemem.index import Counts, Doc, Found, Index, Known, Node, document, embedder, with_leading
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
 from filemem.query import Filter, Provenance, Reader, Terms, among, fixed, within
-from filemem.query.terms import MOST_LINES, MOST_TEXT, groups
 from filemem.record import (
     DECISION,
     Parsed,
     Record,
-    adr_number,
     explained,
     parse,
     short_id,
@@ -35,9 +34,7 @@ from filemem.repo.history import History, written
 
 Progress = Callable[[int, int], object]  # records done, records in all
 FORGOTTEN = ".forgotten"  # the folder of tombstones
-SYNONYMS = (
-    "synonyms.txt"  # a list of the project's own, in the form of `filemem/query/synonyms.txt`
-)
+SYNONYMS = "synonyms.txt"  # the project's own, in the form of `filemem/query/synonyms.txt`
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
 
@@ -47,23 +44,6 @@ def mark_of(record_id: str) -> str:
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()
-
-
-def malformed(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield what is not read of a list of synonyms: the line, what is wrong, and what it says."""
-    rows = text.splitlines()
-    for number in groups(text)[1]:
-        yield (
-            number,
-            "is no group of synonyms: write it like `auth | sign in > oauth, saml`",
-            rows[number - 1],
-        )
-    if len(rows) > MOST_LINES or len(text) > MOST_TEXT:
-        yield (
-            min(len(rows), MOST_LINES),
-            f"is read up to {MOST_LINES} lines and {MOST_TEXT:,} characters",
-            "",
-        )
 
 
 def called(node: Node) -> str:
@@ -85,19 +65,25 @@ class Named(NamedTuple):
 
 
 class Store:
-    """The parts of an open memory; `clock` returns epoch milliseconds, `entropy` eight random bytes."""
+    """The parts of an open memory.
+
+    `clock` returns epoch milliseconds, `entropy` eight random bytes.
+    """
 
     def __init__(self, folder: Path, store: str | None = None, *, serving: bool = False) -> None:
         """Find the repository of a folder and open its parts. Errors as for `own_branch.find`.
 
-        `store` is the folder of records, or None for the configured one; `serving` keeps helpers alive between calls.
+        `store` is the folder of records, or None for the configured one; `serving` keeps helpers
+        alive between calls.
         """
-        # `repo` has the records, in the folder `place`; `code` is the project's: the same unless they have their own.
-        self.config, self.code, self.repo, place, self.name, self.stated = own_branch.find(
-            folder, store
-        )
-        self.files = Files(self.repo.work_tree, place, spool=self.repo.private / "spool")
-        self.history = History(self.repo, place)
+        home = own_branch.find(folder, store)
+        self.config = home.config
+        self.code = home.code  # the repository of the project
+        self.repo = home.repo  # that of the records, the same unless they have their own branch
+        self.name = home.name
+        self.stated = home.stated
+        self.files = Files(self.repo.work_tree, home.store, spool=self.repo.private / "spool")
+        self.history = History(self.repo, home.store)
         self.words = tuple(sorted(self.config.status.items()))  # what the project calls a status
         self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)
         self.serving = serving
@@ -107,18 +93,19 @@ class Store:
         self.tip = "HEAD"  # the commit from which history is seen
 
     def _index_folder(self) -> Path:
-        """The folder of this store's index: in the Git directory, or in the user's cache if that is read-only."""
-        store, git_dir = self.files.store, self.repo.git_dir
+        """The folder of this store's index.
+
+        It is in the Git directory, or in the user's cache if that is read-only.
+        """
+        store = self.files.store
+        git_dir = self.repo.git_dir
         name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
         if self.words:  # other words are another index
             name = f"{name}/{mark_of(repr(self.words))[:8]}"
         if os.access(git_dir, os.W_OK):
             return self.repo.private / "index" / name
-        return (
-            self.config.index_cache
-            / mark_of(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16]
-            / name
-        )
+        key = mark_of(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16]
+        return self.config.index_cache / key / name
 
     def close(self) -> None:
         """Close helpers and release locks."""
@@ -130,12 +117,11 @@ class Store:
 
     def from_files(self) -> Store:
         """Return the same store answering from the files, for when the index cannot be used."""
-        other, forgotten = copy.copy(self), self.tombstones
-        found = self.scan({}).files
+        other = copy.copy(self)
         other.index = Index(None, None, self.dates)
-        other.index.apply(
-            changes.diff({}, found), partial(self.document, forgotten=forgotten), seen=found
-        )
+        files = self.scan({}).files
+        read = partial(self.document, forgotten=self.tombstones)
+        other.index.apply(changes.diff({}, files), read, seen=files)
         return other
 
     def seen_by(self, reader: Reader) -> Store:
@@ -168,7 +154,7 @@ class Store:
 
     @property
     def seen_from(self) -> str:
-        """The commit from which history is read, by its id if there is one: that needs no process."""
+        """The commit from which history is read, by its id if there is one."""
         return (self.repo.head() if self.tip == "HEAD" else self.tip) or self.tip
 
     @property
@@ -179,18 +165,20 @@ class Store:
     @property
     def tombstones(self) -> frozenset[str]:
         """The names of all tombstones; links are ignored."""
-        at = self.folder / FORGOTTEN
-        if at.is_symlink():
+        folder = self.folder / FORGOTTEN
+        if folder.is_symlink():
             return frozenset()
         try:
-            with os.scandir(at) as found:
-                return frozenset(one.name for one in found if one.is_file(follow_symlinks=False))
+            with os.scandir(folder) as entries:
+                return frozenset(
+                    file.name for file in entries if file.is_file(follow_symlinks=False)
+                )
         except OSError:
             return frozenset()
 
     @property
     def synonyms(self) -> str:
-        """The project's own list of synonyms, as a text; "" for none, or one that cannot be read."""
+        """The project's own list of synonyms; "" if it has none, or it cannot be read."""
         if not os.path.lexists(self.folder / SYNONYMS):
             return ""
         try:
@@ -214,23 +202,30 @@ class Store:
         return explained(parse(data, path), self.words)
 
     def read(self, path: str) -> Parsed:
-        """Read one record; a file that no longer exists, or is not a regular file, gives no record and no error."""
+        """Read one record.
+
+        A file that no longer exists, or is not a regular file, gives no record and no error.
+        """
         try:
             return self.parse(self.files.read(path), path)
         except (NotFound, BadInput):
             return Parsed(None)
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
-        """Records by path as their files are now; a file is read only if it is not as it was indexed."""
-        known = self.index.records(paths := list(paths))
-        found: dict[str, Record] = {}
+        """Records by path as their files are now.
+
+        A file is read only if it is not as it was indexed.
+        """
+        paths = list(paths)
+        indexed = self.index.records(paths)
+        records: dict[str, Record] = {}
         for path in paths:
-            entry, record = known.get(path, (None, None))
+            entry, record = indexed.get(path, (None, None))
             if not entry or not self.is_as(path, entry):
                 record = self.read(path).record
             if record is not None:
-                found[path] = record
-        return found
+                records[path] = record
+        return records
 
     def provenances(self, paths: Iterable[str], *, detail: bool = True) -> dict[str, Provenance]:
         """Who wrote records, by path, from the commit table; uncommitted ones are left out."""
@@ -267,11 +262,13 @@ class Store:
             data = self.files.read(path)
         except BadInput:
             return None
-        found = self.parse(data, path).record
-        hidden = found is None or (forgotten and mark_of(found.id) in forgotten)
-        return (
-            None if found is None or hidden else document(found, blob_id(data, self.repo.hash_name))
-        )
+        record = self.parse(data, path).record
+        if record is None or (forgotten and mark_of(record.id) in forgotten):
+            return None
+        return document(record, self._blob_id(data))
+
+    def _blob_id(self, data: bytes) -> str:
+        return blob_id(data, self.repo.hash_name)
 
     def edited(self, path: str) -> bool:
         """Whether a committed record has uncommitted changes; a missing file has none."""
@@ -281,38 +278,42 @@ class Store:
         except (NotFound, BadInput):
             return False
         last = next(iter(self.history.touches([named], self.seen_from).get(named, ())), None)
-        if last and last.new == blob_id(
-            data, self.repo.hash_name
-        ):  # the most frequent answer needs no process
+        if last and last.new == self._blob_id(data):  # the most frequent answer needs no process
             return False
         return self.repo.edited(named, data)
 
     def dates(self, paths: Collection[str]) -> Mapping[str, int]:
-        """The time of each file's first commit, epoch milliseconds, by store path; uncommitted ones are left out."""
-        found = self.history.dates([self.files.named(path) for path in paths], self.seen_from)
-        return {self.files.inside(path): at for path, at in found.items()}
+        """The time of each file's first commit, epoch milliseconds, by store path.
+
+        Uncommitted ones are left out.
+        """
+        dates = self.history.dates(map(self.files.named, paths), self.seen_from)
+        return {self.files.inside(path): at for path, at in dates.items()}
 
     def find(self, reference: str) -> Node:
-        """Find the record that a reference means: id, start of a short id, path, file name, number or title.
+        """Find the record that a reference means.
 
-        Raises NotFound, with what was probably meant: no record, or more than one, matches.
+        That is an id, the start of a short id, a path, a file name, a number or a title. Raises
+        NotFound, with what was probably meant: no record, or more than one, matches.
         """
         wanted = fields.line("id", reference).strip()
-        found = self.index.answering(self.asked(wanted)) if wanted else []
-        if (
-            not found and len(wanted) >= LEAST and not wanted.isdigit()
-        ):  # a bare number is that of an ADR
-            found = self.index.lookup(
-                "short", [short for short, _ in self.index.terms("short", wanted.casefold())]
-            )
         barred = self.barred
-        nodes = [node for node in found if node.id not in barred]
+        nodes = [node for node in self._answering(wanted) if node.id not in barred]
         if len(nodes) > 1:
-            told = f"{len(nodes)} records answer to {wanted!r}: {listed(sorted(nodes, key=lambda one: one.path))}"
-            raise NotFound(told, "name one by its short id or path")
+            several = listed(sorted(nodes, key=lambda node: node.path))
+            message = f"{len(nodes)} records answer to {wanted!r}: {several}"
+            raise NotFound(message, "name one by its short id or path")
         if not nodes:
             raise NotFound(f"no record {wanted!r}", self._hint(wanted))
         return nodes[0]
+
+    def _answering(self, name: str) -> list[Node]:
+        """The records that a name means, or whose short ids begin so."""
+        nodes = self.index.answering(self.store_path(name)) if name else []
+        if nodes or len(name) < LEAST or name.isdigit():  # a bare number is that of an ADR
+            return nodes
+        ids = [short for short, _ in self.index.terms("short", name.casefold())]
+        return self.index.lookup("short", ids)
 
     def named(self, reference: str) -> Named:
         """Find what a reference means, as `find`; or the one decision that holds on a topic.
@@ -350,22 +351,23 @@ class Store:
         rows = self.index.rows("key", [key]) if key else []
         nodes = [row.node for row in rows if row.visible and row.live and row.node.type == DECISION]
         barred = self.barred if nodes else ()
-        return sorted((n for n in nodes if n.id not in barred), key=lambda node: node.age)
+        return sorted((node for node in nodes if node.id not in barred), key=lambda node: node.age)
 
     def _hint(self, wanted: str) -> str:
         """A hint at the record that was probably meant."""
         key = topic_key(wanted)
+        nodes = self.index.lookup("topic", [key]) if key else []
         barred = self.barred
-        chain = self.index.lookup("topic", [key]) if key else []
-        if chain := [node for node in chain if node.key and node.id not in barred]:
+        chain = [node for node in nodes if node.key and node.id not in barred]
+        if chain:
             last = called(max(chain, key=lambda node: node.created))
             return f"nothing holds on the topic {wanted}; its last decision was {last}: name that"
         names = self._names()
-        near = [names[name] for name in fields.alike(wanted.casefold(), names, 3, 0.5)]
+        near = [names[name] for name in alike(wanted.casefold(), names, 3, 0.5)]
         ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"
         if len(wanted) < LEAST:
             ways = f"a short id takes {LEAST} characters or more; {ways}"
-        return f"did you mean {' or '.join(near)}?" if near else ways
+        return did_you_mean(near, ways)
 
     def _names(self) -> dict[str, str]:
         """Every title and stated topic in lower case, each with how it is shown."""
@@ -390,7 +392,7 @@ class Store:
 
     def home(self, path: str) -> dict[str, Any]:
         """See `hits.Place`."""
-        return {"path": self.shown(path)}
+        return {"path": self.display_path(path)}
 
     def incomplete(self) -> str:
         """See `hits.Place`."""
@@ -398,30 +400,36 @@ class Store:
 
     # names
 
-    def shown(self, path: str) -> str:
+    def display_path(self, path: str) -> str:
         """A store path as shown to people: from the top of the code's work tree."""
         return path if self.name == TOP else f"{self.name}/{path}"
 
-    def asked(self, path: str) -> str:
-        """The store path of a path as shown to people; a path outside the store is returned as it is."""
+    def store_path(self, path: str) -> str:
+        """The opposite of `display_path`; a path outside the store is returned as it is."""
         return path.removeprefix(f"{self.name}/")
 
     def from_top(self, path: str) -> str:
-        """An absolute path or glob, from the top of the code's work tree; any other is returned as it is."""
+        """An absolute path or glob, from the top of the code's work tree.
+
+        Any other is returned as it is.
+        """
         folder, _, name = path.rpartition("/")
-        real = (
-            f"{os.path.realpath(folder)}/{name}" if folder.startswith("/") else path
-        )  # the top may be behind a link
+        if not folder.startswith("/"):
+            return path
+        real = f"{os.path.realpath(folder)}/{name}"  # the top may be behind a link
         top = f"{self.code.work_tree.as_posix()}/"
         return real.removeprefix(top) if real.startswith(top) else path
 
     def of_code(self, path: str) -> str:
-        """A path of the project's code, from the top of its work tree. Raises BadInput: it is outside."""
-        given = self.from_top(path.strip().replace("\\", "/"))
-        plain = posixpath.normpath(given) if given else ""
+        """A path of the project's code, from the top of its work tree.
+
+        Raises BadInput: it is outside.
+        """
+        from_top = self.from_top(path.strip().replace("\\", "/"))
+        plain = posixpath.normpath(from_top) if from_top else ""
         if not plain or plain == ".." or plain.startswith(("/", "../")):
-            told = f"{path[:200]!r} lies outside the work tree {self.code.work_tree}"
-            raise BadInput(told, "give a path from its top, like src/cache/lru.py", field="path")
+            message = f"{path[:200]!r} lies outside the work tree {self.code.work_tree}"
+            raise BadInput(message, "give a path from its top, like src/cache/lru.py", field="path")
         return plain
 
     def unmet(self, paths: Iterable[str]) -> list[str]:
@@ -439,62 +447,32 @@ class Store:
         """Why filemem only writes such a record and does not commit it; "" if it commits it."""
         if is_private(path):
             return "private records are never committed"
-        return (
-            f"the settings leave every {kind} to you to commit"
-            if self.config.policy[kind] == "leave"
-            else ""
-        )
+        if self.config.policy[kind] == "leave":
+            return f"the settings leave every {kind} to you to commit"
+        return ""
 
     def obstacle(self) -> str:
         """Why records that may exist cannot be read, with the command that fetches them; or ""."""
+        store = self.files.store
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(
-            self.files.store
-        ):
-            return (
-                f"a sparse checkout leaves out records: git sparse-checkout add {self.files.store}"
-            )
-        if not self.folder.exists() and self.repo.item(self.files.store) is not None:
-            return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.files.store}"
-        beside = own_branch.others(self.repo.work_tree) if self.absent and not self.stated else None
-        return " ".join(beside) if beside else ""
+        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(store):
+            return f"a sparse checkout leaves out records: git sparse-checkout add {store}"
+        if not self.folder.exists() and self.repo.item(store) is not None:
+            restore = f"git restore {store}"
+            return f"{self.name} is gone from the work tree, though HEAD has it: {restore}"
+        if self.absent and not self.stated:
+            return " ".join(own_branch.others(self.repo.work_tree))
+        return ""
 
     def refuse_missing(self) -> None:
-        """Refuse a store that was named and is missing. Raises NotFound; BrokenStore: no work tree."""
+        """Refuse a store that was named and is missing.
+
+        Raises NotFound; BrokenStore: there is no work tree.
+        """
         if not self.repo.work_tree.is_dir():
-            told = f"the work tree {self.repo.work_tree} no longer exists"
-            raise BrokenStore(told, "open the memory where it is now")
+            message = f"the work tree {self.repo.work_tree} no longer exists"
+            raise BrokenStore(message, "open the memory where it is now")
         if self.stated and self.absent:
-            told = f"there is no folder {self.name} at the top of the work tree"
-            raise NotFound(told, "a save or `filemem init` creates it")
-
-
-def highest_number(store: Store) -> int:
-    """The highest number that a decision record has, here or on a branch that this one will meet.
-
-    Two branches that take one number merge without a conflict, and then it means two records. So
-    HEAD, the default branch here and on the other side, and other work trees are asked too.
-    """
-    here = [store.files.newest_adr(), *_of_commits(store), *_of_work_trees(store)]
-    return max((number for name in here if (number := adr_number(name)) is not None), default=0)
-
-
-def _of_commits(store: Store) -> Iterator[str]:
-    """Names at the top of the store in HEAD and on the default branch, here and as last fetched."""
-    tips = dict.fromkeys((store.repo.head() or "", *store.repo.default_tips()))
-    for tip in filter(None, tips):
-        yield from _at_top(store, store.repo.listing(tip, store.files.store))
-
-
-def _at_top(store: Store, paths: Iterable[str]) -> Iterator[str]:
-    inside = (store.files.inside(path) for path in paths)
-    return (path for path in inside if "/" not in path)
-
-
-def _of_work_trees(store: Store) -> Iterator[str]:
-    """Names at the top of the store in the other work trees of the repository, committed or not."""
-    for top in store.repo.work_trees():
-        folder = top / store.files.store
-        if top != store.repo.work_tree and folder.is_dir():
-            yield from (path.name for path in folder.iterdir())
+            message = f"there is no folder {self.name} at the top of the work tree"
+            raise NotFound(message, "a save or `filemem init` creates it")

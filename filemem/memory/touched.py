@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 from filemem.files import is_listed
 from filemem.memory.store import Store
@@ -13,6 +14,86 @@ from filemem.repo.state import BRANCHES, moves, tip_of
 DAYS = 14  # which are the last days
 COMMITS = 200  # that are looked at for them
 _DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "-z")
+
+
+class BranchView:
+    """The current branch beside the default one: what each changed since they parted.
+
+    What is asked is found when it is first asked for. A whole brief calls Git four times, if
+    references are files and origin is neither ahead nor behind, and once more on the default
+    branch.
+    """
+
+    def __init__(self, store: Store) -> None:
+        code = store.code
+        default = code.default_branch()
+        self.store = store
+        self.own_branch = store.repo is not code  # the records have a branch of their own
+        self.head = code.head() or ""
+        self.name = code.branch() or ""
+        self.default = default.name if default else ""
+        self._tips = tips(code, default) if default and self.head else []
+
+    @cached_property
+    def dirty(self) -> set[str]:
+        """The files of the work tree that are not committed."""
+        return dirty(self.store.code)
+
+    @cached_property
+    def changes(self) -> dict[str, str]:
+        """What this branch changed since it left each tip of the default branch: blob by path."""
+        sides = [between(self.store.code, tip, self.head) for tip in self._tips]
+        if not sides:
+            return {}
+        changed = set(sides[0]).intersection(*sides)
+        return {path: blob for path, blob in sides[0].items() if path in changed}
+
+    @cached_property
+    def default_changes(self) -> dict[str, str]:
+        """What the default branch changed of the records since: blob by path in the store."""
+        files = self.store.files
+        blobs: dict[str, str] = {}
+        for tip in () if self.own_branch else self._tips:
+            blobs |= between(self.store.code, self.head, tip, files.store)
+        return {files.inside(path): blob for path, blob in blobs.items()}
+
+    @cached_property
+    def foreign(self) -> set[str]:
+        """The paths in the store of the records that others brought to this branch alone."""
+        if self.own_branch:
+            return set()
+        files = self.store.files
+        changes = self.changes
+        if self.head and not self.default:
+            changes = self.store.code.listing(self.head, files.store)
+        records = {files.inside(path): blob for path, blob in changes.items() if files.holds(path)}
+        default = self.default_changes
+        own = {path: blob for path, blob in records.items() if default.get(path) != blob}
+        return foreign(self.store, own) | self._merging()
+
+    def _merging(self) -> set[str]:
+        """The records that an open merge has brought: they are not committed yet."""
+        code = self.store.code
+        files = self.store.files
+        if not code.busy() and not (code.git_dir / "SQUASH_MSG").exists():
+            return set()
+        return {files.inside(path) for path in self.dirty if files.holds(path)}
+
+    @cached_property
+    def files(self) -> set[str]:
+        """The files of code that the branch touches."""
+        return self._code({*self.changes, *self.dirty})
+
+    def session(self) -> set[str]:
+        """The files of code that the last session changed; none if it saved a record."""
+        return self._code(session(self.store, self.dirty))
+
+    def recent(self) -> set[str]:
+        """The files of code that changed in the last days."""
+        return self._code(recent(self.store.code, self.head))
+
+    def _code(self, paths: Collection[str]) -> set[str]:
+        return {path for path in paths if self.own_branch or not self.store.files.holds(path)}
 
 
 def tips(repo: Repo, default: Branch) -> list[str]:

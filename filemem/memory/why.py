@@ -1,30 +1,32 @@
-"""Why is this code as it is? The decisions that govern a file, those of the commits that made it, and similar ones.
+"""Why code is as it is: the decisions that govern a file, those of its commits, and similar ones.
 
-Rule: each result shows its reason, the surest first: a path that the decision states, a commit, similarity. Only live
-decisions are shown, except those that a commit brought or names.
+Rule: each result shows its reason, the surest first: a path that the decision states, a commit,
+similarity. Only live decisions are shown, except those that a commit brought or names.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
+from filemem.hints import closest
 from filemem.index import Node
 from filemem.memory import search
 from filemem.memory.evidence import Testimony, with_code
-from filemem.memory.fields import meant
 from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, among, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
 
-GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
+GOVERNS = "governs"  # it states the path
+TOUCHED = "touched"  # its commit made the code, or names it
+NEAR = "near"  # in meaning
 ENOUGH = 0.45  # score of a decision that is near enough to be named
 NEARBY = 3  # of those, at most
 GIST = 400  # characters of a file that say what it is about
@@ -32,9 +34,8 @@ AROUND = 3  # lines on either side of one, for the same
 MOST = 1_000  # decisions that state a path, at most
 IMPORT = 3  # records; a commit that brought more moved or imported them, and decided nothing
 LONGEST = 2_000_000  # bytes of a file whose lines are looked at
-_PLACE = re.compile(
-    r"(?s)(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?"
-)  # :LINE:COLUMN too
+# PATH:LINE, PATH:FIRST-LAST and PATH#L1-L2; a column after the line is passed over.
+_PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")
 _QUIET = ("--no-color", "--no-ext-diff", "--no-textconv")
 
 
@@ -42,7 +43,7 @@ class Reason(NamedTuple):
     """A decision behind some code."""
 
     hit: Hit  # the decision, with how the code stands that it governs
-    kind: str  # `governs` (it states the path), `touched` (its commit made the code, or names it), `near` (in meaning)
+    kind: str  # GOVERNS, TOUCHED or NEAR
     because: str  # the same in words
 
 
@@ -51,116 +52,128 @@ class Why(NamedTuple):
 
     path: str  # of the file, from the top of the work tree
     lines: tuple[int, int] | None  # the first and the last, from 1; None for the whole file
-    reasons: tuple[Reason, ...]  # decisions, as many as were asked for
+    reasons: tuple[Reason, ...]  # decisions, as many as were wanted
     total: int = 0  # how many there are
     note: str = ""  # what is not known
 
 
 class Place(NamedTuple):
-    """A file, the first and last line in question or None, and its text in the work tree or None."""
+    """A file, or some of its lines."""
 
     path: str
-    lines: tuple[int, int] | None
-    text: str | None
+    lines: tuple[int, int] | None  # the first and the last; None for the whole file
+    text: str | None  # of the work tree; None if it is not there
 
     @property
     def what(self) -> str:
         """The place in words."""
-        first, last = self.lines or (0, 0)
-        return (
-            "this file"
-            if not last
-            else f"line {first}"
-            if first == last
-            else f"lines {first} to {last}"
-        )
+        if self.lines is None:
+            return "this file"
+        first, last = self.lines
+        return f"line {first}" if first == last else f"lines {first} to {last}"
 
 
-def why(store: Store, asked: str, limit: int) -> Why:
+def why(store: Store, name: str, limit: int) -> Why:
     """Return at most `limit` decisions behind a file or some of its lines.
 
-    `asked` is a path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for several. Raises
-    BadInput: it is outside, or has no such lines; NotFound: there was no such file, and no decision mentions it.
+    `name` is a path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for
+    several. Raises BadInput: it is outside, or has no such lines; NotFound: there was no such file,
+    and no decision mentions it.
     """
-    place, testimony = _place(store, asked), Testimony(store)
-    note, (commits, names) = "", _made(store, place, testimony.tip)
-    reasons = _stating(store, names)
-    reasons += _touched(store, place, commits, testimony, {one.hit.id for one in reasons})
-    if (
-        place.text is None
-        and not commits
-        and not os.path.lexists(store.code.work_tree / place.path)
-    ):
-        note = f"there is no file {place.path}"
-        if not reasons:
-            known = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
-            hint = meant(place.path, known, "name a file of the project, from its top")
-            raise NotFound(f"{note}, and no decision speaks of it", hint)
-    elif place.lines and place.text is not None and not commits:
-        note = f"not committed yet: {place.what}"
-    total, known_ids = len(reasons), {one.hit.id for one in reasons}
-    reasons += _near(store, place, known_ids, min(NEARBY, limit - total))
-    shown = reasons[:limit]
-    hits = with_code(store, [one.hit for one in shown], testimony)
-    whole = tuple(one._replace(hit=hit) for one, hit in zip(shown, hits, strict=True))
+    place = _place(store, name)
+    testimony = Testimony(store)
+    commits, paths = _commits(store, place, testimony.tip)
+    reasons = _stating(store, paths)
+    reasons += _touched(store, place, commits, testimony, _ids(reasons))
+    note = "" if commits else _without_commits(store, place)
+    if place.text is None and note and not reasons:
+        files = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
+        hint = closest(place.path, files, "name a file of the project, from its top")
+        raise NotFound(f"{note}, and no decision speaks of it", hint)
+    total = len(reasons)
+    reasons += _near(store, place, _ids(reasons), min(NEARBY, limit - total))
+    first = reasons[:limit]
+    hits = with_code(store, [reason.hit for reason in first], testimony)
+    whole = tuple(reason._replace(hit=hit) for reason, hit in zip(first, hits, strict=True))
     return Why(place.path, place.lines, whole, max(total, len(whole)), note)
 
 
-def _place(store: Store, asked: str) -> Place:
+def _ids(reasons: Iterable[Reason]) -> set[str]:
+    return {reason.hit.id for reason in reasons}
+
+
+def _without_commits(store: Store, place: Place) -> str:
+    """What is not known of a place that no commit made."""
+    if place.text is not None:
+        return f"not committed yet: {place.what}" if place.lines else ""
+    exists = os.path.lexists(store.code.work_tree / place.path)
+    return "" if exists else f"there is no file {place.path}"
+
+
+def _place(store: Store, name: str) -> Place:
     """Read a place; an existing file of that name wins, since `notes:3` can be a file name."""
-    if not fits(asked):
-        raise BadInput(
-            f"{asked[:80]}... is too long for the name of a file",
-            "name a file of the project",
-            "path",
-        )
-    top, path, lines = store.code.work_tree, store.of_code(asked), None
-    if not os.path.lexists(top / path) and (found := _PLACE.fullmatch(asked)):
-        path = store.of_code(found["path"])
-        lines = int(found["first"]), int(found["last"] or found["first"])
+    if not fits(name):
+        message = f"{name[:80]}... is too long for the name of a file"
+        raise BadInput(message, "name a file of the project", "path")
+    top = store.code.work_tree
+    path = store.of_code(name)
+    lines = None
+    match = None if os.path.lexists(top / path) else _PLACE.fullmatch(name)
+    if match:
+        path = store.of_code(match["path"])
+        lines = int(match["first"]), int(match["last"] or match["first"])
     real = Path(os.path.realpath(top / path))
-    if not real.is_relative_to(os.path.realpath(top)):
+    real_top = os.path.realpath(top)
+    if not real.is_relative_to(real_top):
         raise BadInput(f"{path} leads out of the work tree", "name a file of the project", "path")
-    path = real.relative_to(os.path.realpath(top)).as_posix()
     text = None
     if real.is_file() and real.stat().st_size <= LONGEST:
         text = real.read_bytes().decode("utf-8", "replace")
-        count = len(text.splitlines())
-        if lines and not 1 <= lines[0] <= lines[1] <= count:
-            has = f"{path} has {count} line{'' if count == 1 else 's'}"
-            raise BadInput(
-                f"{has}, not {lines[0]} to {lines[1]}", "give lines that are there", "path"
-            )
-    return Place(path, lines, text)
+    place = Place(real.relative_to(real_top).as_posix(), lines, text)
+    _refuse_missing_lines(place)
+    return place
 
 
-def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str]]:
-    """The commits that made a place, subjects by id, newest first; and the names that its file had."""
+def _refuse_missing_lines(place: Place) -> None:
+    if place.lines is None or place.text is None:
+        return
+    first, last = place.lines
+    count = len(place.text.splitlines())
+    if not 1 <= first <= last <= count:
+        has = f"{place.path} has {count} line{'s' * (count != 1)}"
+        raise BadInput(f"{has}, not {first} to {last}", "give lines that are there", "path")
+
+
+def _commits(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str]]:
+    """The commits that made a place, subjects by id, newest first; and the names of its file."""
     if not tip or (store.code.work_tree / place.path).is_dir():  # every commit touches some folder
         return {}, {place.path}
     how = ("--follow", "-M", "--name-status", "-z", "--format=%x01%H%x00%s", *_QUIET)
-    told = store.code.git.run("log", *how, tip, "--", place.path).decode("utf-8", "replace")
-    commits, names = dict[str, str](), {place.path}
-    for chunk in told.split("\x01")[1:]:
-        commit, subject, *rows = chunk.split("\0")
+    log = store.code.git.run("log", *how, tip, "--", place.path).decode("utf-8", "replace")
+    commits: dict[str, str] = {}
+    names = {place.path}
+    for entry in log.split("\x01")[1:]:
+        commit, subject, *rows = entry.split("\0")
         commits[commit] = subject
-        names.update(row for row in rows[1:] if row)
-    unfiltered = (
-        store.code.settings.unfiltered
-    )  # Git would run a filter on the file of the work tree
-    if (
-        not place.lines
-        or place.text is None
-        or unfiltered is None
-        or store.code.item(place.path, tip) is None
-    ):
-        return commits, names
+        names.update(filter(None, rows[1:]))
+    blamed = _blamed(store, place, tip)
+    if blamed is not None:
+        commits = {id_: subject for id_, subject in commits.items() if id_ in blamed}
+    return commits, names
+
+
+def _blamed(store: Store, place: Place, tip: str) -> set[str] | None:
+    """The commits that made the lines of a place; None if Git cannot be asked for them."""
+    code = store.code
+    unfiltered = code.settings.unfiltered  # Git would run a filter on the file of the work tree
+    if not place.lines or place.text is None or unfiltered is None:
+        return None
+    if code.item(place.path, tip) is None:
+        return None
     config = (*unfiltered, "blame.ignoreRevsFile=")  # which may name a file that is missing
-    span = f"-L{place.lines[0]},{place.lines[1]}"
-    asked = ("--no-textconv", "--porcelain", "-w", span, "--", place.path)
-    told = store.code.git.run("blame", *asked, config=config).decode("utf-8", "replace")
-    blamed = {line.partition(" ")[0] for line in told.splitlines()}
-    return {one: subject for one, subject in commits.items() if one in blamed}, names
+    how = ("--no-textconv", "--porcelain", "-w", "-L{},{}".format(*place.lines))
+    output = code.git.run("blame", *how, "--", place.path, config=config)
+    return {row.partition(" ")[0] for row in output.decode("utf-8", "replace").splitlines()}
 
 
 def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
@@ -170,21 +183,21 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
         wanted = Filter(types=(DECISION,), path=path, live=True)
         nodes |= {node.id: node for node in store.index.newest(wanted, MOST, 0)}
     nodes |= {node.id: node for node in store.guarding(paths)}
-    found: list[tuple[tuple[bool, int], Reason]] = []
+    ranked: list[tuple[tuple[bool, int], Reason]] = []
     for hit in present(store, nodes.values()):
         stated = [path for path in hit.record.affects if _meets(path, paths)]
         because = _because(hit, stated, paths)
         if because:
-            found.append((_closest(stated), Reason(hit, GOVERNS, because)))
-    found.sort(key=lambda one: (one[0], one[1].hit.created), reverse=True)
-    return [reason for _, reason in found]
+            ranked.append((_closeness(stated), Reason(hit, GOVERNS, because)))
+    ranked.sort(key=lambda row: (row[0], row[1].hit.created), reverse=True)
+    return [reason for _, reason in ranked]
 
 
 def _meets(stated: str, paths: Collection[str]) -> bool:
     return any(touches(stated, path) for path in paths)
 
 
-def _closest(stated: Collection[str]) -> tuple[bool, int]:
+def _closeness(stated: Collection[str]) -> tuple[bool, int]:
     """How close a decision states a file: a path comes before a glob, a guard behind both."""
     ranks = ((not set("*?") & set(path), len(fixed(path))) for path in stated)
     return max(ranks, default=(False, -1))
@@ -203,30 +216,27 @@ def _touched(
     place: Place,
     commits: Mapping[str, str],
     testimony: Testimony,
-    known: Collection[str],
+    others: Collection[str],
 ) -> list[Reason]:
     """Decisions that came with the commits of a place, or are named by them."""
     because: dict[str, str] = {}
-    came = store.history.brought(commits) if store.repo is store.code else {}
+    brought = store.history.brought(commits) if store.repo is store.code else {}
     for commit, subject in commits.items():
-        told = f"{commit[:10]}, which changed {place.what}: {subject}"
-        paths = [store.files.inside(path) for path in came.get(commit, ())]
+        source = f"{commit[:10]}, which changed {place.what}: {subject}"
+        paths = [store.files.inside(path) for path in brought.get(commit, ())]
         for node in store.index.lookup("path", paths) if len(paths) <= IMPORT else ():
-            because.setdefault(node.id, f"came with {told}")
-        for one in testimony.named_by(commit, numbers_in(subject)):
-            because.setdefault(one, f"named by {told}")
-    nodes = {
-        node.id: node
-        for node in store.index.lookup("id", because.keys() - known)
-        if node.type == DECISION
-    }
-    listed = [
-        nodes[one] for one in because if one in nodes and store.shown(nodes[one].path) != place.path
-    ]
-    return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, listed)]
+            because.setdefault(node.id, f"came with {source}")
+        for id_ in testimony.named_by(commit, numbers_in(subject)):
+            because.setdefault(id_, f"named by {source}")
+    nodes = store.index.lookup("id", because.keys() - others)
+    decisions = [node for node in nodes if node.type == DECISION]
+    behind = [node for node in decisions if store.display_path(node.path) != place.path]
+    order = list(because)
+    behind.sort(key=lambda node: order.index(node.id))
+    return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, behind)]
 
 
-def _near(store: Store, place: Place, known: Collection[str], limit: int) -> list[Reason]:
+def _near(store: Store, place: Place, others: Collection[str], limit: int) -> list[Reason]:
     """Live decisions about the same things as a file or its lines."""
     if limit <= 0:
         return []
@@ -235,18 +245,12 @@ def _near(store: Store, place: Place, known: Collection[str], limit: int) -> lis
         first, last = place.lines
         gist = "\n".join(gist.splitlines()[max(0, first - 1 - AROUND) : last + AROUND])
     words = f"{split_identifiers(place.path) or place.path} {place.path} {gist[:GIST]}"
-    plain = " ".join(
-        re.findall(r"\w+", words)
-    )  # code must not be read as phrases, exclusions or restrictions
-    found = search.search(
-        store, plain, Filter(types=(DECISION,), live=True), limit=limit + len(known)
-    )
-    near = [
-        hit
-        for hit in found.hits
-        if hit.id not in known and hit.score >= ENOUGH and not hit.superseded_by
-    ]
+    # Code must not be read as phrases, exclusions or restrictions.
+    plain = " ".join(re.findall(r"\w+", words))
+    wanted = Filter(types=(DECISION,), live=True)
+    hits = search.search(store, plain, wanted, limit=limit + len(others)).hits
     return [
         Reason(hit._replace(already_rejected=()), NEAR, f"near in meaning ({hit.score:.2f})")
-        for hit in near[:limit]
-    ]
+        for hit in hits
+        if hit.id not in others and hit.score >= ENOUGH and not hit.superseded_by
+    ][:limit]

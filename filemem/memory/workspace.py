@@ -1,7 +1,7 @@
-"""The workspace: memories of several repositories on this machine, searched as one, and never written to.
+"""The workspace: memories of several repositories of this machine, searched as one.
 
-Rule: the user names the repositories, nobody else. Only what is for everybody takes part. What cannot be
-asked is named, and stops nobody.
+Rule: nothing is written to them. The user names the repositories, nobody else. Only what is for
+everybody takes part. What cannot be asked is named, and stops nobody.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from filemem.errors import BadInput, FilememError, NotFound
 from filemem.index import Counts, Found, Known, added, addressed
 from filemem.memory.catch_up import SHORT, Keeper
 from filemem.memory.store import Store
-from filemem.query import Filter, Name, Provenance, Results, Terms, bare
+from filemem.query import Candidate, Filter, Name, Provenance, Results, Terms, bare
 from filemem.record import Record
 from filemem.record.visibility import EVERYBODY
 from filemem.repo.run import find
@@ -35,19 +35,25 @@ class Member:
 
     def __init__(self, keeper: Keeper, *, own: bool = False) -> None:
         self.store = keeper.store.seen_by(EVERYBODY)
-        self.keeper, self.own, self.repository = keeper, own, str(keeper.store.code.work_tree)
+        self.keeper = keeper
+        self.own = own
+        self.repository = str(keeper.store.code.work_tree)
         self.key = f"{crc32(self.repository.encode('utf-8', 'surrogateescape')):08x}"
 
 
 class Together:
-    """Several stores as one place: ids, paths and topics of two stores are two things, see `addressed`."""
+    """Several stores as one place.
+
+    Ids, paths and topics of two stores are two things, see `addressed`.
+    """
 
     reader = EVERYBODY
 
     def __init__(self, members: Sequence[Member]) -> None:
-        self._members = {one.key: one for one in members}
+        self._members = {member.key: member for member in members}
         self._own = members[0].store
-        self.clock, self.incomplete = self._own.clock, self._own.incomplete
+        self.clock = self._own.clock
+        self.incomplete = self._own.incomplete
 
     @property
     def synonyms(self) -> str:
@@ -55,26 +61,25 @@ class Together:
 
     @property
     def barred(self) -> frozenset[str]:
-        every = self._members.items()
-        return frozenset(f"{key} {name}" for key, one in every for name in one.store.barred)
+        members = self._members.items()
+        return frozenset(f"{key} {name}" for key, member in members for name in member.store.barred)
 
     def nominate(
         self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
     ) -> Found:
         """The best of the union stay, as one index of everything would have them."""
-        stores = {key: one.store for key, one in self._members.items()}
-        counts = counts or added(one.index.counts(terms) for one in stores.values())
-        found = {
-            key: one.nominate(terms, wanted, depth, mode, counts) for key, one in stores.items()
-        }
-        every = [addressed(key, one) for key, each in found.items() for one in each.candidates]
-        by_words = sorted(every, key=lambda one: -one.keyword)[:depth]
-        nearest = sorted(every, key=lambda one: -(one.cosine or 0.0))[:depth]
-        first = list({one.id: one for one in (*by_words, *nearest)}.values())
-        parts = [(one.keyword, one.cosine, one.title_cosine) for one in first]
-        best = tuple(first[at] for at in query.promising(parts, depth))
-        degraded = "; ".join(dict.fromkeys(filter(None, (one.degraded for one in found.values()))))
-        return Found(best, degraded or None, max(one.whole for one in found.values()))
+        stores = {key: member.store for key, member in self._members.items()}
+        counts = counts or added(store.index.counts(terms) for store in stores.values())
+        candidates: list[Candidate] = []
+        reasons: list[str | None] = []
+        whole = 0.0
+        for key, store in stores.items():
+            nominated = store.nominate(terms, wanted, depth, mode, counts)
+            candidates += [addressed(key, row) for row in nominated.candidates]
+            reasons.append(nominated.degraded)
+            whole = max(whole, nominated.whole)
+        degraded = "; ".join(dict.fromkeys(filter(None, reasons)))
+        return Found(_best(candidates, depth), degraded or None, whole)
 
     def by_id(self, ids: Collection[str]) -> dict[str, Known]:
         rows = self._of_each(ids, Store.by_id)
@@ -94,22 +99,39 @@ class Together:
     def _of_each(
         self, addresses: Iterable[str], ask: Callable[[Store, list[str]], Mapping[str, _Value]]
     ) -> dict[str, _Value]:
-        """What each store says of what is its own, by address."""
-        own = defaultdict[str, list[str]](list)
+        """What each store answers about what is its own, by address."""
+        names = defaultdict[str, list[str]](list)
         for address in addresses:
-            own[address.partition(" ")[0]].append(bare(address))
-        told = ((key, ask(self._members[key].store, names)) for key, names in own.items())
-        return {f"{key} {name}": value for key, each in told for name, value in each.items()}
+            names[address.partition(" ")[0]].append(bare(address))
+        answers: dict[str, _Value] = {}
+        for key, own in names.items():
+            values = ask(self._members[key].store, own)
+            answers |= {f"{key} {name}": value for name, value in values.items()}
+        return answers
+
+
+def _best(candidates: Collection[Candidate], depth: int) -> tuple[Candidate, ...]:
+    """The most promising of what several stores nominate, by words and by meaning."""
+    by_words = sorted(candidates, key=lambda row: -row.keyword)[:depth]
+    nearest = sorted(candidates, key=lambda row: -(row.cosine or 0.0))[:depth]
+    first = list({row.id: row for row in (*by_words, *nearest)}.values())
+    parts = [(row.keyword, row.cosine, row.title_cosine) for row in first]
+    return tuple(first[number] for number in query.promising(parts, depth))
 
 
 class Workspace:
-    """Stands for the `Memory` at hand where those of other repositories are asked too: it only searches."""
+    """Stands for the `Memory` at hand if those of other repositories are asked too.
+
+    It only searches.
+    """
 
     def __init__(
         self, memory: Memory, also: Sequence[Path] = (), *, registered: bool = True
     ) -> None:
-        """`also`: folders that the user names now; `registered`: whether to ask what is registered, too."""
-        self._memory, self._also, self._registered = memory, also, registered
+        """`also`: folders that the user names now; `registered`: ask what is registered, too."""
+        self._memory = memory
+        self._also = also
+        self._registered = registered
         self._own = Member(memory.keeper, own=True)
         self._open: dict[Path, Member] = {}
         self._lacking: list[str] = []  # what the last question could not ask, and why
@@ -120,20 +142,23 @@ class Workspace:
             member.store.close()
 
     def search(self, query: str = "", **how: Any) -> Results:
-        """Find records in all of them, by words. Arguments as for `Memory.search`; names who could not be asked."""
+        """Find records in all of them, by words; names who could not be asked.
+
+        Arguments as for `Memory.search`.
+        """
         self._lacking = []
-        found = self._memory.search(query, among=self._together(), **how)
-        quoted = QUOTED if any(hit.quoted for hit in found) else ""
-        lacking = dict.fromkeys(filter(None, (*self._lacking, found.degraded)))
-        return found.replace(
-            degraded="; ".join(lacking), note="; ".join(filter(None, (found.note, quoted)))
-        )
+        results = self._memory.search(query, among=self._together(), **how)
+        degraded = dict.fromkeys(filter(None, (*self._lacking, results.degraded)))
+        notes = [results.note, QUOTED if any(hit.quoted for hit in results) else ""]
+        return results.replace(degraded="; ".join(degraded), note="; ".join(filter(None, notes)))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id, none of them private."""
-        stores = [member.store for member in (self._own, *self._open.values())]
-        found = [(store, node) for store in stores for node in store.visible(list(ids))]
-        return {node.id: Name(node.title, of.shown(node.path)) for of, node in found}
+        names: dict[str, Name] = {}
+        for member in (self._own, *self._open.values()):
+            for node in member.store.visible(ids):
+                names[node.id] = Name(node.title, member.store.display_path(node.path))
+        return names
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(
@@ -143,18 +168,20 @@ class Workspace:
         )
 
     def _together(self) -> Together:
-        listed = config.workspace() if self._registered else ()
-        for folder in self._open.keys() - {*listed, *self._also}:
+        registered = config.workspace() if self._registered else ()
+        folders = dict.fromkeys((*registered, *self._also))
+        for folder in self._open.keys() - folders.keys():
             self._open.pop(folder).store.close()
-        there = {folder: self._member(folder) for folder in dict.fromkeys((*listed, *self._also))}
-        ours = self._own.store.code.common_dir
-        others = [one for one in there.values() if one and one.store.code.common_dir != ours]
+        own = self._own.store.code.common_dir
+        members = filter(None, map(self._member, folders))
+        others = [member for member in members if member.store.code.common_dir != own]
         return Together([self._own, *others])
 
     def _member(self, folder: Path) -> Member | None:
-        """The store of a folder, in step; None if it cannot be asked. Raises what is wrong with one of `also`.
+        """The store of a folder, in step; None if it cannot be asked.
 
-        A registered one is not indexed here for the first time: that takes long, and `workspace add` has done it.
+        Raises what is wrong with one of `also`. A registered one is not indexed here for the first
+        time: that takes long, and `workspace add` has done it.
         """
         try:
             if find(folder).work_tree == self._own.store.code.work_tree:
@@ -167,7 +194,8 @@ class Workspace:
                 raise
             self._lacking.append(f"{folder}: {error.message}")
             return None
-        behind = "" if member.keeper.in_step(SHORT, looks=True) else "its index is behind"
-        if told := member.keeper.degraded or behind:
-            self._lacking.append(f"{folder}: {told}")
+        in_step = member.keeper.in_step(SHORT, looks=True)
+        reason = member.keeper.degraded or ("" if in_step else "its index is behind")
+        if reason:
+            self._lacking.append(f"{folder}: {reason}")
         return member

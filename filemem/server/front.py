@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from filemem.dialects.tool import Dialect, Prompt, Resource, Tool
-from filemem.errors import suggest
+from filemem.hints import suggest
 from filemem.server.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -26,6 +26,14 @@ GOOD = "---\ntopic: caching\n---\n# Use an LRU cache\n\nOne process.\n"
 SECRET = "# Log in\n\ntoken: ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8\n"
 
 
+def test_check_of_the_folder_itself_checks_every_record(repo: Path) -> None:
+    write(repo / "memory/decisions/bad.md", SECRET)
+    every = cli(repo, "check").out
+    assert "memory/decisions/bad.md:3: secret " in every
+    for name in ("memory", "memory/", "memory/decisions"):
+        assert cli(repo, "check", name).out == every
+
+
 def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
     write(repo / "memory/decisions/good.md", GOOD)
     write(repo / "memory/decisions/bad.md", SECRET)
