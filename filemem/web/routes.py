@@ -119,7 +119,7 @@ POST /api/mama/save mama.save SAVE_FAILED
     confidence: fraction
 GET /graph graph.graph /api/graph GRAPH_FAILED
     topic: text
-    cluster: flag
+    cluster edges: flag
 GET /graph/similar graph.similar MISSING_ID SEARCH_FAILED
     id!: said
 POST /graph/update mama.update /api/update INVALID_REQUEST UPDATE_FAILED

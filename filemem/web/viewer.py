@@ -19,7 +19,7 @@ from filemem.dialects import answers, present
 from filemem.errors import Conflict, NotFound
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
-from filemem.record import DECISION
+from filemem.record import DECISION, without_edges
 from filemem.record.visibility import EVERYBODY
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
@@ -41,7 +41,6 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_STATED = ("builds_on", "debates", "synthesizes")
 _OF_NODE = "id type title created outcome affects tags agent kind branch".split()  # noqa: SIM905
 _OF_ROW = "path superseded_by supersedes live forked".split()  # noqa: SIM905
 _WHOLE = "rejected? limitation? confidence? decided_by? open_files? facts? concepts? files_read? files_modified?"
@@ -118,12 +117,8 @@ def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
 def row(one: Row) -> Answer:
     """A record in a row; what is empty is left out."""
     node, decision = one.node, one.node.type == DECISION
-    told: Answer = {
-        kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in _STATED
-    }
-    told |= {name: getattr(node, name) for name in _OF_NODE} | {
-        name: getattr(one, name) for name in _OF_ROW
-    }
+    told: Answer = {name: getattr(node, name) for name in _OF_NODE}
+    told |= {name: getattr(one, name) for name in _OF_ROW}
     told["area"] = area(node.path, node.tags, node.topic if decision else "")
     told |= {"topic": node.topic if node.stated else "", "status": node.status if decision else ""}
     told["who"] = one.who or node.agent
@@ -152,7 +147,7 @@ def whole(memory: Memory, found: Detail, likely: Iterable[tuple[Node, float]]) -
     hit, one = found.hit, found.hit.record
     texts = {"text_html": one.text, "next_steps_html": one.next_steps}
     if one.type == DECISION:
-        texts = {"decision_html": one.decision, "reasoning_html": one.text}
+        texts = {"decision_html": one.decision, "reasoning_html": without_edges(one.text)}
     edited = found.version != found.committed and memory.edited(hit)
     shown = answers.hit(hit, whole=True, edited=edited)
     told = {
@@ -164,7 +159,12 @@ def whole(memory: Memory, found: Detail, likely: Iterable[tuple[Node, float]]) -
         "outcomes": [made._asdict() for made in one.outcomes],
         "chain": [made.id for made in found.chain[:-1] and found.chain],
         "related": [
-            {"kind": kind, **present.fields(other, "id title"), "reason": reason, "in": inwards}
+            {
+                "kind": kind,
+                **present.fields(other, "id title"),
+                "reason": without_edges(reason),
+                "in": inwards,
+            }
             for kind, other, reason, inwards in found.related
         ],
         "similar": [

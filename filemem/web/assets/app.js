@@ -70,6 +70,7 @@ const App = (() => {
       State.now.asof ? off(`as of ${State.day(State.now.asof)}`, { asof: 0 }) : h("button", { class: "chip", type: "button", title: "What held on a day (a)", onclick: asOf }, "As of a day…"),
       ...(State.now.lane ? [off(`only ${State.now.lane}`, { lane: "" })] : []),
       ...(State.now.branch ? [off(`branch ${State.now.branch}`, { branch: "" })] : []),
+      ...Edges.legend(),
       h("span", { class: "sum" }, sum(there)));
     if (focused) $("legend").querySelector(`[data-kind="${focused}"]`)?.focus();
   }
@@ -143,7 +144,14 @@ const App = (() => {
       if (State.now.branch) await Data.compare(State.now.branch);
       Search.run();
       refresh("rows");
+      await edges();
     }
+  }
+
+  /** The edges come after the picture, which does not wait for them. */
+  async function edges() {
+    await Edges.load();
+    refresh("edges");
   }
 
   const say = (text) => {
@@ -174,7 +182,7 @@ const App = (() => {
   const KEYS = [
     ["/", "search; ↓ chooses, Enter opens"], ["← →", "older or newer in the lane"], ["↑ ↓", "lane above or below; in the list the next row"],
     ["[ ]", "what it replaced, what replaced it"], ["l", "list or timeline"], ["g", "the next kind of lanes"], ["+ - 0", "closer, wider, all"],
-    ["a", "as of a day: arrows move it"], ["c", "compare a branch"], ["n", "new decision"], ["b", "brief for a session"], ["t", "light or dark"], ["s", "save the picture as SVG"], ["Esc", "close"]];
+    ["a", "as of a day: arrows move it"], ["e", "all edges, or those of the open decision"], ["c", "compare a branch"], ["n", "new decision"], ["b", "brief for a session"], ["t", "light or dark"], ["s", "save the picture as SVG"], ["Esc", "close"]];
   const help = () => Forms.dialog("Keys", h("table", { class: "keys" }, h("tbody", {}, KEYS.map(([keys, what]) => h("tr", {}, h("th", { scope: "row" }, keys.split(" ").map((each) => [h("kbd", {}, each), " "])), h("td", {}, what))))));
 
   function theme() {
@@ -192,6 +200,7 @@ const App = (() => {
   const ACTIONS = {
     "/": () => { $("q").focus(); $("q").select(); }, "?": help, t: theme, s: () => Timeline.save(), b: () => $("brief").hidden || Forms.brief(),
     n: () => $("new").hidden || Forms.save(), l: () => State.change({ view: State.now.view === "list" ? "time" : "list" }), c: () => $("branch").hidden || $("branch").focus(),
+    e: () => Edges.count && Edges.turn(),
     a: () => (State.now.asof ? State.change({ asof: 0 }) : asOf()),
     g: () => {
       const all = Object.keys(Lanes.BY);
@@ -265,6 +274,7 @@ const App = (() => {
     else if (State.now.view === "time" && given.from === Data.recent && Data.decisions.length) Timeline.reveal(Data.decisions.at(-1).id, false);
     document.body.dataset.ready = "";
     follow();
+    await edges().catch(tell);
   }
 
   return { start, shown, open, refresh, reload, say, tell };

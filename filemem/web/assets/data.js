@@ -46,7 +46,7 @@ const Data = (() => {
   function furnish(row) {
     const title = Dom.line(row.title) || row.id;
     const topic = Dom.line(row.topic);
-    const lists = { supersedes: [], superseded_by: [], affects: [], tags: [], builds_on: [], debates: [], synthesizes: [] };
+    const lists = { supersedes: [], superseded_by: [], affects: [], tags: [] };
     const made = { ...lists, ...row, title, topic, t: row.created || 0, proposed: [] };
     made.words = [title, topic, row.id, row.area, row.who, ...made.affects, ...made.tags, row.words].join("\n").toLowerCase();
     return made;

@@ -3,7 +3,7 @@
 
 const State = (() => {
   const DAY = 864e5;
-  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", from: 0, to: 0 };
+  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", edges: "", from: 0, to: 0 };
   const now = { ...first };
   const listeners = [];
   let opening = 0; // from when on the timeline shows, where the address says nothing

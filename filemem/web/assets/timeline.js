@@ -11,7 +11,7 @@ const Timeline = (() => {
   let places = new Map(); // id -> {row, x, y, lane, room}
   let drawn = new Map(); // lane index -> its <g>
   let nodes = new Map(); // id -> the <g> of its mark
-  let x, width, gutter, head, step, height, svg, laneLayer, linkLayer, topLayer;
+  let x, width, gutter, head, step, height, svg, laneLayer, linkLayer, edgeLayer, topLayer;
 
   const board = () => $("board");
   const windowOf = () => {
@@ -58,11 +58,12 @@ const Timeline = (() => {
   function build() {
     laneLayer = s("g");
     linkLayer = s("g", { "aria-hidden": "true" });
+    edgeLayer = s("g", { "aria-hidden": "true" });
     topLayer = s("g", { "aria-hidden": "true" });
     const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
       s("path", { d: "M1 1L7 4L1 7", class: "arrow" }));
     svg = s("svg", { id: "picture", width, height: height + 8, role: "group", "aria-label": "Decisions over time" },
-      s("defs", {}, arrow), grid(), laneLayer, linkLayer, topLayer);
+      s("defs", {}, arrow), grid(), laneLayer, linkLayer, edgeLayer, topLayer);
     drawn = new Map();
     nodes = new Map();
     Dom.put($("lanes"), svg);
@@ -128,6 +129,7 @@ const Timeline = (() => {
 
   /* ---- lanes in sight ---- */
   function inSight() {
+    const before = [...drawn.keys()].join();
     const top = board().scrollTop - BEYOND;
     const bottom = board().scrollTop + board().clientHeight + BEYOND;
     lanes.forEach((lane, index) => {
@@ -139,7 +141,9 @@ const Timeline = (() => {
         for (const row of lane.rows) nodes.delete(row.id);
       }
     });
+    if (before !== [...drawn.keys()].join()) edges();
   }
+  const edges = () => Dom.put(edgeLayer, Edges.picture((place) => drawn.has(place?.lane)));
 
   function drawLane(lane, index) {
     const band = s("rect", { class: index % 2 ? "band odd" : "band", x: 0, y: lane.y, width, height: lane.height });
@@ -284,6 +288,7 @@ const Timeline = (() => {
     }
     Dom.put(linkLayer, [...chain].flatMap((each) => Data.get(each).supersedes.map((old) => link(old, each, true))));
     for (const path of linkLayer.children) path.classList.add("on");
+    edges();
     if (!svg.querySelector("[tabindex='0'][data-id]")) svg.querySelector("[data-id]")?.setAttribute("tabindex", 0);
     asOf();
   }
@@ -369,7 +374,9 @@ const Timeline = (() => {
       const mark = event.target.closest("[data-id]");
       const lane = event.target.closest("[data-lane]");
       const dense = event.target.closest("[data-dense]");
-      if (mark) App.open(mark.dataset.id === State.now.id && event.type === "click" ? "" : mark.dataset.id, { focus: true });
+      const edge = event.target.closest("[data-edge]");
+      if (edge) App.open(Edges.other(edge), { focus: true });
+      else if (mark) App.open(mark.dataset.id === State.now.id && event.type === "click" ? "" : mark.dataset.id, { focus: true });
       else if (lane || dense) State.change({ lane: State.now.lane ? "" : (lane?.dataset.lane ?? dense.dataset.dense) });
       else if (event.type === "click") App.open("");
     };
@@ -406,15 +413,21 @@ const Timeline = (() => {
     });
   }
 
-  /** The whole title beside the pointer. */
+  function facts(row) {
+    const by = [Data.KINDS[Data.kind(row)], State.day(row.t), row.who].filter(Boolean).join(" · ");
+    return [h("b", { dir: "auto" }, row.title), h("span", {}, by)];
+  }
+
+  /** The whole title beside the pointer, or what an edge says. */
   function tips() {
     const tip = $("tip");
     $("lanes").addEventListener("pointermove", (event) => {
-      const row = event.pointerType === "mouse" && Data.get(event.target.closest("[data-id]")?.dataset.id);
-      tip.hidden = !row || row.id === State.now.id;
+      const mouse = event.pointerType === "mouse";
+      const edge = mouse && event.target.closest("[data-edge]");
+      const row = mouse && Data.get(event.target.closest("[data-id]")?.dataset.id);
+      tip.hidden = !edge && (!row || row.id === State.now.id);
       if (tip.hidden) return;
-      const by = [Data.KINDS[Data.kind(row)], State.day(row.t), row.who].filter(Boolean).join(" · ");
-      Dom.put(tip, h("b", { dir: "auto" }, row.title), h("span", {}, by));
+      Dom.put(tip, ...(edge ? Edges.words(edge) : facts(row)));
       tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 360)}px`;
       tip.style.top = `${Math.min(event.clientY + 18, innerHeight - 90)}px`;
     });
