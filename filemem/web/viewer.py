@@ -119,18 +119,16 @@ def row(one: Row) -> Answer:
     node, decision = one.node, one.node.type == DECISION
     told: Answer = {name: getattr(node, name) for name in _OF_NODE}
     told |= {name: getattr(one, name) for name in _OF_ROW}
-    told["area"] = area(node.path, node.tags, node.topic if decision else "")
+    told["area"] = area(node.path, node.tags)
     told |= {"topic": node.topic if node.stated else "", "status": node.status if decision else ""}
     told["who"] = one.who or node.agent
     return {name: value for name, value in told.items() if value}
 
 
-def area(path: str, tags: Iterable[str], topic: str) -> str:
-    """To what a record belongs: the folder that people filed it in, else its first tag, else its topic's first word."""
+def area(path: str, tags: Iterable[str]) -> str:
+    """To what a record belongs: the folder that people filed it in, else its first tag, else ""."""
     folder = _FOLDERS.sub("", path.rpartition("/")[0]).strip("/").partition("/")[0]
-    return (
-        folder or next(iter(tags), "") or re.split(r"[\W_]+", topic.strip(), maxsplit=1)[0].lower()
-    )
+    return folder or next(iter(tags), "")
 
 
 def record(memory: Memory, arguments: Arguments) -> Answer:

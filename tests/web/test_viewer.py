@@ -121,7 +121,7 @@ def test_a_row_for_every_record(server: Server) -> None:
     )
     edges = server.get("/graph", edges="true").body["edges"]
     assert {"from": new, "to": old, "relationship": "builds_on", "reason": ""} in edges
-    assert (first["affects"], first["area"]) == (["src/cache.py"], "caching")
+    assert (first["affects"], "area" in first) == (["src/cache.py"], False)
 
     def sent_once() -> bool:  # until what was saved is folded into the index
         mark = server.get("/viewer/data").headers["etag"]

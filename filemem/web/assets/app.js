@@ -144,15 +144,12 @@ const App = (() => {
       if (State.now.branch) await Data.compare(State.now.branch);
       Search.run();
       refresh("rows");
-      await edges();
+      edges();
     }
   }
 
   /** The edges come after the picture, which does not wait for them. */
-  async function edges() {
-    await Edges.load();
-    refresh("edges");
-  }
+  const edges = () => Edges.load().then(() => refresh("edges"), tell);
 
   const say = (text) => {
     $("toast").textContent = text;
@@ -274,7 +271,7 @@ const App = (() => {
     else if (State.now.view === "time" && given.from === Data.recent && Data.decisions.length) Timeline.reveal(Data.decisions.at(-1).id, false);
     document.body.dataset.ready = "";
     follow();
-    await edges().catch(tell);
+    edges();
   }
 
   return { start, shown, open, refresh, reload, say, tell };

@@ -34,8 +34,9 @@ const Timeline = (() => {
     if (Data.marks?.size) lanes = lanes.filter((lane) => lane.rows.some((row) => Data.marks.has(row.id)));
     places = new Map();
     let y = 0;
+    const most = State.now.lane || Data.decisions.length <= Lanes.NAMED ? Lanes.NAMED : Lanes.MOST;
     lanes.forEach((lane, index) => {
-      const packed = Lanes.pack(lane.rows, (time) => x(time), gutter, width - 8, State.now.lane ? 400 : undefined);
+      const packed = Lanes.pack(lane.rows, (time) => x(time), gutter, width - 8, most);
       Object.assign(lane, { packed, y, height: Math.max(head + packed.lines * step + PAD * 2, narrow ? 60 : 52) });
       const lineY = (line) => y + PAD + head + line * step + step / 2;
       for (const mark of packed.marks) places.set(mark.row.id, { ...mark, y: lineY(mark.line), lane: index });
@@ -171,12 +172,11 @@ const Timeline = (() => {
   }
 
   function drawMark(row, place) {
-    const text = place.room > 40 ? Dom.fit(row.title, place.room - 12) : "";
+    const text = place.room > 40 ? Lanes.label(row.title, place.room - 12) : "";
     const long = text ? Dom.measure(text) + 12 : 0;
-    place.end = place.x + long;
     const group = s("g", { transform: `translate(${place.x.toFixed(1)},${place.y})`, role: "button", tabindex: -1, "data-id": row.id },
-      s("rect", { class: "pill", x: -10, y: -11, width: long + 20, height: 22, rx: 11 }), Dom.glyph("holds"),
-      text && s("text", { class: "title", x: 11, y: 4 }, text));
+      s("rect", { class: "pill", x: place.left ? -10 - long : -10, y: -11, width: long + 20, height: 22, rx: 11 }), Dom.glyph("holds"),
+      text && s("text", { class: "title", x: place.left ? -11 : 11, y: 4, "text-anchor": place.left ? "end" : null }, text));
     nodes.set(row.id, group);
     return group;
   }
@@ -210,33 +210,39 @@ const Timeline = (() => {
     const to = places.get(newId);
     if (!from || !to) return null;
     const way = Math.sign(to.y - from.y);
-    const far = to.x - from.x;
+    const [, start] = reach(from);
+    const [end] = reach(to);
+    const far = end - from.x;
     let d = "";
     if (!blocked(from, to)) {
-      const start = from.x + Math.min(from.room, from.want) + 2;
       const bend = Math.min(9, far);
-      if (!way && to.x - start > 11) d = `M${start} ${from.y}H${to.x - 8}`;
-      if (way && far > 16) d = `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${to.x - 8}`;
+      if (!way && end - start > 13) d = `M${start + 2} ${from.y}H${end - 8}`;
+      if (way && far > 16) d = `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${end - 8}`;
     }
     if (!d && bold) {
       const mid = (from.x + to.x) / 2;
       if (!way) d = `M${from.x + 4} ${from.y + 8}Q${mid} ${from.y + 22} ${to.x - 3} ${to.y + 9}`;
-      else if (far < 24) d = `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}`;
+      else if (to.x - from.x < 24) d = `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}`;
       else d = `M${from.x} ${from.y + 8 * way}C${from.x} ${(from.y + to.y) / 2} ${mid} ${to.y} ${to.x - 9} ${to.y}`;
     }
     if (!d) return null;
     return s("path", { class: Data.accepted(to.row) ? "link" : "link maybe", d, "marker-end": "url(#arrow)", "data-from": oldId, "data-to": newId });
   }
 
+  /** From where to where a mark and its title reach. */
+  const reach = (mark) => (mark.left ? [mark.x - mark.room, mark.x + 6] : [mark.x, mark.x + mark.room]);
+
   /** Whether another mark stands in the way of an arrow: down from the old one, then along the new one's line. */
   function blocked(from, to) {
     if (from.lane !== to.lane) return true;
     const [low, high] = [Math.min(from.y, to.y), Math.max(from.y, to.y)];
-    return lanes[to.lane].packed.marks.some(({ row, x: left, room }) => {
-      const { y } = places.get(row.id);
-      if (row.id === from.row.id || row.id === to.row.id) return false;
-      if (y === to.y) return left + room > from.x - 8 && left < to.x;
-      return y > low && y < high && left < from.x + 8 && left + room > from.x - 8;
+    const [end] = reach(to);
+    return lanes[to.lane].packed.marks.some((mark) => {
+      const { y } = places.get(mark.row.id);
+      const [start, stop] = reach(mark);
+      if (mark.row.id === from.row.id || mark.row.id === to.row.id) return false;
+      if (y === to.y) return stop > from.x - 8 && start < end;
+      return y > low && y < high && start < from.x + 8 && stop > from.x - 8;
     });
   }
 
