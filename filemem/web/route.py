@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from filemem.errors import BadInput, FilememError
+from filemem.errors import BadInput, FilememError, NotFound
 
 if TYPE_CHECKING:
     from filemem.config import Web
@@ -105,12 +105,22 @@ def remembered(function: Callable[[Memory, Arguments], Result]) -> Work:
     """Make the work of a route from a function on the memory."""
 
     async def work(context: Context, arguments: Arguments) -> Result:
-        found: Result = await asyncio.wrap_future(
-            context.ask(lambda memory: function(memory, arguments))
+        result: Result = await asyncio.wrap_future(
+            context.ask(lambda memory: function(chosen(memory, arguments), arguments))
         )
-        return found
+        return result
 
     return work
+
+
+def chosen(memory: Memory, arguments: Arguments) -> Memory:
+    """The memory that a request is about: the one at hand, or of a `repository` of the workspace. Raises NotFound."""
+    key = arguments.get("repository", "")
+    if not key:
+        return memory
+    if memory.workspace is None:
+        raise NotFound("this repository is in no workspace", "filemem workspace add")
+    return memory.workspace().memory(key)
 
 
 def from_query(

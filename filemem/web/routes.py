@@ -13,6 +13,7 @@ from typing import Any
 
 from filemem.dialects import mem_claude, present
 from filemem.dialects.tool import arguments
+from filemem.memory.catch_up import SHORT
 from filemem.web import code, graph, mama, slack, viewer
 from filemem.web.route import (
     Answer,
@@ -22,11 +23,14 @@ from filemem.web.route import (
     Route,
     Told,
     as_mama,
+    chosen,
     plain,
     remembered,
 )
 
-LINES, MOST_LINES = 100, 1_000
+LINES = 100  # of the log, where no number is asked for
+MOST_LINES = 1_000
+PAUSE = 2.0  # seconds between two looks at another repository, while a page shows it
 _TOOLS = {tool.name: tool.input_schema for tool in mem_claude.TOOLS}
 
 
@@ -45,26 +49,52 @@ async def todo(context: Context, _: Arguments) -> Answer:
     return {"todo": await asyncio.to_thread(context.todo)}
 
 
-async def events(context: Context, _: Arguments) -> Told:
+async def events(context: Context, arguments: Arguments) -> Told:
     """Tell a page of every change, for as long as it listens."""
-    loop, states = asyncio.get_running_loop(), asyncio.Queue[str]()
+    if arguments.get("repository"):
+        return Told(_changes_elsewhere(context, arguments))
     keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
+    return Told(_changes(keeper))
+
+
+async def _changes(keeper: Any) -> AsyncIterator[Answer]:
+    """The states of the memory at hand, which a watcher announces."""
+    loop = asyncio.get_running_loop()
+    states = asyncio.Queue[str]()
 
     def changed(state: str) -> None:  # called in the watcher's thread
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(states.put_nowait, state)
 
-    async def changes() -> AsyncIterator[Answer]:
-        keeper.listeners.append(changed)
-        try:
-            state = keeper.state
-            while True:
-                yield {"event": "change", "data": json.dumps({"version": state})}
-                state = await states.get()
-        finally:
-            keeper.listeners.remove(changed)
+    keeper.listeners.append(changed)
+    try:
+        state = keeper.state
+        while True:
+            yield _event(state)
+            state = await states.get()
+    finally:
+        keeper.listeners.remove(changed)
 
-    return Told(changes())
+
+async def _changes_elsewhere(context: Context, arguments: Arguments) -> AsyncIterator[Answer]:
+    """The states of another repository's memory: nobody watches its files, so they are looked at now and then."""
+
+    def state_of(memory: Any) -> str:
+        other = chosen(memory, arguments)
+        other.keeper.in_step(SHORT, looks=True)
+        return str(other.keeper.state)
+
+    last = ""
+    while True:
+        state = await asyncio.wrap_future(context.ask(state_of))
+        if state != last:
+            yield _event(state)
+        last = state
+        await asyncio.sleep(PAUSE)
+
+
+def _event(state: str) -> Answer:
+    return {"event": "change", "data": json.dumps({"version": state})}
 
 
 async def logs(context: Context, arguments: Arguments) -> Answer:
@@ -120,6 +150,7 @@ POST /api/mama/save mama.save SAVE_FAILED
 GET /graph graph.graph /api/graph GRAPH_FAILED
     topic: text
     cluster edges: flag
+    repository: text
 GET /graph/similar graph.similar MISSING_ID SEARCH_FAILED
     id!: said
 POST /graph/update mama.update /api/update INVALID_REQUEST UPDATE_FAILED
@@ -147,24 +178,30 @@ GET /api/daemon/logs routes.logs /api/logs/daemon LOGS_FAILED
 GET /viewer routes.asset plain
 GET /viewer/assets/{name:path} routes.asset plain
     name!: text
+GET /viewer/projects viewer.projects plain
 GET /viewer/data viewer.data plain
+    repository: text
 GET /viewer/record viewer.record plain
     id!: said
     at: said
+    repository: text
 GET /viewer/search viewer.search plain
     q!: said
     type: decision|checkpoint|observation
     limit: 1..
+    repository: text
 GET /viewer/at viewer.at plain
     when!: said
+    repository: text
 GET /viewer/compare viewer.compare plain
-    branch: text
+    branch repository: text
 GET /viewer/brief viewer.brief plain
-    paths: text
+    paths repository: text
 GET /viewer/near viewer.near plain
     topic decision: text
 GET /viewer/todo routes.todo plain
 GET /viewer/events routes.events plain
+    repository: text
 POST /viewer/save viewer.save plain
     topic! decision! reasoning!: said
     rejected: texts

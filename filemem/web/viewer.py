@@ -83,7 +83,18 @@ def assets() -> dict[str, Path]:
     return {one.relative_to(ASSETS).as_posix(): one for one in found}
 
 
-def data(memory: Memory, _: Arguments) -> Told:
+def projects(memory: Memory, _: Arguments) -> Answer:
+    """The repositories among which a page may switch; none where the one at hand is not registered."""
+    trees = memory.workspace().repositories() if memory.workspace else {}
+    own = memory.work_tree
+    rows = [
+        {"key": key, "name": tree.name, "folder": str(tree), "own": tree == own}
+        for key, tree in trees.items()
+    ]
+    return {"projects": rows}
+
+
+def data(memory: Memory, arguments: Arguments) -> Told:
     """A row for every record; made anew only where something has changed."""
     state = memory.keeper.state
     if memory not in _ROWS or _ROWS[memory][0] != state:
@@ -97,7 +108,7 @@ def data(memory: Memory, _: Arguments) -> Told:
     head = {
         **head,
         "version": state,
-        "can_write": True,  # whoever came through the door
+        "can_write": "repository" not in arguments,  # else whoever came through the door
         "degraded": memory.lacked,
     }
     mark = hashlib.sha256(json.dumps(head).encode()).hexdigest()

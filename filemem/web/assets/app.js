@@ -47,6 +47,15 @@ const App = (() => {
     document.title = `${Data.facts.name || "Decisions"} · how it was decided`;
   }
 
+  /** The switch between the repositories of the workspace. */
+  function projects() {
+    const all = Data.projects;
+    $("project").hidden = all.length < 2;
+    $("name").classList.toggle("unseen", all.length > 1);
+    const option = ({ key, name, folder, own }) => h("option", { value: own ? "" : key, title: folder, selected: (own ? "" : key) === State.now.repository }, name);
+    Dom.put($("project"), all.map(option));
+  }
+
   function legend() {
     const counts = {};
     const forked = new Set(); // topics, as `filemem status` counts them
@@ -103,6 +112,7 @@ const App = (() => {
   function refresh(...keys) {
     const any = (...names) => names.some((name) => keys.includes(name));
     const focused = document.activeElement?.closest?.("#board [data-id]")?.dataset.id;
+    if (any("rows")) Live.take();
     bar();
     document.body.toggleAttribute("data-empty", Welcome.draw());
     if (State.now.view === "time") {
@@ -116,10 +126,12 @@ const App = (() => {
       if (any("id") || !Panel.busy()) Panel.draw();
     }
     legend();
+    Live.paint();
     if (focused && document.activeElement === document.body) $("board").querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   async function changed(keys) {
+    if (keys.has("repository")) return location.reload(); // another memory: all begins anew
     if (keys.has("q")) Search.run();
     const names = [...keys];
     try {
@@ -165,13 +177,10 @@ const App = (() => {
     events?.close();
     events = null;
     if (Data.facts.static || document.visibilityState === "hidden") return;
-    events = new EventSource("viewer/events");
+    events = new EventSource(`viewer/events${State.now.repository && `?repository=${State.now.repository}`}`);
     events.addEventListener("change", async (event) => {
       if (JSON.parse(event.data).version === Data.facts.version) return;
-      const before = Data.rows.length;
       await reload().catch(tell);
-      const more = Data.rows.length - before;
-      if (more > 0) say(more === 1 ? `New: ${Data.rows.at(-1).title}` : `${more} new records`);
     });
   }
 
@@ -238,6 +247,10 @@ const App = (() => {
     $("svg").addEventListener("click", () => Timeline.save());
     $("theme").addEventListener("click", theme);
     $("help").addEventListener("click", help);
+    $("project").addEventListener("change", () => {
+      location.hash = new URLSearchParams({ view: State.now.view, repository: $("project").value });
+      location.reload();
+    });
     $("branch").addEventListener("change", () => State.change({ branch: $("branch").value }));
     $("dialog").addEventListener("click", (event) => event.target === $("dialog") && $("dialog").close());
     let frame = 0;
@@ -251,11 +264,13 @@ const App = (() => {
     try { document.documentElement.dataset.theme = localStorage.getItem("theme") || ""; } catch { /* as above */ }
     listen();
     for (const part of [Timeline, Strip, List, Panel, Search, Paper]) part.start();
+    State.now.repository = State.parse(location.hash).repository;
     try {
       await Data.load();
     } catch (error) {
       const told = error.status === 401 ? "Open the address that filemem web printed: it holds the key to this page." : error.hint;
       Dom.put($("board"), h("div", { class: "blank" }, h("h2", {}, error.message), h("p", {}, told)));
+      if (State.now.repository) await Data.loadProjects().then(projects, tell);
       return;
     }
     if (Data.facts.static) document.head.append(h("script", { src: "viewer/assets/vendor/minisearch.js" }));
@@ -272,6 +287,7 @@ const App = (() => {
     document.body.dataset.ready = "";
     follow();
     edges();
+    Data.loadProjects().then(projects, tell);
   }
 
   return { start, shown, open, refresh, reload, say, tell };

@@ -259,6 +259,7 @@ const Timeline = (() => {
     if (!Data.there(row)) parts.push("future");
     if (row.id === State.now.id) parts.push("sel");
     else if (chain.has(row.id)) parts.push("rel");
+    if (Live.has(row.id)) parts.push("fresh");
     if (mark) parts.push("marked", `m-${mark}`);
     node.setAttribute("class", parts.join(" "));
     if (node.dataset.kind !== kind) {
