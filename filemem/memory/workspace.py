@@ -128,7 +128,7 @@ class Workspace:
             memory.close()
 
     def repositories(self) -> dict[str, Path]:
-        """The registered work trees by their keys, the one at hand first; without those that are gone."""
+        """The registered work trees by their keys, the one at hand first, without lost ones."""
         trees = [self._memory.work_tree]
         for folder in config.workspace():
             with suppress(FilememError):

@@ -274,7 +274,7 @@ _LEADING = rf"(?:[ \t*-]{{0,4}}{_STATED}[`\]*]{{0,3}}[ \t.,;:\u2013\u2014-]{{0,8
 
 
 def without_edges(text: str) -> str:
-    """Return what a text says besides edges stated where its lines begin, which are shown as links."""
+    """Return what a text says besides the edges that its lines begin with."""
     if text == IN_HEADER:
         return ""
     return re.sub(rf"^{_LEADING}", "", text, flags=re.IGNORECASE | re.MULTILINE)

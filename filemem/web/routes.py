@@ -77,7 +77,7 @@ async def _changes(keeper: Any) -> AsyncIterator[Answer]:
 
 
 async def _changes_elsewhere(context: Context, arguments: Arguments) -> AsyncIterator[Answer]:
-    """The states of another repository's memory: nobody watches its files, so they are looked at now and then."""
+    """The states of another repository's memory. Nobody watches its files: they are looked at."""
 
     def state_of(memory: Any) -> str:
         other = chosen(memory, arguments)
@@ -99,10 +99,8 @@ def _event(state: str) -> Answer:
 
 async def logs(context: Context, arguments: Arguments) -> Answer:
     """Lines of the log, by offset from its end."""
-    lines, offset = (
-        min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES),
-        arguments.get("offset", 0),
-    )
+    lines = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES)
+    offset = arguments.get("offset", 0)
     every = list(context.log)
     end = max(0, len(every) - offset)
     return {
@@ -115,17 +113,15 @@ async def logs(context: Context, arguments: Arguments) -> Answer:
 
 def observation(memory: Any, arguments: Arguments) -> Answer:
     """One of mem-claude's observations."""
-    found = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})[
-        "observations"
-    ]
-    if not found:
+    answer = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})
+    if not answer["observations"]:
         raise Refused(
             404,
             "NOT_FOUND",
             f"Observation #{arguments['id']} not found",
             "GET /api/search shows ids",
         )
-    return {**found[0], **present.lacking(memory)}
+    return {**answer["observations"][0], **present.lacking(memory)}
 
 
 def observations(memory: Any, arguments: Arguments) -> Told:
@@ -133,8 +129,9 @@ def observations(memory: Any, arguments: Arguments) -> Told:
     return Told(mem_claude.get_observations(memory, arguments)["observations"])
 
 
-# Method, path, module and function that answer, other paths, MAMA's codes or `plain` for mem-claude's style, `closed`
-# if an unknown argument is refused: a filter that is ignored answers another question. Then the arguments.
+# Method, path, module and function that answer, other paths, MAMA's codes or `plain` for
+# mem-claude's style, `closed` if an unknown argument is refused: a filter that is ignored answers
+# another question. Then the arguments.
 _TABLE = """
 POST /api/checkpoint/save mama.checkpoint_save SAVE_FAILED
     summary!: said
@@ -219,7 +216,8 @@ POST /viewer/forget viewer.forget plain
 GET / routes.home plain
 """
 _MODULES = {
-    one.__name__.rpartition(".")[2]: one for one in (code, graph, mama, mem_claude, slack, viewer)
+    module.__name__.rpartition(".")[2]: module
+    for module in (code, graph, mama, mem_claude, slack, viewer)
 }
 _MODULES["routes"] = sys.modules[__name__]
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
@@ -249,21 +247,22 @@ def _routes(block: str) -> Iterator[Route]:
         ),
         failed=next((word for word in words if word.endswith("_FAILED")), "FAILED"),
     )
-    yield from (route._replace(path=one) for one in (path, *words) if one.startswith("/"))
+    paths = (word for word in (path, *words) if word.startswith("/"))
+    yield from (route._replace(path=path) for path in paths)
 
 
 ROUTES = tuple(route for block in re.split(r"\n(?=\S)", _TABLE.strip()) for route in _routes(block))
 _BY_PATH = {route.path: route for route in ROUTES}
 
 
-def meant(route: Route, given: Arguments) -> Route:
-    """Two systems chose the same path for two things: the arguments show which is meant."""
+def for_arguments(route: Route, values: Arguments) -> Route:
+    """Two systems chose the same path for two things: the arguments show which it is."""
     if (
         route.path == "/api/save"
-        and not given.keys() & {"title", "text"}
-        and given.keys() & {"topic", "decision"}
+        and not values.keys() & {"title", "text"}
+        and values.keys() & {"topic", "decision"}
     ):
         return _BY_PATH["/api/mama/save"]
-    if route.path == "/api/search" and "q" in given and "query" not in given:
+    if route.path == "/api/search" and "q" in values and "query" not in values:
         return _BY_PATH["/api/mama/search"]
     return route
