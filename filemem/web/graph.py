@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
@@ -25,6 +26,7 @@ ALIKE = 0.7  # from which value on
 SIMILAR = 5  # what /graph/similar shows: how many
 LIKE = 0.5  # and from which value on
 _WORDS = 2_000  # characters of a decision that its likeness to others is judged by
+_EDGES: dict[Path, tuple[str, list[Answer]]] = {}  # of each memory: its state then, its edges
 Near = Mapping[str, Sequence[tuple["Node", float]]]
 
 
@@ -32,7 +34,7 @@ Near = Mapping[str, Sequence[tuple["Node", float]]]
 def graph(memory: Memory, arguments: Arguments) -> Answer:
     """Draw the decisions, or those of a topic with their neighbours' edges; or `edges` alone."""
     began = time.perf_counter()
-    edges = edges_of(memory.overview().rows)
+    edges = _edges_of(memory)
     if arguments.get("edges"):
         return {"edges": edges, "meta": {"total_edges": len(edges)}}
     hits = every_decision(memory)
@@ -83,8 +85,18 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
-def edges_of(rows: Iterable[Row]) -> list[Answer]:
-    """Supersession as it holds, stated or implied; the other edges as they are stated."""
+def _edges_of(memory: Memory) -> list[Answer]:
+    """The edges of a memory; found anew only where something has changed."""
+    state = memory.keeper.state
+    before, edges = _EDGES.get(memory.folder, ("", []))
+    return edges if before == state else keep_edges(memory, state, memory.overview().rows)
+
+
+def keep_edges(memory: Memory, state: str, rows: Iterable[Row]) -> list[Answer]:
+    """Find the edges of all records, and keep them for the next who asks in this state.
+
+    Supersession as it holds, stated or implied; the other edges as they are stated.
+    """
     decisions = {row.node.id: row for row in rows if row.node.type == DECISION}
     reasons: dict[tuple[str, str, str], str] = {}
     for record_id, row in decisions.items():
@@ -93,10 +105,12 @@ def edges_of(rows: Iterable[Row]) -> list[Answer]:
         for kind, target, reason in row.node.edges:
             if target in decisions:
                 reasons[record_id, target, kind] = without_edges(reason)
-    return [
+    edges = [
         {"from": start, "to": end, "relationship": kind, "reason": reason}
         for (start, end, kind), reason in reasons.items()
     ]
+    _EDGES[memory.folder] = (state, edges)
+    return edges
 
 
 def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:

@@ -125,7 +125,7 @@ def _smaller(path: str) -> list[Middleware]:
     """What compresses the answers of a route: those that the page asks for are large."""
     return (
         [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)]
-        if path.startswith("/viewer")
+        if path.startswith(("/viewer", "/graph"))
         else []
     )
 

@@ -21,6 +21,7 @@ from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
 from filemem.record import DECISION, without_edges
 from filemem.record.visibility import EVERYBODY
+from filemem.web.graph import keep_edges
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
@@ -121,7 +122,9 @@ def data(memory: Memory, arguments: Arguments) -> Told:
 
 def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
     """What there is to say of the whole memory, and its rows."""
+    state = memory.keeper.state
     seen = memory.overview()
+    keep_edges(memory, state, seen.rows)  # the page asks for them next
     return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [
         *map(row, seen.rows)
     ]
