@@ -27,7 +27,8 @@ SIMILAR = 5  # what /graph/similar shows: how many
 LIKE = 0.5  # and from which value on
 _WORDS = 2_000  # characters of a decision that its likeness to others is judged by
 _EDGES: dict[Path, tuple[str, list[Answer]]] = {}  # of each memory: its state then, its edges
-Near = Mapping[str, Sequence[tuple["Node", float]]]
+Rated = tuple["Node", float]  # a decision, and how like another it is
+Near = Mapping[str, Sequence[Rated]]
 
 
 @for_caller
@@ -131,7 +132,7 @@ def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
     return list(edges.values())
 
 
-def near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Node, float]]:
+def near(memory: Memory, hit: Hit, count: int, least: float) -> list[Rated]:
     """Decisions near to one, by meaning alone: the likest first."""
     return _likest(hit, memory.alike(_words_of(hit), DECISION, count + 1), count, least)
 
@@ -148,8 +149,6 @@ def _words_of(hit: Hit) -> str:
     return "".join(char if char.isalnum() else " " for char in text)
 
 
-def _likest(
-    hit: Hit, rated: Iterable[tuple[Node, float]], count: int, least: float
-) -> list[tuple[Node, float]]:
+def _likest(hit: Hit, rated: Iterable[Rated], count: int, least: float) -> list[Rated]:
     pairs = [(node, round(value, 4)) for node, value in rated if node.id != hit.id]
     return [pair for pair in pairs if pair[1] >= least][:count]

@@ -21,13 +21,12 @@ from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
 from filemem.record import DECISION, without_edges
 from filemem.record.visibility import EVERYBODY
-from filemem.web.graph import keep_edges
+from filemem.web.graph import Rated, keep_edges
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
-    from filemem.index import Node
     from filemem.memory.overview import Detail, Row
     from filemem.query import Snippet
     from filemem.record import Record
@@ -157,7 +156,7 @@ def record(memory: Memory, arguments: Arguments) -> Answer:
     return whole(seen, detail, near)
 
 
-def whole(memory: Memory, detail: Detail, likely: Iterable[tuple[Node, float]]) -> Answer:
+def whole(memory: Memory, detail: Detail, likely: Iterable[Rated]) -> Answer:
     """All that the page shows of a record; `likely`: decisions near to it, the likest first."""
     hit = detail.hit
     edited = detail.version != detail.committed and memory.edited(hit)
@@ -170,7 +169,15 @@ def whole(memory: Memory, detail: Detail, likely: Iterable[tuple[Node, float]]) 
         **_texts(hit.record),
         "outcomes": [outcome._asdict() for outcome in hit.record.outcomes],
         "chain": [node.id for node in detail.chain[:-1] and detail.chain],
-        "related": [_related(edge) for edge in detail.related],
+        "related": [
+            {
+                "kind": kind,
+                **present.fields(other, "id title"),
+                "reason": without_edges(reason),
+                "in": inwards,
+            }
+            for kind, other, reason, inwards in detail.related
+        ],
         "similar": [
             {**present.fields(other, "id title"), "score": score}
             for other, score in likely
@@ -191,12 +198,6 @@ def _texts(record: Record) -> dict[str, str]:
     if record.type == DECISION:
         texts = {"decision_html": record.decision, "reasoning_html": without_edges(record.text)}
     return {name: html(text) for name, text in texts.items() if text}
-
-
-def _related(edge: tuple[str, Node, str, bool]) -> Answer:
-    kind, other, reason, inwards = edge
-    fields = present.fields(other, "id title")
-    return {"kind": kind, **fields, "reason": without_edges(reason), "in": inwards}
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
