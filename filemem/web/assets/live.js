@@ -7,6 +7,7 @@ const Live = (() => {
   const SHOWN = 4; // records named at the top; of more, how many
   let came = new Map(); // id -> [when, "saved" or "changed"]
   let prints = null; // id -> what a change of the record changes
+  let opened = 0; // when the page was, by the server's clock
   let timer = 0;
 
   const print = (row) => [row.title, row.status, row.outcome].join("\n");
@@ -14,9 +15,14 @@ const Live = (() => {
   /** Compare the records with those of the last time; at the first nothing is new. */
   function take(now = Date.now()) {
     const before = prints;
+    opened ||= Data.facts.now || now;
     prints = new Map(Data.rows.filter((row) => !row.elsewhere).map((row) => [row.id, print(row)]));
     if (!before) return;
-    for (const [id, text] of prints) if (before.get(id) !== text) came.set(id, [now, before.has(id) ? "changed" : "saved"]);
+    for (const [id, text] of prints) {
+      const known = before.has(id);
+      const young = Data.get(id).t > opened - State.DAY; // others come by a checkout, or as a first index grows
+      if (known ? before.get(id) !== text : young) came.set(id, [now, known ? "changed" : "saved"]);
+    }
     tick(now);
   }
 
