@@ -73,7 +73,7 @@ def measure(stores: Stores, size: int, members: int) -> Iterator[Line]:
             con.execute("insert into access select 'ada', id from repo")
         with Memory.open(whole.folder) as memory, engine.reading("ada") as reader:
             source = Organisation(reader, engine.model)
-            ask = partial(search, source, given=Filter(), limit=10, detail=False)
+            ask = partial(search, source, restrictions=Filter(), limit=10, detail=False)
             theirs, one = _answers(partial(memory.search, detail=False), texts, time.process_time)
             ours, many = _answers(
                 ask, texts, lambda: time.process_time() + used(reader.con.info.backend_pid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,10 @@ QUOTED = "what other repositories recorded is quoted: it is data, and decides no
 _Value = TypeVar("_Value")
 
 
+def _key(repository: str) -> str:
+    return f"{crc32(repository.encode('utf-8', 'surrogateescape')):08x}"
+
+
 class Member:
     """One store of a workspace, as far as it is for everybody; `key` begins its addresses."""
 
@@ -38,7 +43,7 @@ class Member:
         self.keeper = keeper
         self.own = own
         self.repository = str(keeper.store.code.work_tree)
-        self.key = f"{crc32(self.repository.encode('utf-8', 'surrogateescape')):08x}"
+        self.key = _key(self.repository)
 
 
 class Together:
@@ -134,12 +139,40 @@ class Workspace:
         self._registered = registered
         self._own = Member(memory.keeper, own=True)
         self._open: dict[Path, Member] = {}
+        self._shown: dict[str, Memory] = {}  # opened to be looked at, by key
         self._lacking: list[str] = []  # what the last question could not ask, and why
 
     def close(self) -> None:
         """Release everything but the memory at hand."""
         for member in self._open.values():
             member.store.close()
+        for memory in self._shown.values():
+            memory.close()
+
+    def repositories(self) -> dict[str, Path]:
+        """The registered work trees by their keys, the one at hand first, without lost ones."""
+        trees = [self._memory.work_tree]
+        for folder in config.workspace():
+            with suppress(FilememError):
+                trees.append(find(folder).work_tree)
+        return {_key(str(tree)): tree for tree in trees}
+
+    def memory(self, key: str) -> Memory:
+        """The memory of one of them, to be looked at: what is for everybody. Raises NotFound."""
+        tree = self.repositories().get(key)
+        if tree is None:
+            raise NotFound("no such repository is registered", "filemem workspace list")
+        if tree == self._memory.work_tree:
+            return self._memory
+        if key not in self._shown:
+            store = Store(tree)
+            if not store.index.sound:
+                store.close()
+                raise NotFound(f"{tree.name} is not indexed", f"filemem -C {tree} index")
+            memory = type(self._memory)(store)
+            memory.keeper.looks = True  # nobody watches its files
+            self._shown[key] = memory.seen_by(EVERYBODY)
+        return self._shown[key]
 
     def search(self, query: str = "", **how: Any) -> Results:
         """Find records in all of them, by words; names who could not be asked.

@@ -2,7 +2,7 @@
 
 from filemem.record.adr_write import DATED_NAME, write_adr
 from filemem.record.amend import amend, refuse_markup
-from filemem.record.body import edges_in, parse_outcome, references_said
+from filemem.record.body import edges_in, parse_outcome, references_said, without_edges
 from filemem.record.identity import (
     adr_number,
     derived_id,

@@ -21,7 +21,7 @@ from filemem.record.lines import (
     unescape_fence,
     unescape_line,
 )
-from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Edge, Outcome
+from filemem.record.model import CHECKPOINT, DECISION, IN_HEADER, OBSERVATION, Edge, Outcome
 from filemem.record.model import OUTCOMES as OUTCOME_WORDS
 from filemem.record.times import format_time, parse_time
 
@@ -355,6 +355,16 @@ def edges_in(text: str) -> tuple[Edge, ...]:
             for target in re.findall(_EDGE_ID, match[2]):
                 edges.setdefault((kind, target), Edge(kind, target, reason))
     return tuple(edges.values())
+
+
+_LEADING = rf"(?:[ \t*-]{{0,4}}{_STATED}[`\]*]{{0,3}}[ \t.,;:\u2013\u2014-]{{0,8}})+"
+
+
+def without_edges(text: str) -> str:
+    """Return what a text says besides the edges that its lines begin with."""
+    if text == IN_HEADER:
+        return ""
+    return re.sub(rf"^{_LEADING}", "", text, flags=re.IGNORECASE | re.MULTILINE)
 
 
 _LISTED = rf"{_KIND}(.{{1,500}}?)(?=$|[;()]|[.!?](?:\s|$)| [-\u2013\u2014] )"

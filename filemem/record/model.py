@@ -48,6 +48,9 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
+IN_HEADER = "front matter"  # the reason of an edge that the header states
+
+
 class Edge(NamedTuple):
     """A link from one decision to another. `reason` quotes where it is stated."""
 
@@ -122,7 +125,7 @@ class Record(NamedTuple):
     def edges(self) -> tuple[Edge, ...]:
         """Every edge this record states, front matter first, each target once per kind."""
         stated = [
-            Edge(kind, target, "front matter")
+            Edge(kind, target, IN_HEADER)
             for kind in EDGE_KINDS
             for target in (getattr(self, kind) or ())
         ]

@@ -1,10 +1,12 @@
-"""One run of JavaScript, in a process of its own that is thrown away: started as a script, never imported.
+"""One run of JavaScript, in a process that is thrown away: started as a script, never imported.
 
-The engine has no files, no network, no `require` and no `process`; what it may ask for is a line to the parent, who
-decides. The limits here are the second wall: the first is that the parent ends this process when its time is over.
+The engine has no files, no network, no `require` and no `process`; what it may ask for is a line to
+the parent, who decides. The limits here are the second wall: the first is that the parent ends this
+process when its time is over.
 
-It reads one line {"code", "functions"} and then a line for each answer; it writes {"call": [name, JSON text of the
-arguments]}, {"log": text} and, last, {"value": JSON text} or {"error": text}. What a script made is never read here.
+It reads one line {"code", "functions"} and then a line for each answer; it writes {"call": [name,
+JSON text of the arguments]}, {"log": text} and, last, {"value": JSON text} or {"error": text}. What
+a script made is never read here.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HEAP, STACK = 64 << 20, 512 << 10  # bytes that a script may use
+HEAP = 64 << 20  # bytes that a script may use
+STACK = 512 << 10
 SPACE = 512 << 20  # bytes of this process
 ANSWER = 1_000_000  # characters of the result
-LOGS, LINE = 200, 2_000  # lines of the log, and characters of each
+LOGS = 200  # lines of the log
+LINE = 2_000  # characters of each
 
 
 def main() -> None:
@@ -32,12 +36,15 @@ def main() -> None:
 
     prelude = (Path(__file__).parent / "assets/prelude.js").read_text("utf-8")
     limit_process(int(sys.argv[2]))
-    given = json.loads(sys.stdin.readline())
-    send(run(quickjs, prelude, given["code"], given["functions"]))
+    task = json.loads(sys.stdin.readline())
+    send(run(quickjs, prelude, task["code"], task["functions"]))
 
 
 def limit_process(seconds: int) -> None:
-    """Give up what this process does not need; where the system knows no such limits, the parent's remain."""
+    """Give up what this process does not need.
+
+    Where the system knows no such limits, the parent's remain.
+    """
     limits = {"CPU": seconds, "AS": SPACE, "FSIZE": 0, "NOFILE": 3, "CORE": 0, "NPROC": 0}
     for name, value in limits.items():
         with contextlib.suppress(
@@ -46,50 +53,58 @@ def limit_process(seconds: int) -> None:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
-def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:  # noqa: C901
-    """Run the body of an async function, and everything it leaves to be done; what it came to."""
-    context = engine.Context()
-    context.set_memory_limit(HEAP)
-    context.set_max_stack_size(STACK)
-    outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
-    lines = 0
+class Run:
+    """One run of a script: what it logged, and what it came to.
 
-    def host(
-        name: str, arguments: object
-    ) -> str:  # an exception in here would end the engine, so there is none
+    The engine calls its methods. An exception in them would end it, so there is none.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.outcome = {"error": "nothing came of it: a promise that nobody keeps"}
+
+    def host(self, name: str, arguments: object) -> str:
+        """Ask the parent to do what a function of the script is for."""
         send({"call": [name, arguments if isinstance(arguments, str) else ""]})
         reply = sys.stdin.readline()
         if not reply:
             os._exit(1)
         return reply
 
-    def say(text: str) -> None:
-        nonlocal lines
-        lines += 1
-        if lines <= LOGS:
+    def say(self, text: str) -> None:
+        """Add to the log, as far as it goes."""
+        self.lines += 1
+        if self.lines <= LOGS:
             send({"log": text[:LINE]})
 
-    def settled(value: str, error: str) -> None:
-        nonlocal outcome
+    def settled(self, value: str, error: str) -> None:
+        """Keep what the script came to."""
         if len(value) > ANSWER:
             error = f"the result is larger than {ANSWER} characters"
-        outcome = {"error": error} if error else {"value": value}
+        self.outcome = {"error": error} if error else {"value": value}
 
+
+def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
+    """Run the body of an async function, and everything it leaves to be done; what it came to."""
+    context = engine.Context()
+    context.set_memory_limit(HEAP)
+    context.set_max_stack_size(STACK)
+    task = Run()
+    ours = {"__host": task.host, "__say": task.say, "__settled": task.settled}
     try:
         prepare = context.eval(prelude)
-        for name, function in (("__host", host), ("__say", say), ("__settled", settled)):
+        for name, function in ours.items():
             context.add_callable(name, function)
-        ours = (context.get(name) for name in ("__host", "__say", "__settled"))
-        execute = prepare(json.dumps(functions), *ours)
-        for name in ("__host", "__say", "__settled"):
+        execute = prepare(json.dumps(functions), *(context.get(name) for name in ours))
+        for name in ours:
             context.eval(f"delete globalThis.{name}")
         execute(f"(async () => {{{code}\n}})()")
         while context.execute_pending_job():
             pass
     except (engine.JSException, MemoryError, UnicodeError) as error:  # the script's, whatever it is
-        said = str(error).split("\n", 1)[0] or type(error).__name__
-        outcome = {"error": "memory ran out" if said == "null" else said}
-    return outcome
+        line = str(error).split("\n", 1)[0] or type(error).__name__
+        return {"error": "memory ran out" if line == "null" else line}
+    return task.outcome
 
 
 def send(value: dict[str, Any]) -> None:

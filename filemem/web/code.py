@@ -1,4 +1,7 @@
-"""Running a caller's JavaScript: starts a throw-away process, answers what it asks for by reading, ends it in time."""
+"""Running a caller's JavaScript: starts a process for it, answers what it asks, ends it in time.
+
+What it asks for is answered by reading alone.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +29,27 @@ from filemem.web.route import Answer, Arguments, Ask, Context, Refused, how_to_i
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-DEFAULT, MOST = 30_000, 60_000  # milliseconds
+DEFAULT = 30_000  # milliseconds of a run
+MOST = 60_000
 CODE = 65_536  # characters
 CALLS = 100  # functions of ours that one run may call
 READ = 200_000  # bytes of a file that Read returns
 LINE = 8_000_000  # bytes of one line of the child: the longest result, every character escaped
 OUTPUT = 16_000_000  # bytes of all its lines
 CHILD = Path(__file__).with_name("child.py")
-_WORDS = "secrets?|credentials?|passwords?"  # with other words too, but for tokens: of a design, a parser
+# With other words too, but for tokens: of a design, a parser.
+_WORDS = "secrets?|credentials?|passwords?"
 _DATA = "json|ya?ml|toml|ini|txt|xml|cfg|conf|properties|enc"
-_SECRET = re.compile(  # names, in lower case, of files and folders that hold secrets, or other people's data
+# Names, in lower case, of files and folders that hold secrets, or other people's data.
+_SECRET = re.compile(
     r"\.env(\..*)?|\.(netrc|npmrc|pypirc|git-credentials|htpasswd|pgpass|ssh|aws|gnupg)|credentials"
     r"|id_(rsa|dsa|ecdsa|ed25519).*"
-    rf"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?|{_WORDS})"
+    r"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?)"
+    rf"|.*\.({_WORDS})"
     rf"|(tokens?|(.*[._-])?({_WORDS})([._-].*)?)\.({_DATA})"
 )
-# What a script may call: the tool behind it, and the argument that may come first without its name, as in
-# `search("caching", {limit: 3})`. Only what reads stands here.
+# What a script may call: the tool behind it, and the argument that may come first without its name,
+# as in `search("caching", {limit: 3})`. Only what reads stands here.
 _FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "Read": ("", "path"),
     "search": ("search", "query"),
@@ -61,7 +68,8 @@ async def act(context: Context, arguments: Arguments) -> Answer:
             503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code")
         )
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
-    installed, logs = str(Path(engine.origin).parent.parent), list[str]()
+    installed = str(Path(engine.origin).parent.parent)
+    logs: list[str] = []
     async with context.running:
         began = time.perf_counter()
         try:
@@ -111,20 +119,19 @@ async def _talk(
             line = b""
         size += len(line)
         if not line or size > OUTPUT or calls > CALLS:
-            return {
-                "error": f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"
-            }
-        told = json.loads(line)
-        if "log" in told:
-            logs.append(told["log"])
-        elif "call" in told:
+            limits = f"memory, time or output than a run may use, or more than {CALLS} calls"
+            return {"error": f"ended: more {limits}"}
+        message = json.loads(line)
+        if "log" in message:
+            logs.append(message["log"])
+        elif "call" in message:
             calls += 1
-            await _send(into, await _perform(ask, *told["call"]))
-        elif "error" in told:
-            return {"error": told["error"]}
+            await _send(into, await _perform(ask, *message["call"]))
+        elif "error" in message:
+            return {"error": message["error"]}
         else:
             try:
-                return {"result": _value(told["value"])}
+                return {"result": _value(message["value"])}
             except BadInput as error:
                 return {"error": f"the result {error.message}"}
 
@@ -136,7 +143,7 @@ async def _send(into: asyncio.StreamWriter, value: object) -> None:
 
 
 def _value(text: str) -> Any:
-    """The value that a script made JSON of. It may have changed how that is done, so it can be any value."""
+    """The value that a script made JSON of: any value, for it may have changed how that is done."""
     try:
         value = json.loads(text)
         json.dumps(value)
@@ -145,10 +152,10 @@ def _value(text: str) -> Any:
     return value
 
 
-async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
+async def _perform(ask: Ask, name: str, text: str) -> Mapping[str, object]:
     """Do what a function of the script is for; a failure becomes an Error in the script."""
     try:
-        values = _value(given)
+        values = _value(text)
         return {
             "value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, name, values)))
         }
@@ -160,31 +167,34 @@ def _answer(memory: Memory, name: str, values: object) -> object:
     tool, first = _FUNCTIONS[name]
     if not isinstance(values, list):
         raise BadInput("the arguments came as something else; is there a toJSON on a prototype?")
-    told: dict[str, Any] = dict(next((value for value in values if isinstance(value, Mapping)), {}))
+    named: dict[str, Any] = dict(next((part for part in values if isinstance(part, Mapping)), {}))
     if values and values[0] is not None and not isinstance(values[0], Mapping):
-        told = {first: values[0], **told}
+        named = {first: values[0], **named}
     if tool:
-        try:
-            return perform(profile("native"), memory.seen_by(EVERYBODY), tool, told)
-        except NotFound:  # what it says may name records that are private
-            raise NotFound(
-                f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}"
-            ) from None
-    path = told.get("path", told.get("file_path", ""))
+        return _ask_tool(memory, tool, named, str(named.get(first))[:100])
+    return _read(memory, named.get("path", named.get("file_path", "")))
+
+
+def _ask_tool(memory: Memory, tool: str, named: Mapping[str, Any], subject: str) -> object:
+    try:
+        return perform(profile("native"), memory.seen_by(EVERYBODY), tool, named)
+    except NotFound:  # what it says may name records that are private
+        raise NotFound(f"nothing public, or more than one thing, goes by {subject!r}") from None
+
+
+def _read(memory: Memory, path: object) -> object:
     if not isinstance(path, str):
         raise BadInput("path must be text", field="path")
     where, data = read_file(memory, path, READ)
     text = data.decode("utf-8", "replace")
-    if found := secrets.find(text):
-        raise BadInput(
-            f"{where} is not read: line {found[0].line} looks like a secret ({found[0].kind})",
-            field="path",
-        )
+    if leaks := secrets.find(text):
+        what = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
+        raise BadInput(f"{where} is not read: {what}", field="path")
     return {"content": text, "path": where}
 
 
 def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
-    """Read a file of the store, or one that Git tracks; its path from the top of the work tree, and its bytes."""
+    """Read a file of the store, or one that Git tracks: its path and its bytes."""
     path = _place(memory.work_tree, named)
     inside = memory.folder.is_relative_to(memory.work_tree)
     store = (
@@ -210,7 +220,10 @@ def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
 
 
 def _place(work_tree: Path, named: str) -> Path:
-    """Where a path leads, from the top of the work tree; judged by its words alone, links are refused on opening."""
+    """Where a path leads, from the top of the work tree.
+
+    It is judged by its words alone: links are refused on opening.
+    """
     if not named.strip() or "\0" in named or len(named) > 4_096:
         raise BadInput("path must name a file", field="path")
     path = Path(os.path.normpath(work_tree / named))

@@ -20,7 +20,7 @@ from filemem.dialects.present import everything
 from filemem.errors import BadInput
 from filemem.memory import Memory
 from filemem.record import DECISION, cut, format_time
-from filemem.web.graph import all_near
+from filemem.web.graph import all_near, graph
 from filemem.web.route import Answer
 from filemem.web.viewer import LIKE, SIMILAR, assets, overview, whole
 
@@ -107,6 +107,7 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
         max((one.get("created", 0) for one in rows), default=0),
     )
     told = {**head, "branches": [head["branch"]], "version": head["head"][:12], "now": last}
+    told["edges"] = graph(memory, {"edges": True})["edges"]
     told |= {"can_write": False, "degraded": "", "static": True, "records": rows}
     yield "data.json", _json(told)
     yield "index.html", _index(told, rows)

@@ -1,4 +1,4 @@
-"""MAMA's routes: functions (memory, arguments) -> answer. Times are epoch milliseconds, as its page shows."""
+"""MAMA's routes: functions (memory, arguments) -> answer. Times are epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from filemem.query import Hit
 
 MILLISECONDS = "milliseconds"  # the unit of times here, as `present` names it
-LIMIT, MOST = 10, 20
+LIMIT = 10  # results of a search
+MOST = 20
 CONFIDENCE = 0.8  # of a decision that is saved over HTTP; over MCP it is 0.5
 _COLUMNS = ("id", "topic", "decision", "reasoning", "outcome", "confidence", "status", "created_at")
 
@@ -34,15 +35,14 @@ def checkpoint_save(memory: Memory, arguments: Arguments) -> Answer:
 @for_caller
 def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
     """Return the latest checkpoint."""
-    found = memory.latest_checkpoint()
-    if found is None:
+    latest = memory.latest_checkpoint()
+    if latest is None:
         raise Refused(404, "NO_CHECKPOINT", "No checkpoint found")
-    hit, note = found
-    told = {"note": note} if note else {}
+    hit, note = latest
     return {
         "success": True,
         "checkpoint": checkpoint(hit, MILLISECONDS),
-        **told,
+        **present.filled({"note": note}),
         **present.lacking(memory),
     }
 
@@ -50,16 +50,16 @@ def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
 @for_caller
 def search(memory: Memory, arguments: Arguments) -> Answer:
     """Find decisions by words and meaning."""
-    query, limit = arguments["q"], min(arguments.get("limit", LIMIT), MOST)
-    found = memory.search(query, limit=limit, type=DECISION)
-    results = listed(found.hits, MILLISECONDS, query)
-    return {"query": query, "results": results, "count": len(results), **asides(found)}
+    query = arguments["q"]
+    results = memory.search(query, limit=min(arguments.get("limit", LIMIT), MOST), type=DECISION)
+    rows = listed(results.hits, MILLISECONDS, query)
+    return {"query": query, "results": rows, "count": len(rows), **asides(results)}
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; the same topic supersedes."""
-    given = _only(arguments, "topic", "decision", "reasoning", "confidence")
-    saved, note = decide(memory, {"confidence": CONFIDENCE, **given})
+    fields_ = _only(arguments, "topic", "decision", "reasoning", "confidence")
+    saved, note = decide(memory, {"confidence": CONFIDENCE, **fields_})
     return {
         "success": True,
         "id": saved.id,
@@ -102,7 +102,7 @@ def export(memory: Memory, arguments: Arguments) -> Result:
         stands = [
             {"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits
         ]
-        rows = [{**one, **status} for one, status in zip(decisions, stands, strict=True)]
+        rows = [{**row, **status} for row, status in zip(decisions, stands, strict=True)]
         return Told(table(_COLUMNS, rows), media="text/csv; charset=utf-8", headers=headers)
     text = document(
         "Decisions", [hit.record._replace(created=hit.created) for hit in hits], memory.now()

@@ -1,5 +1,6 @@
-"""Markdown of records as HTML that can do nothing: no raw HTML, no images, links to the web alone. The one owner of
-markdown-it-py.
+"""Markdown of records as HTML that can do nothing: no raw HTML, no images, links to the web alone.
+
+The one owner of markdown-it-py.
 
 A title, a path or a name is never Markdown: the page sets those as text.
 """
@@ -16,10 +17,14 @@ _SAFE = ("http://", "https://")
 
 @cache
 def _renderer() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    # An address within the repository leads nowhere from a page.
-    made.validateLink = lambda url: url.strip().lower().startswith(_SAFE)  # type: ignore[method-assign]
-    return made
+    renderer = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    renderer.validateLink = _leads_to_the_web  # type: ignore[method-assign]
+    return renderer
+
+
+def _leads_to_the_web(url: str) -> bool:
+    """An address within the repository leads nowhere from a page."""
+    return url.strip().lower().startswith(_SAFE)
 
 
 def html(text: str) -> str:

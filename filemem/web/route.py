@@ -1,7 +1,7 @@
 """Routes as rows of a table, and how a request becomes arguments. Plain values, without Starlette.
 
-A row's function runs on the memory (`remembered`), or outside if it waits for something else. A query is text that is
-read by the schema; a body is one JSON object.
+A row's function runs on the memory (`remembered`), or outside if it waits for something else. A
+query is text that is read by the schema; a body is one JSON object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from filemem.errors import BadInput, FilememError
+from filemem.errors import BadInput, FilememError, NotFound
 
 if TYPE_CHECKING:
     from filemem.config import Web
@@ -43,7 +43,7 @@ class Context(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An answer that is not simply an object with status 200: bytes, text, or events as they come."""
+    """An answer that is no object with status 200: bytes, text, or events as they come."""
 
     body: object
     status: int = 200
@@ -62,17 +62,20 @@ class Refused(FilememError):
         self, status: int, code: str, message: str, hint: str = "", field: str = ""
     ) -> None:
         super().__init__(message, hint)
-        self.status, self.code, self.field = status, code, field
+        self.status = status
+        self.code = code
+        self.field = field
 
 
 def revisit(mark: str) -> dict[str, str]:
-    """Headers by which a browser asks again, and is sent nothing where the mark is still the same."""
+    """Headers by which a browser asks again, and is sent nothing where the mark is the same."""
     return {"ETag": f'"{mark[:32]}"', "Cache-Control": "no-cache"}
 
 
 def how_to_install(extra: str) -> str:
     """How to install an extra of filemem."""
-    return f"in a clone of filemem: uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
+    commands = f"uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
+    return f"in a clone of filemem: {commands}"
 
 
 class Route(NamedTuple):
@@ -105,32 +108,49 @@ def remembered(function: Callable[[Memory, Arguments], Result]) -> Work:
     """Make the work of a route from a function on the memory."""
 
     async def work(context: Context, arguments: Arguments) -> Result:
-        found: Result = await asyncio.wrap_future(
-            context.ask(lambda memory: function(memory, arguments))
+        result: Result = await asyncio.wrap_future(
+            context.ask(lambda memory: function(chosen(memory, arguments), arguments))
         )
-        return found
+        return result
 
     return work
+
+
+def chosen(memory: Memory, arguments: Arguments) -> Memory:
+    """The memory that a request is about: the one at hand, or of a `repository` of the workspace.
+
+    Raises NotFound.
+    """
+    key = arguments.get("repository", "")
+    if not key:
+        return memory
+    if memory.workspace is None:
+        raise NotFound("this repository is in no workspace", "filemem workspace add")
+    return memory.workspace().memory(key)
 
 
 def from_query(
     schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mapping[str, str]
 ) -> dict[str, object]:
     """Read the names and values of a query, as they came, and those of the path."""
-    given: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for name, value in pairs:
         if name != TOKEN:
-            given.setdefault(name, []).append(value)
-    found: dict[str, object] = {}
-    for name, values in given.items():
-        shape = schema["properties"].get(name, {})
-        kinds = {one.get("type", "string") for one in shape.get("anyOf", [shape])}
-        if len(values) > 1 and "array" not in kinds:
-            raise BadInput(f"{name} comes {len(values)} times", "give it once", field=name[:64])
-        listed = "array" in kinds and (len(values) > 1 or "string" not in kinds)
-        found[name] = values if listed else _typed(values[0], kinds)
-    # An empty value is none at all: `?topic=` is what a form sends for a field that was left alone.
-    return {name: value for name, value in found.items() if value != ""} | dict(path)
+            texts.setdefault(name, []).append(value)
+    values = {name: _from_texts(schema, name, several) for name, several in texts.items()}
+    # An empty value is none at all: a form sends `?topic=` for a field that was left alone.
+    return {name: value for name, value in values.items() if value != ""} | dict(path)
+
+
+def _from_texts(schema: Arguments, name: str, texts: list[str]) -> object:
+    """The value of an argument that came in these texts."""
+    shape = schema["properties"].get(name, {})
+    kinds = {part.get("type", "string") for part in shape.get("anyOf", [shape])}
+    if "array" not in kinds:
+        if len(texts) > 1:
+            raise BadInput(f"{name} comes {len(texts)} times", "give it once", field=name[:64])
+        return _typed(texts[0], kinds)
+    return texts if len(texts) > 1 or "string" not in kinds else _typed(texts[0], kinds)
 
 
 def from_body(body: bytes) -> dict[str, object]:

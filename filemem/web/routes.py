@@ -13,6 +13,7 @@ from typing import Any
 
 from filemem.dialects import mem_claude, present
 from filemem.dialects.tool import arguments
+from filemem.memory.catch_up import SHORT
 from filemem.web import code, graph, mama, slack, viewer
 from filemem.web.route import (
     Answer,
@@ -22,11 +23,14 @@ from filemem.web.route import (
     Route,
     Told,
     as_mama,
+    chosen,
     plain,
     remembered,
 )
 
-LINES, MOST_LINES = 100, 1_000
+LINES = 100  # of the log, where no number is asked for
+MOST_LINES = 1_000
+PAUSE = 2.0  # seconds between two looks at another repository, while a page shows it
 _TOOLS = {tool.name: tool.input_schema for tool in mem_claude.TOOLS}
 
 
@@ -45,34 +49,58 @@ async def todo(context: Context, _: Arguments) -> Answer:
     return {"todo": await asyncio.to_thread(context.todo)}
 
 
-async def events(context: Context, _: Arguments) -> Told:
+async def events(context: Context, arguments: Arguments) -> Told:
     """Tell a page of every change, for as long as it listens."""
-    loop, states = asyncio.get_running_loop(), asyncio.Queue[str]()
+    if arguments.get("repository"):
+        return Told(_changes_elsewhere(context, arguments))
     keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
+    return Told(_changes(keeper))
+
+
+async def _changes(keeper: Any) -> AsyncIterator[Answer]:
+    """The states of the memory at hand, which a watcher announces."""
+    loop = asyncio.get_running_loop()
+    states = asyncio.Queue[str]()
 
     def changed(state: str) -> None:  # called in the watcher's thread
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(states.put_nowait, state)
 
-    async def changes() -> AsyncIterator[Answer]:
-        keeper.listeners.append(changed)
-        try:
-            state = keeper.state
-            while True:
-                yield {"event": "change", "data": json.dumps({"version": state})}
-                state = await states.get()
-        finally:
-            keeper.listeners.remove(changed)
+    keeper.listeners.append(changed)
+    try:
+        state = keeper.state
+        while True:
+            yield _event(state)
+            state = await states.get()
+    finally:
+        keeper.listeners.remove(changed)
 
-    return Told(changes())
+
+async def _changes_elsewhere(context: Context, arguments: Arguments) -> AsyncIterator[Answer]:
+    """The states of another repository's memory. Nobody watches its files: they are looked at."""
+
+    def state_of(memory: Any) -> str:
+        other = chosen(memory, arguments)
+        other.keeper.in_step(SHORT, looks=True)
+        return str(other.keeper.state)
+
+    last = ""
+    while True:
+        state = await asyncio.wrap_future(context.ask(state_of))
+        if state != last:
+            yield _event(state)
+        last = state
+        await asyncio.sleep(PAUSE)
+
+
+def _event(state: str) -> Answer:
+    return {"event": "change", "data": json.dumps({"version": state})}
 
 
 async def logs(context: Context, arguments: Arguments) -> Answer:
     """Lines of the log, by offset from its end."""
-    lines, offset = (
-        min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES),
-        arguments.get("offset", 0),
-    )
+    lines = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES)
+    offset = arguments.get("offset", 0)
     every = list(context.log)
     end = max(0, len(every) - offset)
     return {
@@ -85,17 +113,15 @@ async def logs(context: Context, arguments: Arguments) -> Answer:
 
 def observation(memory: Any, arguments: Arguments) -> Answer:
     """One of mem-claude's observations."""
-    found = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})[
-        "observations"
-    ]
-    if not found:
+    answer = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})
+    if not answer["observations"]:
         raise Refused(
             404,
             "NOT_FOUND",
             f"Observation #{arguments['id']} not found",
             "GET /api/search shows ids",
         )
-    return {**found[0], **present.lacking(memory)}
+    return {**answer["observations"][0], **present.lacking(memory)}
 
 
 def observations(memory: Any, arguments: Arguments) -> Told:
@@ -103,8 +129,9 @@ def observations(memory: Any, arguments: Arguments) -> Told:
     return Told(mem_claude.get_observations(memory, arguments)["observations"])
 
 
-# Method, path, module and function that answer, other paths, MAMA's codes or `plain` for mem-claude's style, `closed`
-# if an unknown argument is refused: a filter that is ignored answers another question. Then the arguments.
+# Method, path, module and function that answer, other paths, MAMA's codes or `plain` for
+# mem-claude's style, `closed` if an unknown argument is refused: a filter that is ignored answers
+# another question. Then the arguments.
 _TABLE = """
 POST /api/checkpoint/save mama.checkpoint_save SAVE_FAILED
     summary!: said
@@ -119,7 +146,8 @@ POST /api/mama/save mama.save SAVE_FAILED
     confidence: fraction
 GET /graph graph.graph /api/graph GRAPH_FAILED
     topic: text
-    cluster: flag
+    cluster edges: flag
+    repository: text
 GET /graph/similar graph.similar MISSING_ID SEARCH_FAILED
     id!: said
 POST /graph/update mama.update /api/update INVALID_REQUEST UPDATE_FAILED
@@ -147,24 +175,30 @@ GET /api/daemon/logs routes.logs /api/logs/daemon LOGS_FAILED
 GET /viewer routes.asset plain
 GET /viewer/assets/{name:path} routes.asset plain
     name!: text
+GET /viewer/projects viewer.projects plain
 GET /viewer/data viewer.data plain
+    repository: text
 GET /viewer/record viewer.record plain
     id!: said
     at: said
+    repository: text
 GET /viewer/search viewer.search plain
     q!: said
     type: decision|checkpoint|observation
     limit: 1..
+    repository: text
 GET /viewer/at viewer.at plain
     when!: said
+    repository: text
 GET /viewer/compare viewer.compare plain
-    branch: text
+    branch repository: text
 GET /viewer/brief viewer.brief plain
-    paths: text
+    paths repository: text
 GET /viewer/near viewer.near plain
     topic decision: text
 GET /viewer/todo routes.todo plain
 GET /viewer/events routes.events plain
+    repository: text
 POST /viewer/save viewer.save plain
     topic! decision! reasoning!: said
     rejected: texts
@@ -182,7 +216,8 @@ POST /viewer/forget viewer.forget plain
 GET / routes.home plain
 """
 _MODULES = {
-    one.__name__.rpartition(".")[2]: one for one in (code, graph, mama, mem_claude, slack, viewer)
+    module.__name__.rpartition(".")[2]: module
+    for module in (code, graph, mama, mem_claude, slack, viewer)
 }
 _MODULES["routes"] = sys.modules[__name__]
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
@@ -212,21 +247,22 @@ def _routes(block: str) -> Iterator[Route]:
         ),
         failed=next((word for word in words if word.endswith("_FAILED")), "FAILED"),
     )
-    yield from (route._replace(path=one) for one in (path, *words) if one.startswith("/"))
+    paths = (word for word in (path, *words) if word.startswith("/"))
+    yield from (route._replace(path=path) for path in paths)
 
 
 ROUTES = tuple(route for block in re.split(r"\n(?=\S)", _TABLE.strip()) for route in _routes(block))
 _BY_PATH = {route.path: route for route in ROUTES}
 
 
-def meant(route: Route, given: Arguments) -> Route:
-    """Two systems chose the same path for two things: the arguments show which is meant."""
+def for_arguments(route: Route, values: Arguments) -> Route:
+    """Two systems chose the same path for two things: the arguments show which it is."""
     if (
         route.path == "/api/save"
-        and not given.keys() & {"title", "text"}
-        and given.keys() & {"topic", "decision"}
+        and not values.keys() & {"title", "text"}
+        and values.keys() & {"topic", "decision"}
     ):
         return _BY_PATH["/api/mama/save"]
-    if route.path == "/api/search" and "q" in given and "query" not in given:
+    if route.path == "/api/search" and "q" in values and "query" not in values:
         return _BY_PATH["/api/mama/search"]
     return route

@@ -1,4 +1,7 @@
-"""The site: the table of routes as Starlette serves it. The one place where failures become statuses."""
+"""The site: the table of routes as Starlette serves it.
+
+The one place where failures become statuses.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ from filemem.web.route import (
     from_query,
     plain,
 )
-from filemem.web.routes import ROUTES, meant
+from filemem.web.routes import ROUTES, for_arguments
 
 SANDBOXES = 2  # at once
 LOGGED = 10_000  # lines of the log that are kept, the newest
@@ -69,14 +72,16 @@ class Site:
         rows: Sequence[Route] = ROUTES,
         todo: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        self.log, self._web, self._rows = deque[str](maxlen=LOGGED), web or Web(), rows
+        self.log = deque[str](maxlen=LOGGED)
+        self._web = web or Web()
+        self._rows = rows
         self._todo = todo
         self._table = [(compile_path(route.path)[0], route) for route in rows]
 
     def methods(self, path: str) -> tuple[str, ...]:
         """The methods that a path is served by; none where nothing is."""
-        found = {route.method for route in self._at(path)}
-        return (*sorted(found), *(("HEAD",) if "GET" in found else ()))
+        methods = {route.method for route in self._at(path)}
+        return (*sorted(methods), *(("HEAD",) if "GET" in methods else ()))
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Word a refusal as callers of this path expect it."""
@@ -85,36 +90,34 @@ class Site:
 
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request by its route; what was asked for stays out of the log."""
-        known = [route.path for route in self._at(path)] or [
-            path if path in ("/mcp", "/health") else "(no route)"
-        ]
-        self.note(
-            f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms"
-        )
+        other = path if path in ("/mcp", "/health") else "(no route)"
+        where = next((route.path for route in self._at(path)), other)
+        verb = method if method in HTTPMethod.__members__ else "?"
+        self.note(f"{verb} {where} {status} {milliseconds} ms")
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it; `ask` reaches the memory, `on_crash` gets defects."""
         context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES), self._todo)
 
-        def told(where: str, error: BaseException) -> None:
+        def crashed(where: str, error: BaseException) -> None:
             self.note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
         return [
             Served(
-                one.path,
-                _endpoint(one, context, told),
-                methods=[one.method],
-                middleware=_smaller(one.path),
+                route.path,
+                _endpoint(route, context, crashed),
+                methods=[route.method],
+                middleware=_smaller(route.path),
             )
-            for one in self._rows
+            for route in self._rows
         ]
 
     def _at(self, path: str) -> list[Route]:
         return [route for pattern, route in self._table if pattern.match(path)]
 
     def note(self, line: str) -> None:
-        """Add to the log what we chose, never what a caller sent: nothing secret can stand in it."""
+        """Add to the log what we chose, never what a caller sent: it holds nothing secret."""
         self.log.append(time.strftime("[%Y-%m-%d %H:%M:%S] ", time.gmtime()) + line)
 
 
@@ -122,7 +125,7 @@ def _smaller(path: str) -> list[Middleware]:
     """What compresses the answers of a route: those that the page asks for are large."""
     return (
         [Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=4)]
-        if path.startswith("/viewer")
+        if path.startswith(("/viewer", "/graph"))
         else []
     )
 
@@ -131,32 +134,27 @@ def _endpoint(
     route: Route, context: Context, on_crash: Callable[[str, BaseException], None]
 ) -> Any:
     async def answer(request: Request) -> Response:
-        given: dict[str, object] = {}
+        values: dict[str, object] = {}
         row = route
         try:
-            given = await _arguments(route, request)
-            row = meant(route, given)
-            arguments, note = checked(
-                Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given
-            )
+            values = await _arguments(route, request)
+            row = for_arguments(route, values)
+            tool = Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {})
+            arguments, note = checked(tool, values)
             result = await row.work(context, arguments)
         except FilememError as error:
-            return _failed(row, given, error)
+            return _failed(row, values, error)
         except OSError as error:
-            return _failed(row, given, refused(error))
-        except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
+            return _failed(row, values, refused(error))
+        except Exception as error:  # noqa: BLE001 - a defect is reported, and the server goes on
             on_crash(f"{row.method} {row.path}", error)
-            return _failed(
-                row,
-                given,
-                FilememError("internal error, logged", "a defect of filemem: please report it"),
-            )
-        told = result if isinstance(result, Told) else Told(noted(result, note))
-        if "ETag" in told.headers and told.headers["ETag"] in request.headers.get(
-            "if-none-match", ""
-        ):
-            return Response(status_code=304, headers={**_ALWAYS, **told.headers})
-        return _response(told)
+            hint = "a defect of filemem: please report it"
+            return _failed(row, values, FilememError("internal error, logged", hint))
+        reply = result if isinstance(result, Told) else Told(noted(result, note))
+        mark = reply.headers.get("ETag")
+        if mark and mark in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers={**_ALWAYS, **reply.headers})
+        return _response(reply)
 
     return answer
 
@@ -173,43 +171,37 @@ async def _arguments(route: Route, request: Request) -> dict[str, object]:
     return values
 
 
-def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Response:
-    if not isinstance(error, Refused):
-        status, code = next(
-            (_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, "")
-        )
-        field = error.field if isinstance(error, BadInput) else ""
-        message = sentence(error)
-        missing = [
-            name
-            for name in route.schema.get("required", ())
-            if not str(given.get(name, "")).strip()
-        ]
-        value = given.get(field)
-        if (
-            route.path == "/api/save"
-            and field in ("title", "text")
-            and not (isinstance(value, str) and value.strip())
-        ):
-            message = (
-                f"{field} is required and must be a string"  # mem-claude's words, for both faults
-            )
-        elif isinstance(error, BadInput) and field in missing:
-            code, message = (
-                route.lacking,
-                f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}",
-            )
-        error = Refused(status, code or route.failed, message, error.hint, field)
-    return _response(Told(route.style(error), error.status))
+def _failed(route: Route, values: Mapping[str, Any], error: FilememError) -> Response:
+    failure = error if isinstance(error, Refused) else _worded(route, values, error)
+    return _response(Told(route.style(failure), failure.status))
 
 
-def _response(told: Told) -> Response:
-    body, headers = told.body, {**_ALWAYS, **told.headers}
-    if isinstance(body, AsyncIterator):
-        return EventSourceResponse(
-            body, told.status, headers
-        )  # it says that it is there, and ends with the server
-    if told.media == JSON and not isinstance(body, bytes):
+def _worded(route: Route, values: Mapping[str, Any], error: FilememError) -> Refused:
+    """A failure of ours with the status, the code and the words that callers of a route expect."""
+    kinds = (_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+    status, code = next(kinds, (500, ""))
+    field = error.field if isinstance(error, BadInput) else ""
+    message = sentence(error)
+    required = route.schema.get("required", ())
+    missing = [name for name in required if not str(values.get(name, "")).strip()]
+    if route.path == "/api/save" and field in ("title", "text") and not _is_said(values.get(field)):
+        message = f"{field} is required and must be a string"  # mem-claude's words for both faults
+    elif isinstance(error, BadInput) and field in missing:
+        code = route.lacking
+        message = f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}"
+    return Refused(status, code or route.failed, message, error.hint, field)
+
+
+def _is_said(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _response(reply: Told) -> Response:
+    body = reply.body
+    headers = {**_ALWAYS, **reply.headers}
+    if isinstance(body, AsyncIterator):  # it says that it is there, and ends with the server
+        return EventSourceResponse(body, reply.status, headers)
+    if reply.media == JSON and not isinstance(body, bytes):
         body = json.dumps(body, ensure_ascii=False, allow_nan=False)
     data = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
-    return Response(data, told.status, headers, told.media)
+    return Response(data, reply.status, headers, reply.media)

@@ -1,4 +1,7 @@
-"""Sending a message or a file to a Slack channel, where the user has configured a bot. The one owner of slack_sdk."""
+"""Sending a message or a file to a Slack channel, where the user has configured a bot.
+
+The one owner of slack_sdk.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ TEXT = 40_000  # characters that Slack takes
 
 async def send(context: Context, arguments: Arguments) -> Answer:
     """Send what is asked for."""
-    channel, message = arguments["channel_id"].strip(), arguments.get("message", "")
+    channel = arguments["channel_id"].strip()
+    message = arguments.get("message", "")
     named = arguments.get("file_path", "")
     if not message.strip() and not named:
         raise Refused(400, "MISSING_FIELDS", "Missing required field: message or file_path")
@@ -50,15 +54,14 @@ def _file(memory: Memory, named: str) -> tuple[str, bytes]:
 
 def _refuse_secret(field: str, text: str) -> None:
     """Refuse what looks like a secret: a channel has many readers, and a log of its own."""
-    if found := secrets.find(text):
-        told = (
-            f"{field}: line {found[0].line} looks like a secret ({found[0].kind}); nothing was sent"
-        )
-        raise BadInput(told, "remove it, and change it if it was real", field=field)
+    if leaks := secrets.find(text):
+        what = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
+        hint = "remove it, and change it if it was real"
+        raise BadInput(f"{field}: {what}; nothing was sent", hint, field=field)
 
 
 def _deliver(web: Web, channel: str, message: str, file: tuple[str, bytes] | None) -> None:
-    """Talk to Slack; it answers with a word for what went wrong, which is passed on, and nothing else is."""
+    """Talk to Slack. Of what goes wrong its word for it is passed on, and nothing else."""
     try:
         from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""What the page asks for and does: rows of all records, one record whole, a search, a past, a branch, a save.
+"""What the page asks for and does: rows of all records, one whole, a search, a past, a save.
 
-What is not meant for everybody is left out of every answer: a page has no name to give. Texts leave as they are, or as
-HTML of `markdown`; the page sets the first as text alone.
+What is not meant for everybody is left out of every answer: a page has no name to give. Texts leave
+as they are, or as HTML of `markdown`; the page sets the first as text alone.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from filemem.dialects import answers, present
 from filemem.errors import Conflict, NotFound
 from filemem.memory import Memory
 from filemem.memory.brief import TOKEN
-from filemem.record import DECISION
+from filemem.record import DECISION, without_edges
 from filemem.record.visibility import EVERYBODY
+from filemem.web.graph import Rated, keep_edges
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
 from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
-    from filemem.index import Node
     from filemem.memory.overview import Detail, Row
     from filemem.query import Snippet
+    from filemem.record import Record
 
 ASSETS = Path(__file__).parent / "assets"
-FOUND, NEAR, SIMILAR, LIKE = (
-    100,
-    6,
-    5,
-    0.4,
-)  # hits of a search, near decisions, similar ones, and from which value on
+FOUND = 100  # hits of a search
+NEAR = 6  # decisions near to a text
+SIMILAR = 5  # decisions that are like one
+LIKE = 0.4  # from which value on
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_STATED = ("builds_on", "debates", "synthesizes")
 _OF_NODE = "id type title created outcome affects tags agent kind branch".split()  # noqa: SIM905
 _OF_ROW = "path superseded_by supersedes live forked".split()  # noqa: SIM905
-_WHOLE = "rejected? limitation? confidence? decided_by? open_files? facts? concepts? files_read? files_modified?"
+_WHOLE = (
+    "rejected? limitation? confidence? decided_by? open_files? facts? concepts? files_read? "
+    "files_modified?"
+)
 _PARTS = {  # what the page calls it -> kinds of effects
     "added": ("new",),
     "replaced": ("superseded",),
@@ -84,7 +85,18 @@ def assets() -> dict[str, Path]:
     return {one.relative_to(ASSETS).as_posix(): one for one in found}
 
 
-def data(memory: Memory, _: Arguments) -> Told:
+def projects(memory: Memory, _: Arguments) -> Answer:
+    """The repositories among which a page may switch; none where this one is not registered."""
+    trees = memory.workspace().repositories() if memory.workspace else {}
+    own = memory.work_tree
+    rows = [
+        {"key": key, "name": tree.name, "folder": str(tree), "own": tree == own}
+        for key, tree in trees.items()
+    ]
+    return {"projects": rows}
+
+
+def data(memory: Memory, arguments: Arguments) -> Told:
     """A row for every record; made anew only where something has changed."""
     state = memory.keeper.state
     if memory not in _ROWS or _ROWS[memory][0] != state:
@@ -98,7 +110,7 @@ def data(memory: Memory, _: Arguments) -> Told:
     head = {
         **head,
         "version": state,
-        "can_write": True,  # whoever came through the door
+        "can_write": "repository" not in arguments,  # the door has let in who may
         "degraded": memory.lacked,
     }
     mark = hashlib.sha256(json.dumps(head).encode()).hexdigest()
@@ -109,33 +121,30 @@ def data(memory: Memory, _: Arguments) -> Told:
 
 def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
     """What there is to say of the whole memory, and its rows."""
+    state = memory.keeper.state
     seen = memory.overview()
+    keep_edges(memory, state, seen.rows)  # the page asks for them next
     return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [
         *map(row, seen.rows)
     ]
 
 
-def row(one: Row) -> Answer:
+def row(record: Row) -> Answer:
     """A record in a row; what is empty is left out."""
-    node, decision = one.node, one.node.type == DECISION
-    told: Answer = {
-        kind: [[to, why] for name, to, why in node.edges if name == kind] for kind in _STATED
-    }
-    told |= {name: getattr(node, name) for name in _OF_NODE} | {
-        name: getattr(one, name) for name in _OF_ROW
-    }
-    told["area"] = area(node.path, node.tags, node.topic if decision else "")
-    told |= {"topic": node.topic if node.stated else "", "status": node.status if decision else ""}
-    told["who"] = one.who or node.agent
-    return {name: value for name, value in told.items() if value}
+    node = record.node
+    values: Answer = {name: getattr(node, name) for name in _OF_NODE}
+    values |= {name: getattr(record, name) for name in _OF_ROW}
+    values["area"] = area(node.path, node.tags)
+    values["topic"] = node.topic if node.stated else ""
+    values["status"] = node.status if node.type == DECISION else ""
+    values["who"] = record.who or node.agent
+    return {name: value for name, value in values.items() if value}
 
 
-def area(path: str, tags: Iterable[str], topic: str) -> str:
-    """To what a record belongs: the folder that people filed it in, else its first tag, else its topic's first word."""
+def area(path: str, tags: Iterable[str]) -> str:
+    """To what a record belongs: the folder that people filed it in, else its first tag, else ""."""
     folder = _FOLDERS.sub("", path.rpartition("/")[0]).strip("/").partition("/")[0]
-    return (
-        folder or next(iter(tags), "") or re.split(r"[\W_]+", topic.strip(), maxsplit=1)[0].lower()
-    )
+    return folder or next(iter(tags), "")
 
 
 def record(memory: Memory, arguments: Arguments) -> Answer:
@@ -147,101 +156,116 @@ def record(memory: Memory, arguments: Arguments) -> Answer:
     return whole(seen, detail, near)
 
 
-def whole(memory: Memory, found: Detail, likely: Iterable[tuple[Node, float]]) -> Answer:
+def whole(memory: Memory, detail: Detail, likely: Iterable[Rated]) -> Answer:
     """All that the page shows of a record; `likely`: decisions near to it, the likest first."""
-    hit, one = found.hit, found.hit.record
-    texts = {"text_html": one.text, "next_steps_html": one.next_steps}
-    if one.type == DECISION:
-        texts = {"decision_html": one.decision, "reasoning_html": one.text}
-    edited = found.version != found.committed and memory.edited(hit)
-    shown = answers.hit(hit, whole=True, edited=edited)
-    told = {
-        "version": found.version,
-        "note": shown.get("note"),
-        "evidence": shown.get("evidence"),
-        **present.fields(one, _WHOLE),
-        **{name: html(text) for name, text in texts.items() if text},
-        "outcomes": [made._asdict() for made in one.outcomes],
-        "chain": [made.id for made in found.chain[:-1] and found.chain],
+    hit = detail.hit
+    edited = detail.version != detail.committed and memory.edited(hit)
+    notes = answers.hit(hit, whole=True, edited=edited)
+    values = {
+        "version": detail.version,
+        "note": notes.get("note"),
+        "evidence": notes.get("evidence"),
+        **present.fields(hit.record, _WHOLE),
+        **_texts(hit.record),
+        "outcomes": [outcome._asdict() for outcome in hit.record.outcomes],
+        "chain": [node.id for node in detail.chain[:-1] and detail.chain],
         "related": [
-            {"kind": kind, **present.fields(other, "id title"), "reason": reason, "in": inwards}
-            for kind, other, reason, inwards in found.related
+            {
+                "kind": kind,
+                **present.fields(other, "id title"),
+                "reason": without_edges(reason),
+                "in": inwards,
+            }
+            for kind, other, reason, inwards in detail.related
         ],
         "similar": [
             {**present.fields(other, "id title"), "score": score}
             for other, score in likely
             if not other.audience
         ],
-        "governed": [made._asdict() for made in found.governed],
+        "governed": [path._asdict() for path in detail.governed],
         "commits": [
-            present.fields(made, "id who=author agent? when=at subject") for made in found.commits
+            present.fields(commit, "id who=author agent? when=at subject")
+            for commit in detail.commits
         ],
     }
-    return {**row(found.row), **{name: value for name, value in told.items() if value}}
+    return {**row(detail.row), **{name: value for name, value in values.items() if value}}
+
+
+def _texts(record: Record) -> dict[str, str]:
+    """The texts of a record as HTML; edges that a line begins with are shown as links."""
+    texts = {"text_html": record.text, "next_steps_html": record.next_steps}
+    if record.type == DECISION:
+        texts = {"decision_html": record.decision, "reasoning_html": without_edges(record.text)}
+    return {name: html(text) for name, text in texts.items() if text}
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
     """Find records by words and meaning, best first."""
     kind = {"type": arguments["type"]} if arguments.get("type") else {}
     most = min(arguments.get("limit", FOUND), FOUND)
-    found = memory.seen_by(EVERYBODY).search(arguments["q"], limit=most, detail=False, **kind)
+    results = memory.seen_by(EVERYBODY).search(arguments["q"], limit=most, detail=False, **kind)
     hits = [
         {"id": hit.id, "score": round(hit.score, 3), "snippet": _marked(hit.snippet)}
-        for hit in found.hits
+        for hit in results.hits
     ]
-    return {"hits": hits, **present.asides(found)}
+    return {"hits": hits, **present.asides(results)}
 
 
 def _marked(snippet: Snippet) -> str:
-    """A fragment with what was found between two characters that no text has, which the page makes marks of."""
-    text, last = [], 0
+    """A fragment with what was found between two characters that no text has: the page marks it."""
+    parts: list[str] = []
+    last = 0
     for start, end in snippet.ranges:
-        text += [snippet.text[last:start], "\ue000", snippet.text[start:end], "\ue001"]
+        parts += [snippet.text[last:start], "\ue000", snippet.text[start:end], "\ue001"]
         last = end
-    return "".join((*text, snippet.text[last:]))
+    return "".join((*parts, snippet.text[last:]))
 
 
 def at(memory: Memory, arguments: Arguments) -> Answer:
     """What held at a date or commit, as `filemem topics --at` lists it."""
     past = memory.at(arguments["when"])
-    live = sorted(
-        one.node.id for one in past.overview().rows if one.live and one.node.type == DECISION
-    )
+    rows = past.overview().rows
+    live = sorted(row.node.id for row in rows if row.live and row.node.type == DECISION)
     return {"when": past.moment.at, "commit": past.moment.id, "live": live}
 
 
 def compare(memory: Memory, arguments: Arguments) -> Answer:
     """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
     branch = arguments.get("branch", "")
-    found = memory.seen_by(EVERYBODY).diff(f"...{branch}" if branch else "")
-    now, there = memory.overview(), memory.at(found.head.id).overview()
-    told = answers.comparison(found)
-    ids = {
-        part: [one.get("id") or one["topic"] for one in told["effects"] if one["kind"] in kinds]
-        for part, kinds in _PARTS.items()
-    }
-    lacking = {*ids["added"]} - {one.node.id for one in now.rows}
-    return {**told, **ids, "records": [row(one) for one in there.rows if one.node.id in lacking]}
+    diff = memory.seen_by(EVERYBODY).diff(f"...{branch}" if branch else "")
+    comparison = answers.comparison(diff)
+    ids = {part: _ids(comparison["effects"], kinds) for part, kinds in _PARTS.items()}
+    lacking = {*ids["added"]} - {record.node.id for record in memory.overview().rows}
+    there = memory.at(diff.head.id).overview().rows
+    records = [row(record) for record in there if record.node.id in lacking]
+    return {**comparison, **ids, "records": records}
+
+
+def _ids(effects: Iterable[Answer], kinds: Iterable[str]) -> list[str]:
+    """What effects of some kinds are on: records, or topics."""
+    return [effect.get("id") or effect["topic"] for effect in effects if effect["kind"] in kinds]
 
 
 def brief(memory: Memory, arguments: Arguments) -> Answer:
     """What a session on this branch, or on these files, would be told at its start."""
-    paths = [one.strip() for one in arguments.get("paths", "").split(",") if one.strip()]
-    text = memory.brief(paths=paths).text
+    paths = [path.strip() for path in arguments.get("paths", "").split(",")]
+    text = memory.brief(paths=[path for path in paths if path]).text
     return {"text": text, "tokens": -(-len(text) // TOKEN)}
 
 
 def near(memory: Memory, arguments: Arguments) -> Answer:
     """What holds near a text that is being written, what is on its topic first."""
-    topic, decision = arguments.get("topic", ""), arguments.get("decision", "")
+    topic = arguments.get("topic", "")
+    decision = arguments.get("decision", "")
     words = re.sub(r"[^\w]+", " ", f"{topic} {decision}").strip()  # no word of it restricts
     ask = partial(memory.seen_by(EVERYBODY).search, limit=NEAR, type=DECISION, live=True)
     own = ask("", topic=topic).hits if topic else ()
-    found = ask(words).hits if words else ()
-    hits, same = {hit.id: hit for hit in (*own, *found)}, {hit.id for hit in own}
+    hits = {hit.id: hit for hit in (*own, *(ask(words).hits if words else ()))}
+    same = {hit.id for hit in own}
     names = "id topic title outcome score ruled_out=already_rejected?"
-    told = [{**present.fields(hit, names), "same_topic": hit.id in same} for hit in hits.values()]
-    return {"near": sorted(told, key=lambda one: (not one["same_topic"], -one["score"]))}
+    rows = [{**present.fields(hit, names), "same_topic": hit.id in same} for hit in hits.values()]
+    return {"near": sorted(rows, key=lambda row: (not row["same_topic"], -row["score"]))}
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
@@ -260,11 +284,14 @@ def forget(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def _fresh(memory: Memory, arguments: Arguments) -> dict[str, Any]:
-    """The arguments without the version that the page showed. Raises Conflict: the record is another one by now."""
-    given = dict(arguments)
-    (found,) = memory.details(given["id"])
-    if found.version != given.pop("version"):
+    """The arguments without the version that the page showed.
+
+    Raises Conflict: the record is another one by now.
+    """
+    values = dict(arguments)
+    (detail,) = memory.details(values["id"])
+    if detail.version != values.pop("version"):
         raise Conflict(
             "this record was changed since the page showed it", "look at it again, and then decide"
         )
-    return given
+    return values

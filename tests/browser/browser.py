@@ -235,9 +235,12 @@ class Page:
         """Wait until a condition holds; a page that is being left counts as not yet."""
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
-            told = self.call("Runtime.evaluate", expression=f"!!({condition})", returnByValue=True)
-            if told["result"].get("value"):
-                return
+            try:
+                if self.js(f"!!({condition})"):
+                    return
+            except AssertionError as error:
+                if "navigated" not in str(error) and "not defined" not in str(error):
+                    raise
             select.select([], [], [], 0.02)
         raise AssertionError(f"not within {SECONDS} s: {condition}; {self.wrong}")
 

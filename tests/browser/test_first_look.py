@@ -18,7 +18,7 @@ from tests.browser.test_viewer import VIOLATIONS
 from tests.support import make_repo
 from tests.web.support import Server, serving
 
-SPOTS = "[...document.querySelectorAll('.mark')].map(each => each.getBoundingClientRect().left)"
+SPOTS = "[...document.querySelectorAll('.mark')].map(each => each.getScreenCTM().e)"
 SEEN = """(id => { const mark = document.querySelector(`.mark[data-id="${id}"]`).getBoundingClientRect();
   const board = document.getElementById('board').getBoundingClientRect();
   return mark.top > board.top + 34 && mark.bottom < board.bottom && mark.right < innerWidth })"""

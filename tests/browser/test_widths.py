@@ -18,7 +18,7 @@ OUTSIDE = """(() => {
   const reached = node => { for (let box = node.parentElement; box; box = box.parentElement)
     if (/auto|scroll/.test(getComputedStyle(box).overflowX) && !['board', 'panel'].includes(box.id)) return true;
     return false };
-  return [...document.querySelectorAll('header *, #legend *, #board :not(svg *), .title, footer :not(svg *), ' +
+  return [...document.querySelectorAll('header *, #legend *, #fresh, #board :not(svg *), .title, footer :not(svg *), ' +
       '#panel *, dialog[open], dialog[open] *')]
     .filter(node => node.checkVisibility() && !node.closest('.unseen') && !reached(node))
     .filter(node => { const box = node.getBoundingClientRect();

@@ -22,6 +22,7 @@ from filemem.record import (
     parse_time,
     reference_index,
     resolve_reference,
+    without_edges,
 )
 from filemem.record.model import UNKNOWN
 
@@ -541,6 +542,23 @@ def test_references(reference: str, id_: str | None) -> None:
 )
 def test_edges_in_prose(text: str, edges: list[tuple[str, str]]) -> None:
     assert [(edge.kind, edge.target) for edge in edges_in(text)] == edges
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("front matter", ""),
+        ("builds_on: decision_a_1_x", ""),
+        ("- **Builds_On**: `decision_a`.", ""),
+        ("debates: decision_b. Too slow.", "Too slow."),
+        ("synthesizes: [decision_a, decision_b] \u2014 both", "both"),
+        ("Why\nbuilds_on: decision_a; debates: decision_b\nand so on", "Why\n\nand so on"),
+        ("As it builds_on: decision_a, so", "As it builds_on: decision_a, so"),
+        ("builds_on: something", "builds_on: something"),
+    ],
+)
+def test_a_text_without_the_edges_that_its_lines_begin_with(text: str, rest: str) -> None:
+    assert without_edges(text) == rest
 
 
 def test_edges_of_a_record_are_told_once() -> None:

@@ -119,8 +119,9 @@ def test_a_row_for_every_record(server: Server) -> None:
         "performance",
         "Ada",
     )
-    assert last["builds_on"] == [[old, "front matter"]]
-    assert (first["affects"], first["area"]) == (["src/cache.py"], "caching")
+    edges = server.get("/graph", edges="true").body["edges"]
+    assert {"from": new, "to": old, "relationship": "builds_on", "reason": ""} in edges
+    assert (first["affects"], "area" in first) == (["src/cache.py"], False)
 
     def sent_once() -> bool:  # until what was saved is folded into the index
         mark = server.get("/viewer/data").headers["etag"]
@@ -155,6 +156,8 @@ def test_one_record_whole(server: Server) -> None:
     server.post("/graph/update", id=new, outcome="failed", reason="Nobody used the second")
     told = server.get("/viewer/record", id=new).body
     assert told["rejected"] == ["Three: too many"]
+    assert told["reasoning_html"] == "<p>Fast ones wait for slow ones.</p>\n"
+    assert told["related"][0]["reason"] == ""
     assert [(one["outcome"], one["reason"]) for one in told["outcomes"]] == [
         ("failed", "Nobody used the second")
     ]

@@ -47,6 +47,15 @@ const App = (() => {
     document.title = `${Data.facts.name || "Decisions"} · how it was decided`;
   }
 
+  /** The switch between the repositories of the workspace. */
+  function projects() {
+    const all = Data.projects;
+    $("project").hidden = all.length < 2;
+    $("name").classList.toggle("unseen", all.length > 1);
+    const option = ({ key, name, folder, own }) => h("option", { value: own ? "" : key, title: folder, selected: (own ? "" : key) === State.now.repository }, name);
+    Dom.put($("project"), all.map(option));
+  }
+
   function legend() {
     const counts = {};
     const forked = new Set(); // topics, as `filemem status` counts them
@@ -70,6 +79,7 @@ const App = (() => {
       State.now.asof ? off(`as of ${State.day(State.now.asof)}`, { asof: 0 }) : h("button", { class: "chip", type: "button", title: "What held on a day (a)", onclick: asOf }, "As of a day…"),
       ...(State.now.lane ? [off(`only ${State.now.lane}`, { lane: "" })] : []),
       ...(State.now.branch ? [off(`branch ${State.now.branch}`, { branch: "" })] : []),
+      ...Edges.legend(),
       h("span", { class: "sum" }, sum(there)));
     if (focused) $("legend").querySelector(`[data-kind="${focused}"]`)?.focus();
   }
@@ -102,6 +112,7 @@ const App = (() => {
   function refresh(...keys) {
     const any = (...names) => names.some((name) => keys.includes(name));
     const focused = document.activeElement?.closest?.("#board [data-id]")?.dataset.id;
+    if (any("rows")) Live.take();
     bar();
     document.body.toggleAttribute("data-empty", Welcome.draw());
     if (State.now.view === "time") {
@@ -115,10 +126,12 @@ const App = (() => {
       if (any("id") || !Panel.busy()) Panel.draw();
     }
     legend();
+    Live.paint();
     if (focused && document.activeElement === document.body) $("board").querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   async function changed(keys) {
+    if (keys.has("repository")) return location.reload(); // another memory: all begins anew
     if (keys.has("q")) Search.run();
     const names = [...keys];
     try {
@@ -143,8 +156,12 @@ const App = (() => {
       if (State.now.branch) await Data.compare(State.now.branch);
       Search.run();
       refresh("rows");
+      edges();
     }
   }
+
+  /** The edges come after the picture, which does not wait for them. */
+  const edges = () => Edges.load().then(() => refresh("edges"), tell);
 
   const say = (text) => {
     $("toast").textContent = text;
@@ -160,13 +177,10 @@ const App = (() => {
     events?.close();
     events = null;
     if (Data.facts.static || document.visibilityState === "hidden") return;
-    events = new EventSource("viewer/events");
+    events = new EventSource(`viewer/events${State.now.repository && `?repository=${State.now.repository}`}`);
     events.addEventListener("change", async (event) => {
       if (JSON.parse(event.data).version === Data.facts.version) return;
-      const before = Data.rows.length;
       await reload().catch(tell);
-      const more = Data.rows.length - before;
-      if (more > 0) say(more === 1 ? `New: ${Data.rows.at(-1).title}` : `${more} new records`);
     });
   }
 
@@ -174,7 +188,7 @@ const App = (() => {
   const KEYS = [
     ["/", "search; ↓ chooses, Enter opens"], ["← →", "older or newer in the lane"], ["↑ ↓", "lane above or below; in the list the next row"],
     ["[ ]", "what it replaced, what replaced it"], ["l", "list or timeline"], ["g", "the next kind of lanes"], ["+ - 0", "closer, wider, all"],
-    ["a", "as of a day: arrows move it"], ["c", "compare a branch"], ["n", "new decision"], ["b", "brief for a session"], ["t", "light or dark"], ["s", "save the picture as SVG"], ["Esc", "close"]];
+    ["a", "as of a day: arrows move it"], ["e", "all edges, or those of the open decision"], ["c", "compare a branch"], ["n", "new decision"], ["b", "brief for a session"], ["t", "light or dark"], ["s", "save the picture as SVG"], ["Esc", "close"]];
   const help = () => Forms.dialog("Keys", h("table", { class: "keys" }, h("tbody", {}, KEYS.map(([keys, what]) => h("tr", {}, h("th", { scope: "row" }, keys.split(" ").map((each) => [h("kbd", {}, each), " "])), h("td", {}, what))))));
 
   function theme() {
@@ -192,6 +206,7 @@ const App = (() => {
   const ACTIONS = {
     "/": () => { $("q").focus(); $("q").select(); }, "?": help, t: theme, s: () => Timeline.save(), b: () => $("brief").hidden || Forms.brief(),
     n: () => $("new").hidden || Forms.save(), l: () => State.change({ view: State.now.view === "list" ? "time" : "list" }), c: () => $("branch").hidden || $("branch").focus(),
+    e: () => Edges.count && Edges.turn(),
     a: () => (State.now.asof ? State.change({ asof: 0 }) : asOf()),
     g: () => {
       const all = Object.keys(Lanes.BY);
@@ -232,6 +247,10 @@ const App = (() => {
     $("svg").addEventListener("click", () => Timeline.save());
     $("theme").addEventListener("click", theme);
     $("help").addEventListener("click", help);
+    $("project").addEventListener("change", () => {
+      location.hash = new URLSearchParams({ view: State.now.view, repository: $("project").value });
+      location.reload();
+    });
     $("branch").addEventListener("change", () => State.change({ branch: $("branch").value }));
     $("dialog").addEventListener("click", (event) => event.target === $("dialog") && $("dialog").close());
     let frame = 0;
@@ -245,11 +264,13 @@ const App = (() => {
     try { document.documentElement.dataset.theme = localStorage.getItem("theme") || ""; } catch { /* as above */ }
     listen();
     for (const part of [Timeline, Strip, List, Panel, Search, Paper]) part.start();
+    State.now.repository = State.parse(location.hash).repository;
     try {
       await Data.load();
     } catch (error) {
       const told = error.status === 401 ? "Open the address that filemem web printed: it holds the key to this page." : error.hint;
       Dom.put($("board"), h("div", { class: "blank" }, h("h2", {}, error.message), h("p", {}, told)));
+      if (State.now.repository) await Data.loadProjects().then(projects, tell);
       return;
     }
     if (Data.facts.static) document.head.append(h("script", { src: "viewer/assets/vendor/minisearch.js" }));
@@ -265,6 +286,8 @@ const App = (() => {
     else if (State.now.view === "time" && given.from === Data.recent && Data.decisions.length) Timeline.reveal(Data.decisions.at(-1).id, false);
     document.body.dataset.ready = "";
     follow();
+    edges();
+    Data.loadProjects().then(projects, tell);
   }
 
   return { start, shown, open, refresh, reload, say, tell };

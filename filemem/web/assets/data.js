@@ -27,7 +27,8 @@ const Data = (() => {
   }
 
   async function ask(path, query = {}, options = {}) {
-    const named = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value != null));
+    const whole = { repository: options.method ? "" : State.now.repository, ...query };
+    const named = new URLSearchParams(Object.entries(whole).filter(([, value]) => value !== "" && value != null));
     let answer;
     try {
       answer = await fetch(`viewer/${path}${named.size ? `?${named}` : ""}`, { credentials: "same-origin", ...options });
@@ -46,7 +47,7 @@ const Data = (() => {
   function furnish(row) {
     const title = Dom.line(row.title) || row.id;
     const topic = Dom.line(row.topic);
-    const lists = { supersedes: [], superseded_by: [], affects: [], tags: [], builds_on: [], debates: [], synthesizes: [] };
+    const lists = { supersedes: [], superseded_by: [], affects: [], tags: [] };
     const made = { ...lists, ...row, title, topic, t: row.created || 0, proposed: [] };
     made.words = [title, topic, row.id, row.area, row.who, ...made.affects, ...made.tags, row.words].join("\n").toLowerCase();
     return made;
@@ -77,6 +78,7 @@ const Data = (() => {
     recount();
   }
 
+  let projects = [];
   let told = null;
   let compared = [];
   const inlined = document.getElementById("data");
@@ -88,6 +90,11 @@ const Data = (() => {
     told = next;
     if (!same) take(told, compared);
     return !same;
+  }
+
+  /** The repositories that the user registered to be asked together, the one at hand first; none where it is not one of them. */
+  async function loadProjects() {
+    if (!facts.static) projects = (await ask("projects", { repository: "" })).projects;
   }
 
   const accepted = (row) => row.status !== "proposed" && row.status !== "rejected";
@@ -189,8 +196,9 @@ const Data = (() => {
   }
 
   return {
-    KINDS, facts, ask, post, load, goTo, compare, chain, record, Refused, there, accepted, is,
+    KINDS, facts, ask, post, load, loadProjects, goTo, compare, chain, record, Refused, there, accepted, is,
     get rows() { return rows; },
+    get projects() { return projects; },
     get decisions() { return decisions; },
     get span() { return span; },
     get few() { return few; },

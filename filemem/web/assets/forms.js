@@ -64,7 +64,7 @@ const Forms = (() => {
       const body = { id: row.id, version: told.version };
       if (given.outcome !== now || given.reason) Object.assign(body, { outcome: given.outcome, reason: given.reason });
       if (given.status !== (row.status || "accepted")) body.status = given.status;
-      send(form, "update", body, () => Panel.draw());
+      send(form, "update", body, () => Panel.busy() || Panel.draw());
     } },
       h("fieldset", {}, h("legend", { class: "unseen", id: group }, "Outcome"), h("span", { class: "choices" }, choices)),
       h("div", { class: "more" },

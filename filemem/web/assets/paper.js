@@ -5,7 +5,7 @@ const Paper = (() => {
   const { h, s, $ } = Dom;
   const LINE = 22; // px from one line of the heading of a picture to the next
 
-  const chips = () => [...$("legend").querySelectorAll("[data-kind]")];
+  const chips = () => [...$("legend").querySelectorAll("[data-kind], [data-kind-of-edge]")];
   const name = () => [Data.facts.name || "Decisions", Data.facts.branch].filter(Boolean).join(" · ");
 
   /** Which day this is of, how much of the memory, and what it leaves out. */

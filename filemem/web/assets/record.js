@@ -4,8 +4,8 @@
 const Panel = (() => {
   const { h, $ } = Dom;
   const EDGES = {
-    supersedes: ["Replaces", "Replaced by"], builds_on: ["Builds on", "Basis for"], debates: ["Argues against", "Argued against by"],
-    synthesizes: ["Unites", "United in"], related: ["Related to", "Related to"],
+    supersedes: ["Replaces", "Replaced by"], related: ["Related to", "Related to"],
+    ...Object.fromEntries(Object.entries(Edges.KINDS).map(([kind, names]) => [kind, names.slice(1)])),
   };
   const DRIFT = 1; // commits to governed code from which its change is shown
   let record = null; // as the server told it

@@ -3,7 +3,7 @@
 
 const State = (() => {
   const DAY = 864e5;
-  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", from: 0, to: 0 };
+  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", edges: "", repository: "", from: 0, to: 0 };
   const now = { ...first };
   const listeners = [];
   let opening = 0; // from when on the timeline shows, where the address says nothing
@@ -43,7 +43,7 @@ const State = (() => {
     const keys = new Set(Object.keys(patch).filter((key) => patch[key] !== now[key]));
     if (!keys.size) return;
     Object.assign(now, patch);
-    const step = ["id", "view", "branch", "lane"].some((key) => keys.has(key));
+    const step = ["id", "view", "branch", "lane", "repository"].some((key) => keys.has(key));
     const target = address();
     if (target !== location.hash) history[step ? "pushState" : "replaceState"](null, "", target);
     for (const listener of listeners) listener(keys);

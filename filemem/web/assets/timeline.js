@@ -11,7 +11,7 @@ const Timeline = (() => {
   let places = new Map(); // id -> {row, x, y, lane, room}
   let drawn = new Map(); // lane index -> its <g>
   let nodes = new Map(); // id -> the <g> of its mark
-  let x, width, gutter, head, step, height, svg, laneLayer, linkLayer, topLayer;
+  let x, width, gutter, head, step, height, svg, laneLayer, linkLayer, edgeLayer, topLayer;
 
   const board = () => $("board");
   const windowOf = () => {
@@ -34,8 +34,9 @@ const Timeline = (() => {
     if (Data.marks?.size) lanes = lanes.filter((lane) => lane.rows.some((row) => Data.marks.has(row.id)));
     places = new Map();
     let y = 0;
+    const most = State.now.lane || Data.decisions.length <= Lanes.NAMED ? Lanes.NAMED : Lanes.MOST;
     lanes.forEach((lane, index) => {
-      const packed = Lanes.pack(lane.rows, (time) => x(time), gutter, width - 8, State.now.lane ? 400 : undefined);
+      const packed = Lanes.pack(lane.rows, (time) => x(time), gutter, width - 8, most);
       Object.assign(lane, { packed, y, height: Math.max(head + packed.lines * step + PAD * 2, narrow ? 60 : 52) });
       const lineY = (line) => y + PAD + head + line * step + step / 2;
       for (const mark of packed.marks) places.set(mark.row.id, { ...mark, y: lineY(mark.line), lane: index });
@@ -58,11 +59,12 @@ const Timeline = (() => {
   function build() {
     laneLayer = s("g");
     linkLayer = s("g", { "aria-hidden": "true" });
+    edgeLayer = s("g", { "aria-hidden": "true" });
     topLayer = s("g", { "aria-hidden": "true" });
     const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
       s("path", { d: "M1 1L7 4L1 7", class: "arrow" }));
     svg = s("svg", { id: "picture", width, height: height + 8, role: "group", "aria-label": "Decisions over time" },
-      s("defs", {}, arrow), grid(), laneLayer, linkLayer, topLayer);
+      s("defs", {}, arrow), grid(), laneLayer, linkLayer, edgeLayer, topLayer);
     drawn = new Map();
     nodes = new Map();
     Dom.put($("lanes"), svg);
@@ -128,6 +130,7 @@ const Timeline = (() => {
 
   /* ---- lanes in sight ---- */
   function inSight() {
+    const before = [...drawn.keys()].join();
     const top = board().scrollTop - BEYOND;
     const bottom = board().scrollTop + board().clientHeight + BEYOND;
     lanes.forEach((lane, index) => {
@@ -139,7 +142,9 @@ const Timeline = (() => {
         for (const row of lane.rows) nodes.delete(row.id);
       }
     });
+    if (before !== [...drawn.keys()].join()) edges();
   }
+  const edges = () => Dom.put(edgeLayer, Edges.picture((place) => drawn.has(place?.lane)));
 
   function drawLane(lane, index) {
     const band = s("rect", { class: index % 2 ? "band odd" : "band", x: 0, y: lane.y, width, height: lane.height });
@@ -167,12 +172,11 @@ const Timeline = (() => {
   }
 
   function drawMark(row, place) {
-    const text = place.room > 40 ? Dom.fit(row.title, place.room - 12) : "";
+    const text = place.room > 40 ? Lanes.label(row.title, place.room - 12) : "";
     const long = text ? Dom.measure(text) + 12 : 0;
-    place.end = place.x + long;
     const group = s("g", { transform: `translate(${place.x.toFixed(1)},${place.y})`, role: "button", tabindex: -1, "data-id": row.id },
-      s("rect", { class: "pill", x: -10, y: -11, width: long + 20, height: 22, rx: 11 }), Dom.glyph("holds"),
-      text && s("text", { class: "title", x: 11, y: 4 }, text));
+      s("rect", { class: "pill", x: place.left ? -10 - long : -10, y: -11, width: long + 20, height: 22, rx: 11 }), Dom.glyph("holds"),
+      text && s("text", { class: "title", x: place.left ? -11 : 11, y: 4, "text-anchor": place.left ? "end" : null }, text));
     nodes.set(row.id, group);
     return group;
   }
@@ -206,33 +210,39 @@ const Timeline = (() => {
     const to = places.get(newId);
     if (!from || !to) return null;
     const way = Math.sign(to.y - from.y);
-    const far = to.x - from.x;
+    const [, start] = reach(from);
+    const [end] = reach(to);
+    const far = end - from.x;
     let d = "";
     if (!blocked(from, to)) {
-      const start = from.x + Math.min(from.room, from.want) + 2;
       const bend = Math.min(9, far);
-      if (!way && to.x - start > 11) d = `M${start} ${from.y}H${to.x - 8}`;
-      if (way && far > 16) d = `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${to.x - 8}`;
+      if (!way && end - start > 13) d = `M${start + 2} ${from.y}H${end - 8}`;
+      if (way && far > 16) d = `M${from.x} ${from.y + 7 * way}V${to.y - bend * way}Q${from.x} ${to.y} ${from.x + bend} ${to.y}H${end - 8}`;
     }
     if (!d && bold) {
       const mid = (from.x + to.x) / 2;
       if (!way) d = `M${from.x + 4} ${from.y + 8}Q${mid} ${from.y + 22} ${to.x - 3} ${to.y + 9}`;
-      else if (far < 24) d = `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}`;
+      else if (to.x - from.x < 24) d = `M${from.x} ${from.y + 8 * way}L${to.x} ${to.y - 12 * way}`;
       else d = `M${from.x} ${from.y + 8 * way}C${from.x} ${(from.y + to.y) / 2} ${mid} ${to.y} ${to.x - 9} ${to.y}`;
     }
     if (!d) return null;
     return s("path", { class: Data.accepted(to.row) ? "link" : "link maybe", d, "marker-end": "url(#arrow)", "data-from": oldId, "data-to": newId });
   }
 
+  /** From where to where a mark and its title reach. */
+  const reach = (mark) => (mark.left ? [mark.x - mark.room, mark.x + 6] : [mark.x, mark.x + mark.room]);
+
   /** Whether another mark stands in the way of an arrow: down from the old one, then along the new one's line. */
   function blocked(from, to) {
     if (from.lane !== to.lane) return true;
     const [low, high] = [Math.min(from.y, to.y), Math.max(from.y, to.y)];
-    return lanes[to.lane].packed.marks.some(({ row, x: left, room }) => {
-      const { y } = places.get(row.id);
-      if (row.id === from.row.id || row.id === to.row.id) return false;
-      if (y === to.y) return left + room > from.x - 8 && left < to.x;
-      return y > low && y < high && left < from.x + 8 && left + room > from.x - 8;
+    const [end] = reach(to);
+    return lanes[to.lane].packed.marks.some((mark) => {
+      const { y } = places.get(mark.row.id);
+      const [start, stop] = reach(mark);
+      if (mark.row.id === from.row.id || mark.row.id === to.row.id) return false;
+      if (y === to.y) return stop > from.x - 8 && start < end;
+      return y > low && y < high && start < from.x + 8 && stop > from.x - 8;
     });
   }
 
@@ -249,6 +259,7 @@ const Timeline = (() => {
     if (!Data.there(row)) parts.push("future");
     if (row.id === State.now.id) parts.push("sel");
     else if (chain.has(row.id)) parts.push("rel");
+    if (Live.has(row.id)) parts.push("fresh");
     if (mark) parts.push("marked", `m-${mark}`);
     node.setAttribute("class", parts.join(" "));
     if (node.dataset.kind !== kind) {
@@ -284,6 +295,7 @@ const Timeline = (() => {
     }
     Dom.put(linkLayer, [...chain].flatMap((each) => Data.get(each).supersedes.map((old) => link(old, each, true))));
     for (const path of linkLayer.children) path.classList.add("on");
+    edges();
     if (!svg.querySelector("[tabindex='0'][data-id]")) svg.querySelector("[data-id]")?.setAttribute("tabindex", 0);
     asOf();
   }
@@ -369,7 +381,9 @@ const Timeline = (() => {
       const mark = event.target.closest("[data-id]");
       const lane = event.target.closest("[data-lane]");
       const dense = event.target.closest("[data-dense]");
-      if (mark) App.open(mark.dataset.id === State.now.id && event.type === "click" ? "" : mark.dataset.id, { focus: true });
+      const edge = event.target.closest("[data-edge]");
+      if (edge) App.open(Edges.other(edge), { focus: true });
+      else if (mark) App.open(mark.dataset.id === State.now.id && event.type === "click" ? "" : mark.dataset.id, { focus: true });
       else if (lane || dense) State.change({ lane: State.now.lane ? "" : (lane?.dataset.lane ?? dense.dataset.dense) });
       else if (event.type === "click") App.open("");
     };
@@ -406,15 +420,21 @@ const Timeline = (() => {
     });
   }
 
-  /** The whole title beside the pointer. */
+  function facts(row) {
+    const by = [Data.KINDS[Data.kind(row)], State.day(row.t), row.who].filter(Boolean).join(" · ");
+    return [h("b", { dir: "auto" }, row.title), h("span", {}, by)];
+  }
+
+  /** The whole title beside the pointer, or what an edge says. */
   function tips() {
     const tip = $("tip");
     $("lanes").addEventListener("pointermove", (event) => {
-      const row = event.pointerType === "mouse" && Data.get(event.target.closest("[data-id]")?.dataset.id);
-      tip.hidden = !row || row.id === State.now.id;
+      const mouse = event.pointerType === "mouse";
+      const edge = mouse && event.target.closest("[data-edge]");
+      const row = mouse && Data.get(event.target.closest("[data-id]")?.dataset.id);
+      tip.hidden = !edge && (!row || row.id === State.now.id);
       if (tip.hidden) return;
-      const by = [Data.KINDS[Data.kind(row)], State.day(row.t), row.who].filter(Boolean).join(" · ");
-      Dom.put(tip, h("b", { dir: "auto" }, row.title), h("span", {}, by));
+      Dom.put(tip, ...(edge ? Edges.words(edge) : facts(row)));
       tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 360)}px`;
       tip.style.top = `${Math.min(event.clientY + 18, innerHeight - 90)}px`;
     });
