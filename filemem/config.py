@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -109,6 +110,13 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
     stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
     usual = ".local/share" if kind == "data" else f".{kind}"
     return (stated if stated.is_absolute() else Path.home() / usual) / "filemem"
+
+
+def has_display() -> bool:
+    """Whether a browser can open a window for the user."""
+    if sys.platform == "darwin":
+        return "SSH_CONNECTION" not in os.environ
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def personal_folder() -> Path:

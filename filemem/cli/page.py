@@ -8,6 +8,8 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -15,7 +17,8 @@ import segno
 
 from filemem import VERSION, config
 from filemem.agents import doctor
-from filemem.cli.project import Project
+from filemem.cli import browser
+from filemem.cli.project import Project, document_at
 from filemem.dialects.tool import Dialect
 from filemem.errors import BadInput, FilememError
 from filemem.repo import served
@@ -41,14 +44,14 @@ NO_ENCRYPTION = (
 
 
 class Request(NamedTuple):
-    """What the command line says about a page; `fragment` leads to a record on it."""
+    """What the command line says about a page; `record` is the id of one to open."""
 
     host: str = "127.0.0.1"
     port: int | None = None
     token: str = ""
     names: tuple[str, ...] = ()
     phone: bool = False
-    fragment: str = ""
+    record: str = ""
 
 
 class Page(NamedTuple):
@@ -58,28 +61,33 @@ class Page(NamedTuple):
     address: Address
     new_token: bool
 
-    def at(self, port: int, *, with_token: bool) -> str:
-        """Its address."""
+    def at(self, port: int, *, with_token: bool, record: str = "") -> str:
+        """Its address, or that of a record on it."""
         host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
         token = f"?token={self.address.token}" if with_token else ""
-        return f"http://{host}:{port}/viewer{token}"
+        address = f"http://{host}:{port}/viewer{token}"
+        return document_at(address, record) if record else address
 
 
 def serve(
     project: Project,
     offer: Dialect,
     request: Request,
+    private: Path,
     opener: OpenMemory,
     on_crash: OnCrash,
 ) -> None:
-    """Serve the page and MCP until a signal comes."""
+    """Serve the page and MCP until a signal comes; `private`: a folder of the Git directory."""
     if request.phone:
         request = _for_phone(request)
     page = _page(project, request)
 
     def announce(port: int, ask: Ask) -> None:
         shows_token = page.new_token or request.phone
-        _announce(page, port, ask, with_token=shows_token, fragment=request.fragment)
+        _announce(page, port, ask, with_token=shows_token, record=request.record)
+        if request.record:
+            address = page.at(port, with_token=bool(page.address.token), record=request.record)
+            Thread(target=browser.show, args=(private, address)).start()
         unneeded = config.web().unneeded
         if unneeded:
             click.echo(f"filemem: {unneeded}", err=True)
@@ -126,10 +134,11 @@ def _todo(project: Project) -> Callable[[], list[str]]:
     return lambda: doctor.todo(doctor.checks(project.folder, project.store))
 
 
-def _announce(page: Page, port: int, ask: Ask, *, with_token: bool, fragment: str = "") -> None:
+def _announce(page: Page, port: int, ask: Ask, *, with_token: bool, record: str = "") -> None:
     """Say where the page is, here and for `status`; here at a record."""
     address = page.at(port, with_token=with_token)
-    click.echo(f"filemem: a page for people: {address}{fragment}", err=True)
+    shown_at = page.at(port, with_token=with_token, record=record)
+    click.echo(f"filemem: a page for people: {shown_at}", err=True)
     if not page.address.token:
         click.echo(f"filemem: {OPEN}", err=True)
     page.site.note(f"started on port {port}")

@@ -72,9 +72,11 @@ class Project:
         return name if outside and os.path.isabs(name) else path  # noqa: PTH117
 
     def page_of(self, name: str) -> tuple[str, list[str]]:
-        """What follows the address of the page to show a record, and where such pages are now."""
+        """The id of a record, and where pages show it as a document now."""
         with self.memory() as memory:
-            return f"#id={quote(memory.id_of(name))}", memory.status().get("pages", [])
+            record_id = memory.id_of(name)
+            pages = memory.status().get("pages", [])
+            return record_id, [document_at(page, record_id) for page in pages]
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
@@ -94,6 +96,12 @@ class Project:
             if self.prepare:
                 self.prepare(memory)
             yield memory
+
+
+def document_at(page: str, record_id: str) -> str:
+    """Where a page shows a record as a document; `page` is the address of its timeline."""
+    address, _, token = page.partition("?")
+    return f"{address}/read?id={quote(record_id, safe='')}{'&' if token else ''}{token}"
 
 
 def bar(work: str) -> Callable[[int, int], None]:

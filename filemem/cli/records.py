@@ -217,10 +217,10 @@ def _print_page(names: Sequence[str]) -> NoReturn:
     if len(names) != 1:
         raise BadInput("the page shows one record", "give one ID", field="ids")
     context = click.get_current_context()
-    record, pages = context.obj.page_of(names[0])
+    _, pages = context.obj.page_of(names[0])
     if not pages:
         raise NotFound("no page of this memory is shown now", f"filemem web {names[0]}")
-    console.out().write(f"{pages[0]}{record}\n")
+    console.out().write(f"{pages[0]}\n")
     context.exit()
 
 

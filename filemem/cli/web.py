@@ -66,7 +66,7 @@ def web(
     With --phone the page is served to the local network, by this machine's address there and with a
     token of its own, without encryption.
 
-    With an ID the page opens at this record. A page that is served already is used.
+    With an ID your browser opens this record. A page that is served already is used.
 
     \b
     Examples:
@@ -76,16 +76,18 @@ def web(
       filemem web --phone
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
-    from filemem.cli import page
+    from filemem.cli import browser, page
 
-    Repo.discover(project.folder).close()  # without one it does not start
-    fragment, pages = project.page_of(id) if id else ("", [])
+    repo = Repo.discover(project.folder)  # without one it does not start
+    repo.close()
+    record, pages = project.page_of(id) if id else ("", [])
     if pages:
-        click.echo(pages[0] + fragment)
+        click.echo(pages[0])
+        browser.show(repo.private, pages[0])
         return
     tools = offer(project, profile["profile"], profile["prefix"])
-    request = page.Request(host, port, token, names, phone, fragment)
-    page.serve(project, tools, request, partial(_open_memory, project), report)
+    request = page.Request(host, port, token, names, phone, record)
+    page.serve(project, tools, request, repo.private, partial(_open_memory, project), report)
 
 
 def _open_memory(project: Project) -> Memory:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import suppress
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from html import escape
 from pathlib import Path
 from typing import IO
 
@@ -47,6 +50,19 @@ def publish(private: Path, address: str) -> IO[str]:
     file.write(address)
     file.flush()
     return file
+
+
+@contextmanager
+def leading_to(private: Path, address: str) -> Iterator[str]:
+    """Yield where a page is that leads to an address. Only its owner can read it; it is removed."""
+    (private / _FOLDER).mkdir(parents=True, exist_ok=True)
+    path = private / _FOLDER / f"{secrets.token_hex(8)}.html"
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}">')
+    try:
+        yield path.as_uri()
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def addresses(private: Path) -> list[str]:

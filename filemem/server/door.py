@@ -11,11 +11,12 @@ import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
 from starlette.requests import ClientDisconnect, cookie_parser
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 MCP = "/mcp"
-PAGES = ("/", "/viewer")  # what people open: there a token in the address becomes a cookie
+# What people open: there a token in the address becomes a cookie.
+PAGES = ("/", "/viewer", "/viewer/read", "/viewer/log")
 _JSON = "application/json"
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 _HOW = (
@@ -36,6 +38,7 @@ _HOW = (
 _STRANGER = f"a token is required: {_HOW}"
 _WRONG = f"this token is not the one of this server: {_HOW}"
 _LARGE = f"the request body is larger than {MAX_LINE} bytes"
+_OURS = ("same-origin", "none")  # what a browser says where no other site leads to a request
 _OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
 _Headers = dict[str, str]
@@ -102,7 +105,10 @@ class Door:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
         refusal = (
-            self._caller(scope, headers) or self._request(scope, headers) or self._admitted(scope)
+            self._caller(scope, headers)
+            or self._stranger(scope, headers)
+            or self._request(scope, headers)
+            or self._admitted(scope)
         )
         if refusal is not None:
             return await refusal(scope, receive, send)
@@ -124,18 +130,20 @@ class Door:
             return self._no(scope, 421, "this Host is not served here")
         if "origin" in headers and headers.get("origin", "") not in self._origins:
             return self._no(scope, 403, "pages of this Origin may not ask here")
-        if "sec-fetch-site" in headers and headers.get("sec-fetch-site", "") not in (
-            "same-origin",
-            "none",
-        ):
+        # A file of the user's own may lead to a page, with the token in the address.
+        named = () if "authorization" in headers else _tokens(scope, headers)
+        enters = scope["path"] in PAGES and self._knows_token(named)
+        if not (enters or headers.get("sec-fetch-site", "none") in _OURS):
             return self._no(scope, 403, "other sites may not ask here")
-        named = _tokens(scope, headers)
-        right = self._knows_token(named) if named else self._knows_cookie(scope, headers)
-        if self._token and not right:
-            return self._no(
-                scope, 401, _WRONG if named else _STRANGER, {"WWW-Authenticate": "Bearer"}
-            )
         return None
+
+    def _stranger(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
+        named = _tokens(scope, headers)
+        knows = self._knows_token(named) if named else self._knows_cookie(scope, headers)
+        if knows or not self._token:
+            return None
+        message = _WRONG if named else _STRANGER
+        return self._no(scope, 401, message, {"WWW-Authenticate": "Bearer"})
 
     def _knows_token(self, named: Sequence[str]) -> bool:
         """Whether the token is what a request names; only one may be given."""
@@ -154,14 +162,15 @@ class Door:
         asked = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
         if not (self._token and scope["path"] in PAGES and "token" in dict(asked)):
             return None
-        rest = urlencode([one for one in asked if one[0] != "token"])
+        rest = urlencode([pair for pair in asked if pair[0] != "token"])
+        address = f"{scope['path']}{'?' if rest else ''}{rest}"
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
-        headers = {
-            "Location": f"{scope['path']}{'?' if rest else ''}{rest}",
-            "Set-Cookie": cookie,
-            **_NO_STORE,
-        }
-        return Response(status_code=303, headers=headers)
+        headers = {"Set-Cookie": cookie, **_NO_STORE}
+        if _headers(scope).get("sec-fetch-site", "none") in _OURS:
+            return Response(status_code=303, headers={"Location": address, **headers})
+        # A browser that a file leads here would not send such a cookie along; this page leads on.
+        body = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}">'
+        return HTMLResponse(body, headers=headers)
 
     def _request(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
         allowed = _OWN.get(scope["path"]) or self._site.methods(scope["path"])

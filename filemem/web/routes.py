@@ -14,7 +14,7 @@ from typing import Any
 from filemem.dialects import mem_claude, present
 from filemem.dialects.tool import arguments
 from filemem.memory.catch_up import SHORT
-from filemem.web import code, graph, mama, slack, viewer
+from filemem.web import code, graph, mama, read, slack, viewer
 from filemem.web.route import (
     Answer,
     Arguments,
@@ -182,6 +182,11 @@ GET /viewer/record viewer.record plain
     id!: said
     at: said
     repository: text
+GET /viewer/read read.record plain
+    id!: said
+    repository: text
+GET /viewer/log read.log plain
+    repository: text
 GET /viewer/search viewer.search plain
     q!: said
     type: decision|checkpoint|observation
@@ -217,7 +222,7 @@ GET / routes.home plain
 """
 _MODULES = {
     module.__name__.rpartition(".")[2]: module
-    for module in (code, graph, mama, mem_claude, slack, viewer)
+    for module in (code, graph, mama, mem_claude, read, slack, viewer)
 }
 _MODULES["routes"] = sys.modules[__name__]
 _SHAPES: Mapping[str, Mapping[str, Any]] = {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from filemem.dialects import answers, present
@@ -61,9 +61,19 @@ _MEDIA = {
     "txt": "text/plain",
 }
 _FOLDERS = re.compile(r"(?:^|/)(?:decisions|checkpoints|observations|\d{2,4})(?=/|$)")
-_ROWS: WeakKeyDictionary[Memory, tuple[str, Answer, bytes]] = (
-    WeakKeyDictionary()
-)  # the last overview of each memory
+GUARDED = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
+
+
+class _Seen(NamedTuple):
+    """The overview of a memory: its state then, what there is to say of it all, and its rows."""
+
+    state: str
+    head: Answer
+    rows: list[Answer]
+    text: bytes  # the rows as JSON
+
+
+_SEEN: WeakKeyDictionary[Memory, _Seen] = WeakKeyDictionary()  # the last of each memory
 
 
 def asset(name: str) -> Told:
@@ -71,12 +81,8 @@ def asset(name: str) -> Told:
     if not (found := assets().get(name)):
         raise NotFound(f"there is no file {name[:100]!r} of the page", "the page is at /viewer")
     data, kind = found.read_bytes(), _MEDIA.get(name.rpartition(".")[2], "text/plain")
-    headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
-    return Told(
-        data,
-        media=f"{kind}; charset=utf-8",
-        headers=headers | revisit(hashlib.sha256(data).hexdigest()),
-    )
+    headers = GUARDED | revisit(hashlib.sha256(data).hexdigest())
+    return Told(data, media=f"{kind}; charset=utf-8", headers=headers)
 
 
 def assets() -> dict[str, Path]:
@@ -96,17 +102,25 @@ def projects(memory: Memory, _: Arguments) -> Answer:
     return {"projects": rows}
 
 
+def rows(memory: Memory) -> tuple[Answer, list[Answer]]:
+    """What there is to say of the whole memory, and its rows; made anew only after a change."""
+    seen = _seen(memory)
+    return seen.head, seen.rows
+
+
+def _seen(memory: Memory) -> _Seen:
+    state = memory.keeper.state
+    seen = _SEEN.get(memory)
+    if seen is None or seen.state != state:
+        head, rows = overview(memory)
+        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+        seen = _SEEN[memory] = _Seen(state, head, rows, text)
+    return seen
+
+
 def data(memory: Memory, arguments: Arguments) -> Told:
     """A row for every record; made anew only where something has changed."""
-    state = memory.keeper.state
-    if memory not in _ROWS or _ROWS[memory][0] != state:
-        head, rows = overview(memory)
-        _ROWS[memory] = (
-            state,
-            head,
-            json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode(),
-        )
-    head, records = _ROWS[memory][1:]
+    state, head, _, records = _seen(memory)
     head = {
         **head,
         "version": state,

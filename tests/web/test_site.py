@@ -111,7 +111,8 @@ def test_every_page_reads_without_script_and_every_link_resolves(
         "Half done",
         "The other half",
         "Builds on",
-        "Replaced by",
+        "replaced</strong> by",
+        "Before it in the chain",
     ):
         assert said in text
     for name in re.findall(r"\]\(([^)]*)\)", (out / "llms.txt").read_text(encoding="utf-8")):

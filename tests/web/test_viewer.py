@@ -88,6 +88,17 @@ def test_a_token_in_the_address_becomes_a_cookie(server: Server) -> None:
     assert server.ask("GET", "/viewer/data").status == 401
 
 
+def test_a_file_that_leads_to_the_page_gets_in(server: Server) -> None:
+    """A browser sends no strict cookie after a redirect from elsewhere: the page itself leads on."""
+    strange = {"Sec-Fetch-Site": "cross-site"}
+    reply = server.ask("GET", f"/viewer/read?id=a&token={server.token}", headers=strange)
+    assert reply.status == 200
+    assert 'content="0;url=/viewer/read?id=a"' in reply.text
+    assert "SameSite=Strict" in reply.headers["set-cookie"]
+    for path in ("/viewer?token=wrong", "/viewer", f"/viewer/data?token={server.token}"):
+        assert server.ask("GET", path, headers=strange).status == 403, path
+
+
 def test_the_token_stands_nowhere(server: Server) -> None:
     told = [
         server.get(path).text

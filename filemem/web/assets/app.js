@@ -187,7 +187,7 @@ const App = (() => {
   /* ---- the keyboard ---- */
   const KEYS = [
     ["/", "search; ↓ chooses, Enter opens"], ["← →", "older or newer in the lane"], ["↑ ↓", "lane above or below; in the list the next row"],
-    ["[ ]", "what it replaced, what replaced it"], ["l", "list or timeline"], ["g", "the next kind of lanes"], ["+ - 0", "closer, wider, all"],
+    ["[ ]", "what it replaced, what replaced it"], ["r", "read the open record as a page"], ["l", "list or timeline"], ["g", "the next kind of lanes"], ["+ - 0", "closer, wider, all"],
     ["a", "as of a day: arrows move it"], ["e", "all edges, or those of the open decision"], ["c", "compare a branch"], ["n", "new decision"], ["b", "brief for a session"], ["t", "light or dark"], ["s", "save the picture as SVG"], ["Esc", "close"]];
   const help = () => Forms.dialog("Keys", h("table", { class: "keys" }, h("tbody", {}, KEYS.map(([keys, what]) => h("tr", {}, h("th", { scope: "row" }, keys.split(" ").map((each) => [h("kbd", {}, each), " "])), h("td", {}, what))))));
 
@@ -213,6 +213,7 @@ const App = (() => {
       State.change({ by: all[(all.indexOf(State.now.by || Lanes.usual(Data.decisions)) + 1) % all.length], lane: "" });
     },
     "+": () => Timeline.zoom(0.6), "=": () => Timeline.zoom(0.6), "-": () => Timeline.zoom(1.6), 0: () => State.change({ from: 0, to: 0 }),
+    r: () => Data.get(State.now.id) && location.assign(Panel.pageOf(Data.get(State.now.id))),
     "[": () => along(Data.get(State.now.id)?.supersedes || []), "]": () => along([Data.get(State.now.id)].flatMap((row) => (row?.superseded_by.length ? row.superseded_by : row?.proposed || []))),
     Escape: () => (State.now.id ? open("", { focus: true }) : State.now.lane ? State.change({ lane: "" }) : State.change({ asof: 0 })),
   };

@@ -145,9 +145,12 @@ const Panel = (() => {
     return section("Commits", all.length && h("table", { class: "commits" }, h("tbody", {}, shown.map(line))), rest.length && h("details", {}, h("summary", {}, `${rest.length} more`), h("table", { class: "commits" }, h("tbody", {}, rest.map(line)))));
   }
 
+  /** Where a record stands as a document. */
+  const pageOf = (row) => row.page || `viewer/read?id=${encodeURIComponent(row.id)}`;
+
   function actions(row, told) {
     if (row.elsewhere) return [];
-    const page = Data.facts.static && row.page && h("a", { class: "button", href: row.page }, "Page without script");
+    const page = h("a", { class: "button", href: pageOf(row) }, "Read as a page");
     const write = Data.facts.can_write && !Data.facts.static && [
       row.type === "decision" && h("button", { class: "button", type: "button", onclick: () => Forms.save({ replaces: row }) }, "Decide anew…"),
       h("button", { class: "button", type: "button", onclick: () => Forms.forget(row, told) }, "Forget…")];
@@ -167,5 +170,5 @@ const Panel = (() => {
     });
   }
 
-  return { draw, start, busy, copy, when };
+  return { draw, start, busy, copy, when, pageOf };
 })();
