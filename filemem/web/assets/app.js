@@ -5,8 +5,9 @@ const App = (() => {
   const { h, $ } = Dom;
   const narrow = matchMedia("(max-width: 760px)");
 
-  /** Whether a record passes the search, the legend and the compared branch. */
-  function shown(row) {
+  /** Whether a record passes the search, the legend, the facets but for one, and the compared branch. */
+  function shown(row, except) {
+    if (!Facets.passes(row, except)) return false;
     if (Search.matches && !Search.matches.has(row.id)) return false;
     if (Data.marks && !Data.marks.has(row.id)) return false;
     const { only } = State.now;
@@ -62,7 +63,7 @@ const App = (() => {
     const there = Data.decisions.filter(Data.there);
     const rest = State.now.only;
     for (const row of there) {
-      if ((Search.matches && !Search.matches.has(row.id)) || (Data.marks && !Data.marks.has(row.id))) continue;
+      if ((Search.matches && !Search.matches.has(row.id)) || (Data.marks && !Data.marks.has(row.id)) || !Facets.passes(row)) continue;
       for (const kind of Object.keys(Data.KINDS)) if (Data.is(row, kind)) counts[kind] = (counts[kind] || 0) + 1;
       if (Data.kind(row) === "fork") forked.add(row.topic.toLowerCase().replace(/[\s_\-/.:]+/g, " "));
     }
@@ -78,6 +79,7 @@ const App = (() => {
     Dom.put($("legend"), ...kinds.map(chip),
       State.now.asof ? off(`as of ${State.day(State.now.asof)}`, { asof: 0 }) : h("button", { class: "chip", type: "button", title: "What held on a day (a)", onclick: asOf }, "As of a day…"),
       ...(State.now.lane ? [off(`only ${State.now.lane}`, { lane: "" })] : []),
+      ...Facets.chosen().map(([name, patch]) => off(name, patch)),
       ...(State.now.branch ? [off(`branch ${State.now.branch}`, { branch: "" })] : []),
       ...Edges.legend(),
       h("span", { class: "sum" }, sum(there)));
@@ -120,7 +122,7 @@ const App = (() => {
       else Timeline.paint();
       if (!any("id") || any("rows")) Strip.draw();
     }
-    if (any("q", "only", "type", "view", "rows", "matches", "past")) List.draw(keys.every((key) => key === "rows"));
+    if (any(...Facets.KEYS, "q", "only", "type", "view", "rows", "matches", "past")) List.draw(keys.every((key) => key === "rows"));
     if (any("id", "rows", "past", "view")) {
       List.select();
       if (any("id") || !Panel.busy()) Panel.draw();

@@ -14,7 +14,8 @@ const List = (() => {
   const ofType = (row) => State.now.type === "all" || row.type === State.now.type;
 
   function wanted() {
-    if (!Search.matches) return Data.rows.filter((row) => ofType(row) && App.shown(row) && Data.there(row)).reverse();
+    const all = Data.rows.filter((row) => ofType(row) && App.shown(row) && Data.there(row)).reverse();
+    if (!Search.matches || State.now.sort) return Facets.ordered(all);
     const best = Search.hits.map((hit) => Data.get(hit.id));
     const rest = Data.rows.filter((row) => Search.matches.has(row.id) && !Search.hits.some((hit) => hit.id === row.id)).reverse();
     return [...best, ...rest].filter((row) => row && ofType(row) && App.shown(row) && Data.there(row));
@@ -29,6 +30,7 @@ const List = (() => {
     Dom.put($("types"), ...Object.entries(TYPES).map(([type, name]) =>
       h("button", { "aria-pressed": String(State.now.type === type), onclick: () => State.change({ type }) }, name, " ", h("b", {}, count(type).toLocaleString("en")))));
     rows = wanted();
+    Facets.draw(Data.rows.filter((row) => ofType(row) && Data.there(row)), rows);
     several = new Set(Data.rows.map((row) => row.who)).size > 1;
     drawn = 0;
     form = new Set(rows.map((row) => State.day(row.t).slice(0, 7))).size * 4 > rows.length ? forms.year : forms.month;
@@ -47,11 +49,12 @@ const List = (() => {
   const forms = { month: new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" }), year: new Intl.DateTimeFormat("en", { year: "numeric", timeZone: "UTC" }) };
   let form = forms.month;
   const monthOf = (row) => (row.t ? form.format(row.t) : "Without a date");
+  const part = (row) => Facets.heading(row) || (Search.matches && !State.now.sort ? "Found" : monthOf(row));
   function more() {
     for (const row of rows.slice(drawn, drawn + PART)) {
-      const next = Search.matches ? "Found" : monthOf(row);
+      const next = part(row);
       if (next !== month) {
-        const n = rows.filter((each) => Search.matches || monthOf(each) === next).length;
+        const n = rows.filter((each) => part(each) === next).length;
         $("rows").append(h("h2", {}, next, " ", h("span", {}, String(n))));
         month = next;
       }

@@ -3,13 +3,13 @@
 
 const State = (() => {
   const DAY = 864e5;
-  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", lane: "", asof: 0, branch: "", edges: "", repository: "", from: 0, to: 0 };
+  const first = { id: "", q: "", by: "", view: "", type: "decision", only: "", topic: "", who: "", tag: "", path: "", sort: "", lane: "", asof: 0, branch: "", edges: "", repository: "", from: 0, to: 0 };
   const now = { ...first };
   const listeners = [];
   let opening = 0; // from when on the timeline shows, where the address says nothing
 
   /* What an address that names no start of the time means: a filter looks through everything, else what is new. */
-  const FILTERS = ["q", "only", "lane", "asof", "branch"];
+  const FILTERS = ["q", "only", "topic", "who", "tag", "path", "lane", "asof", "branch"];
   const start = (state) => (["id", "to", ...FILTERS].some((key) => state[key]) ? 0 : opening);
 
   const day = (time) => new Date(time).toISOString().slice(0, 10);
