@@ -270,7 +270,8 @@ def compose(
         record, data = _as_adr(store, record, newest_adr, replaced)
     else:
         record = record._replace(path=record_path(record))
-        data = render(record)
+        public = ((node.title, node.path) for node in replaced if not node.audience)
+        data = render(record, public)
     refuse_unreadable(data, record.path)
     return Draft(record, replaced, data)
 

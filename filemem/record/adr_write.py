@@ -20,7 +20,7 @@ from filemem.record.lines import escape, tidy
 from filemem.record.markup import in_markdown
 from filemem.record.model import DECISION, Record
 from filemem.record.parse import parse, read_header
-from filemem.record.render import value_of
+from filemem.record.render import link, value_of
 from filemem.record.status import by_word, is_status, read_status
 from filemem.record.times import first_date
 
@@ -31,7 +31,6 @@ _FIELD = re.compile(
 )
 _BULLET = re.compile(r"[ \t]*[*-] ")
 _SECTION = re.compile(r"## (?P<number>(?:\d+[.)][ \t]+)?)(?P<name>.*\S)")
-_BRACKETS = str.maketrans("[]", "()")
 _LEFT_OUT = ("id", "type", "created")  # the path and Git say these where no neighbour does
 _STATUS_KEYS = ("status", "state")
 _DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
@@ -54,13 +53,6 @@ SECTIONS = by_word(
     }
 )
 _CONTEXT_SECTION = tuple(word for word, kind in SECTIONS.items() if kind == "context")
-
-
-class Replaced(NamedTuple):
-    """A decision that the new one replaces."""
-
-    title: str
-    path: str
 
 
 class NewFile(NamedTuple):
@@ -112,7 +104,7 @@ def write_adr(
     shape = _shape(like, newest)
     name = _name(newest, record.title, day, step)
     status = _status(shape, record.status)
-    links = [_link(Replaced(*pair)) for pair in replaced]
+    links = [f"Supersedes {link(*pair)}" for pair in replaced]
     rows = list(_header_rows(shape, record, name, status, day))
     parts = _parts(record, shape, status, day, links)
     body = "\n\n".join((f"# {_heading(shape, record, name)}", *parts)) + "\n"
@@ -173,11 +165,6 @@ def _heading(shape: Shape, record: Record, name: Name) -> str:
     if not count or name.number is None:
         return record.title
     return f"{count[1]}{name.number:0{len(count[2])}}{count[3]}{record.title}"
-
-
-def _link(replaced: Replaced) -> str:
-    title = replaced.title.translate(_BRACKETS)
-    return f"Supersedes [{title}]({quote(replaced.path)})"
 
 
 def _header_rows(shape: Shape, record: Record, name: Name, status: str, day: str) -> Iterator[str]:

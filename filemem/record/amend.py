@@ -209,7 +209,8 @@ def _body(text: str, type_: str) -> _Body:
     end = "\n" if (below or above or "\n").endswith("\n") else ""
     lines = below.removesuffix("\n").split("\n") if below else []
     above += "\n" if above and not above.endswith("\n") else ""
-    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header))
+    linked = "supersedes" in header.values
+    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), linked=linked)
     return _Body(above, lines, parts, end)
 
 
@@ -306,7 +307,7 @@ def _insertion(
     if kept:
         place = max(line.place for line in kept) + 1
         return _Insertion(place, written if kept[-1].place >= 0 else ["", *written])
-    top = body.parts.title.line + 1 if body.parts.title else 0
+    top = body.parts.home
     if rest and not any(line.strip() for line in body.lines[top : rest[0].place]):
         return _Insertion(rest[0].place, written)
     return _Insertion(top, _set_apart(written, top, body.lines[top : top + 1]))

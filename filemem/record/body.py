@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from filemem.record.lines import (
     HEADING,
+    REPLACES,
     Lines,
     Range,
     escape_fence,
@@ -68,6 +69,7 @@ class Outline(NamedTuple):
     """Where the parts of a body stand; names of sections are case folded."""
 
     title: Title | None
+    home: int  # the line where text below the heading begins
     text: tuple[Range, ...]  # the ranges that are text, in order
     sections: Mapping[
         str, Sequence[Range]
@@ -88,10 +90,13 @@ class _Heading(NamedTuple):
     name: str
 
 
-def outline(lines: Lines, names: frozenset[str], *, stated: str = "") -> Outline:
+def outline(
+    lines: Lines, names: frozenset[str], *, stated: str = "", linked: bool = False
+) -> Outline:
     """Find the heading, the text, and the sections with these names, which are case folded.
 
-    A heading that differs from a `stated` title is text.
+    A heading that differs from a `stated` title is text. `linked`: the line below the heading may
+    link to what the record replaces; it is no text.
     """
     code = fenced(lines)
     headings = _headings(lines, code)
@@ -101,7 +106,10 @@ def outline(lines: Lines, names: frozenset[str], *, stated: str = "") -> Outline
     text: list[Range] = []
     sections: dict[str, list[Range]] = {}
     other: dict[str, Range] = {}
-    for heading, following in pairwise(_borders(headings, title, len(lines))):
+    home = title.line + 1 if title else 0
+    if title and linked:
+        home = _below_links(lines, home, code)
+    for heading, following in pairwise(_borders(headings, title, home, len(lines))):
         name = heading.name.casefold()
         content = Range(heading.line + 1, following.line)
         if heading.level == 2 and name in names:
@@ -110,7 +118,14 @@ def outline(lines: Lines, names: frozenset[str], *, stated: str = "") -> Outline
         if name:
             other.setdefault(name, content)
         _add_text(text, content if heading.level == 0 else Range(heading.line, following.line))
-    return Outline(title, tuple(text), sections, code, other)
+    return Outline(title, home, tuple(text), sections, code, other)
+
+
+def _below_links(lines: Lines, start: int, code: frozenset[int]) -> int:
+    """Return the line below the links to what a record replaces, or `start`."""
+    first = next((n for n in range(start, len(lines)) if lines[n].strip()), start)
+    is_links = first < len(lines) and first not in code and REPLACES.fullmatch(lines[first])
+    return first + 1 if is_links else start
 
 
 def _headings(lines: Lines, code: frozenset[int]) -> list[_Heading]:
@@ -122,12 +137,15 @@ def _headings(lines: Lines, code: frozenset[int]) -> list[_Heading]:
     return headings
 
 
-def _borders(headings: Sequence[_Heading], title: Title | None, end: int) -> Iterator[_Heading]:
+def _borders(
+    headings: Sequence[_Heading], title: Title | None, home: int, end: int
+) -> Iterator[_Heading]:
     """Yield where the parts of a body begin: the top, the title, sections; then its end."""
     yield _Heading(-1, 0, "")
     for heading in headings:
         if title and heading.line == title.line:
             yield _Heading(heading.line, 0, "")
+            yield _Heading(home - 1, 0, "")
         elif heading.level <= 2:
             yield heading
     yield _Heading(end, 0, "")

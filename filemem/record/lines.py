@@ -132,7 +132,9 @@ def _end(line: str) -> str:
 # -- escapes --------------------------------------------------------------------------------------
 
 HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
-_ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7})")
+_TARGET = r"\[[^\[\]]*\]\([^()\s]*\)"
+REPLACES = re.compile(rf"Replaces {_TARGET}(?:, {_TARGET})*")  # below a heading: written by a save
+_ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7}|Replaces \[)")
 _ESCAPED_FENCE = re.compile(rf"({PREFIX})(\\+)(?=```|~~~)")
 
 
@@ -150,7 +152,8 @@ def escape(text: str, sections: frozenset[str] | None = None) -> str:
 
 
 def _escape_line(line: str, sections: frozenset[str] | None) -> str:
-    is_mark = _ESCAPED_LINE.match(line) or line.startswith(("<<<<<<<", ">>>>>>>"))
+    is_escaped = _ESCAPED_LINE.match(line) or REPLACES.fullmatch(line)
+    is_mark = is_escaped or line.startswith(("<<<<<<<", ">>>>>>>"))
     return f"\\{line}" if is_mark or _ends_section(line, sections) else escape_fence(line)
 
 

@@ -80,7 +80,9 @@ def parse(data: bytes, path: str) -> Parsed:
         _add_date_of_name(reading, path.rpartition("/")[2])
     if reading.may_be_of_others:
         title = reading.parts.title.line if reading.parts.title else -1
-        _add_preamble(reading, read_preamble(reading.lines, reading.parts.code, title))
+        # The line of links states what the header does.
+        no_prose = reading.parts.code | {reading.parts.home - 1}
+        _add_preamble(reading, read_preamble(reading.lines, no_prose, title))
     _add_title_and_text(reading)
     if reading.is_undated:
         message = "no `created`; Git's first commit of the file counts"
@@ -142,7 +144,8 @@ def _reading(text: str, path: str, notes: list[Problem]) -> _Reading:
         message = f"no `id`; the file is known by its path{advice}"
         notes.append(Problem("", 1, "no-id", "hint", message))
     lines = text[header.body :].split("\n")
-    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header))
+    linked = "supersedes" in header.values
+    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), linked=linked)
     first_line = text.count("\n", 0, header.body) + 1
     return _Reading(fields, extra, lines, parts, first_line, header, notes)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from posixpath import dirname, relpath
 from typing import Any
+from urllib.parse import quote
 
 from filemem.errors import BadInput
 from filemem.record import body as md
@@ -16,20 +18,23 @@ from filemem.record.times import format_time
 from filemem.record.yaml import chunks, flow, scalar
 
 _DEFAULTS = {"status": "accepted", "outcome": "pending"}
+_BRACKETS = str.maketrans("[]", "()")
 _STATED_EMPTY = "supersedes"  # `[]` says "a first decision"; all other empty lists say nothing
 
 
-def render(record: Record) -> bytes:
+def render(record: Record, replaced: Iterable[tuple[str, str]] = ()) -> bytes:
     """Return the bytes of a new file for a record: UTF-8, LF line ends, a final newline.
 
     A record without a title gets the first line of its decision, else of its text, as heading; what
-    is the whole of a text or decision is not written again below it.
+    is the whole of a text or decision is not written again below it. `replaced`: titles and paths
+    of the records to which a line below the heading links. It is no part of the text.
     """
     record = record._replace(outcomes=tidy_outcomes(record.outcomes))
     if record.outcomes:
         record = record._replace(outcome=record.outcomes[-1].outcome)
     header = "".join(f"{row}\n" for row in ("---", *_rows(record), "---"))
-    body = "\n\n".join(_blocks(record))
+    links = [link(title, relpath(path, dirname(record.path))) for title, path in replaced]
+    body = "\n\n".join(_blocks(record, links))
     return (f"{header}{body}\n" if body else header).encode()
 
 
@@ -46,13 +51,15 @@ def _rows(record: Record) -> Iterator[str]:
             yield f"{scalar(name)}: {flow(stated)}"
 
 
-def _blocks(record: Record) -> Iterator[str]:
+def _blocks(record: Record, links: list[str]) -> Iterator[str]:
     """Yield what stands below the header: heading, text, sections."""
     text = tidy(record.text)
     decision = tidy(record.decision) if record.type == DECISION else ""
     title = one_line(record.title) or heading(decision) or heading(text)
     if title:
         yield f"# {title}"
+    if links:
+        yield f"Replaces {', '.join(links)}"
     if text and (record.title or text != title):
         yield escape(text, md.SECTIONS[record.type])
     yield from _sections(record, "" if decision.strip() == title else decision)
@@ -76,6 +83,11 @@ _SCALARS: Mapping[str, Callable[[Any], str]] = {
     SHARE: lambda share: repr(float(share)),
     FLAG: lambda is_set: SECRETS_ALLOWED if is_set else "",
 }
+
+
+def link(title: str, path: str) -> str:
+    """Return a link in Markdown that forges follow, too."""
+    return f"[{title.translate(_BRACKETS)}]({quote(path)})"
 
 
 def value_of(record: Record, field: str, shape: str) -> str:

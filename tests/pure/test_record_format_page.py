@@ -21,7 +21,9 @@ def test_complete_records_are_written_so(path: str, text: str) -> None:
     parsed = parse(text.encode(), path)
     assert parsed.record is not None
     assert parsed.problems == ()
-    assert render(parsed.record).decode() == text
+    replaced = re.findall(r"^Replaces \[(.*)\]\(\.\./(.*)\)$", text, re.MULTILINE)
+    paths = [(title, f"decisions/2025/{name}") for title, name in replaced]
+    assert render(parsed.record, paths).decode() == text
     assert record_path(parsed.record) == path
 
 

@@ -132,6 +132,7 @@ PIECES = (
         "",
     ),
     *("<!-- x -->", "Status: rejected", "Date: 2020-01-01"),
+    *("Replaces [x](y.md)", "Replaces [x](y.md), [z](w.md)", "\\Replaces [x](y.md)"),
 )
 
 line = st.one_of(st.sampled_from(PIECES), st.text(max_size=12))
@@ -303,6 +304,18 @@ def survives(record: Record) -> None:
     assert found.record == kept._replace(path=path, extra=found.record.extra)
     assert found.record.extra == dict(kept.extra)
     assert not [p for p in found.problems if p.level != "hint" and p.code != "control-character"]
+
+
+@SETTINGS
+@given(records(), st.lists(st.tuples(word, reference), max_size=2))
+def test_links_to_what_is_replaced_are_no_part_of_a_record(
+    record: Record, replaced: list[tuple[str, str]]
+) -> None:
+    """What is read, and so what is indexed, is the same with and without them."""
+    record = record._replace(type=DECISION, title="Use an LRU cache")
+    named = [(one_line(title) or "x", path) for title, path in replaced]
+    plain, linked = (parse(data, "a.md") for data in (render(record), render(record, named)))
+    assert linked.record == plain.record
 
 
 @SETTINGS
