@@ -312,7 +312,7 @@ def test_links_to_what_is_replaced_are_no_part_of_a_record(
     record: Record, replaced: list[tuple[str, str]]
 ) -> None:
     """What is read, and so what is indexed, is the same with and without them."""
-    record = record._replace(type=DECISION, title="Use an LRU cache")
+    record = record._replace(type=DECISION, title="Use an LRU cache", supersedes=("a_1_b",))
     named = [(one_line(title) or "x", path) for title, path in replaced]
     plain, linked = (parse(data, "a.md") for data in (render(record), render(record, named)))
     assert linked.record == plain.record
