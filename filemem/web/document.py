@@ -60,6 +60,7 @@ class Book(NamedTuple):
     home: str  # the page with the timeline
     log: str  # the page with the list of all records
     head: str  # further tags of the head of each page
+    where: str  # what the timeline is told besides: of which repository
 
     def link(self, record_id: str, root: str) -> str:
         """A link to a record, from a page whose way to the first folder is `root`."""
@@ -69,12 +70,14 @@ class Book(NamedTuple):
         return f'<a href="{escape(root + row["page"])}" dir="auto">{escape(row["title"])}</a>'
 
 
-def bound(name: str, rows: Iterable[Answer], *, home: str, log: str, head: str) -> Book:
+def bound(
+    name: str, rows: Iterable[Answer], home: str, log: str, head: str, where: str = ""
+) -> Book:
     """Return a book of these rows, which are in the order of time."""
     known_rows = {row["id"]: row for row in rows}
     ids = list(known_rows)
     before = dict(pairwise(ids[::-1]))
-    return Book(name, known_rows, before, dict(pairwise(ids)), home, log, head)
+    return Book(name, known_rows, before, dict(pairwise(ids)), home, log, head, where)
 
 
 @cache
@@ -114,7 +117,8 @@ def _line(book: Book, row: Answer, root: str) -> str:
 def _page(
     book: Book, title: str, root: str, main: str, near: str = "", record: Answer | None = None
 ) -> bytes:
-    at = f"#id={quote(record['id'], safe='')}" if record else ""
+    record_id = quote(record["id"], safe="") if record else ""
+    at = escape(f"#id={record_id}&{book.where}".rstrip("&"))
     page = _template().substitute(
         title=escape(title),
         name=escape(book.name),

@@ -1,5 +1,4 @@
-"""The memory as static files: the page with its data in it, and a page for each record that needs no
-script.
+"""The memory as static files: the page with its data, and a page without script for each record.
 
 Rule: the same memory gives the same bytes; nothing says when or where it was made. Links are
 relative. Only what is meant for everybody is written, with the names of authors and never their
@@ -91,14 +90,15 @@ def _files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
         row |= {**_named(row), "page": f"d/{slug(row['id'])}/index.html", "words": cut(text, WORDS)}
     facts = _facts(head, rows)
     facts["edges"] = graph(memory, {"edges": True})["edges"]
-    book = document.bound(facts["name"], rows, home="index.html", log=LOG, head=_POLICY)
+    book = document.bound(facts["name"], rows, "index.html", LOG, _POLICY)
     yield "data.json", _json(facts)
     yield "index.html", _index(facts)
     yield LOG, document.log_page(book, "")
     yield "llms.txt", "\n".join(_llms(facts, rows[::-1], base)).encode()
     for name, path in assets().items():
         yield f"viewer/assets/{name}", path.read_bytes()
-    decisions = [one.hit for one in details.values() if one.hit.record.type == DECISION]
+    hits = [detail.hit for detail in details.values()]
+    decisions = [hit for hit in hits if hit.record.type == DECISION]
     likely = all_near(memory, decisions, SIMILAR, LIKE)
     for row in rows:
         record = _named(whole(memory, details[row["id"]], likely.get(row["id"], ())))
@@ -159,7 +159,7 @@ def slug(record_id: str) -> str:
 
 
 def _named(record: Answer) -> Answer:
-    """The same, with a name alone where Git's name of an author, or an agent's, holds an address."""
+    """The same, without the address that Git's name of an author, or an agent's, may hold."""
     named = dict(record)
     for key in ("who", "agent"):
         if record.get(key):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from filemem.memory import Memory
 from filemem.web import document, viewer
-from filemem.web.route import Answer, Arguments, Told
+from filemem.web.route import Arguments, Told
 
 ROOT = "../"  # from /viewer/read and /viewer/log
 _HEAD = '<script src="../viewer/assets/read.js"></script>'
@@ -15,22 +14,24 @@ _HEAD = '<script src="../viewer/assets/read.js"></script>'
 
 def record(memory: Memory, arguments: Arguments) -> Told:
     """One record as a document. Raises NotFound, Conflict: what its name means."""
-    record_id = memory.id_of(arguments["id"])
-    seen = viewer.record(memory, {"id": record_id})
-    return _page(memory, lambda book: document.record_page(book, seen, ROOT))
+    whole = viewer.record(memory, {"id": memory.id_of(arguments["id"])})
+    return _page(document.record_page(_book(memory, arguments), whole, ROOT))
 
 
-def log(memory: Memory, _: Arguments) -> Told:
+def log(memory: Memory, arguments: Arguments) -> Told:
     """The list of all records, newest first."""
-    return _page(memory, lambda book: document.log_page(book, ROOT))
+    return _page(document.log_page(_book(memory, arguments), ROOT))
 
 
-def _page(memory: Memory, write: Callable[[document.Book], bytes]) -> Told:
+def _book(memory: Memory, arguments: Arguments) -> document.Book:
     head, rows = viewer.rows(memory)
-    pages = ({**row, "page": _address(row)} for row in rows)
-    book = document.bound(head["name"], pages, home="viewer", log="viewer/log", head=_HEAD)
-    return Told(write(book), media="text/html; charset=utf-8", headers=viewer.GUARDED)
+    where = {name: arguments[name] for name in ("repository",) if arguments.get(name)}
+    pages = (
+        {**row, "page": f"viewer/read?{urlencode({'id': row['id'], **where})}"} for row in rows
+    )
+    log_at = f"viewer/log?{urlencode(where)}".rstrip("?")
+    return document.bound(head["name"], pages, "viewer", log_at, _HEAD, urlencode(where))
 
 
-def _address(row: Answer) -> str:
-    return f"viewer/read?id={quote(row['id'], safe='')}"
+def _page(data: bytes) -> Told:
+    return Told(data, media="text/html; charset=utf-8", headers=viewer.GUARDED)

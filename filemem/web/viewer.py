@@ -78,17 +78,21 @@ _SEEN: WeakKeyDictionary[Memory, _Seen] = WeakKeyDictionary()  # the last of eac
 
 def asset(name: str) -> Told:
     """A file of the page, which is the same for everybody."""
-    if not (found := assets().get(name)):
+    path = assets().get(name)
+    if path is None:
         raise NotFound(f"there is no file {name[:100]!r} of the page", "the page is at /viewer")
-    data, kind = found.read_bytes(), _MEDIA.get(name.rpartition(".")[2], "text/plain")
+    data = path.read_bytes()
+    kind = _MEDIA.get(name.rpartition(".")[2], "text/plain")
     headers = GUARDED | revisit(hashlib.sha256(data).hexdigest())
     return Told(data, media=f"{kind}; charset=utf-8", headers=headers)
 
 
 def assets() -> dict[str, Path]:
     """The files of the page by name, as it names them."""
-    found = (one for one in sorted(ASSETS.rglob("*")) if one.is_file() and one.name != "prelude.js")
-    return {one.relative_to(ASSETS).as_posix(): one for one in found}
+    paths = [path for path in sorted(ASSETS.rglob("*")) if path.is_file()]
+    return {
+        path.relative_to(ASSETS).as_posix(): path for path in paths if path.name != "prelude.js"
+    }
 
 
 def projects(memory: Memory, _: Arguments) -> Answer:

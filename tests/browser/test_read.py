@@ -24,7 +24,7 @@ DONE = "true"  # when a page without script has loaded
 LONG = "decision_reading_1700000000000_longlong"
 SIDEWAYS = "document.documentElement.scrollWidth - innerWidth"
 TEXT = "document.querySelector('main').innerText"
-TITLE = "document.querySelector('h1').textContent"
+TITLE = "document.querySelector('h1')?.textContent"
 PARTS = [
     f"## Part {number}\n\n#### Detail {number}\n\n" + "What there is to say goes on. " * 20
     for number in range(6)

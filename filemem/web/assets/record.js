@@ -146,7 +146,7 @@ const Panel = (() => {
   }
 
   /** Where a record stands as a document. */
-  const pageOf = (row) => row.page || `viewer/read?id=${encodeURIComponent(row.id)}`;
+  const pageOf = (row) => row.page || `viewer/read?${new URLSearchParams({ id: row.id, ...(State.now.repository && { repository: State.now.repository }) })}`;
 
   function actions(row, told) {
     if (row.elsewhere) return [];
