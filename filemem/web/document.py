@@ -164,7 +164,8 @@ def _standing(book: Book, record: Answer, root: str) -> Iterator[str]:
 
 def _badge(state: str, rest: str) -> str:
     space = "" if rest.startswith((",", ":", " ")) else " "
-    return f'<p class="state {state}"><strong>{escape(state)}</strong>{space}{rest}</p>'
+    name = escape(state)
+    return f'<p class="state {name}"><strong>{name}</strong>{space}{rest}</p>'
 
 
 def _who_and_when(record: Answer) -> str:

@@ -14,7 +14,8 @@ _HEAD = '<script src="../viewer/assets/read.js"></script>'
 
 def record(memory: Memory, arguments: Arguments) -> Told:
     """One record as a document. Raises NotFound, Conflict: what its name means."""
-    whole = viewer.record(memory, {"id": memory.id_of(arguments["id"])})
+    (detail,) = memory.details(memory.id_of(arguments["id"]))
+    whole = viewer.whole(memory, detail, ())
     return _page(document.record_page(_book(memory, arguments), whole, ROOT))
 
 

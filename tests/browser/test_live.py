@@ -120,7 +120,7 @@ def test_a_switch_shows_another_project(
         page.wait("document.querySelector('h1')?.textContent === 'Pick by robot'")
         page.press("header a")
         page.wait("typeof Data === 'object' && Data.decisions.length === 3")
-        page.wait("'ready' in document.body.dataset")
+        page.wait(f"'ready' in document.body.dataset && {NAMES}.length === 2")
         choose(page, "")
         page.wait("Data.decisions.length === 60 && !document.getElementById('new').hidden")
         told = server.get("/viewer/data", repository="0badc0de")

@@ -123,3 +123,14 @@ def test_two_branches_that_replace_the_same_merge(folder: Path) -> None:
     git(folder, "merge", "-q", "--no-edit", "side")
     files = [file for file in (folder / "memory/decisions").rglob("*.md") if line(file)]
     assert [links(file) for file in files] == [{"Use Redis": old.resolve()}] * 2
+
+
+def test_a_private_record_is_not_named(folder: Path) -> None:
+    """A file that others read says neither title nor path of what only its owner has."""
+    head = "---\nid: decision_pay_1700000000000_aaaaaaaa\ntopic: pay\nsupersedes: []\n---\n"
+    write(folder / "memory/private/decisions/a.md", f"{head}# Pay Ann twice\n\nShe asked\n")
+    new = save(folder, "pay", "Pay once", "--supersedes", "decision_pay_1700000000000_aaaaaaaa")
+    text = new.read_text(encoding="utf-8")
+    assert "supersedes: [decision_pay_1700000000000_aaaaaaaa]" in text
+    assert "Ann" not in text
+    assert line(new) == ""
