@@ -110,7 +110,8 @@ def day_of(record: Answer) -> str:
 
 
 def _line(book: Book, row: Answer, root: str) -> str:
-    facts = filter(None, (day_of(row), _state(row), row.get("who"), row.get("topic")))
+    outcome = row.get("outcome", "").removeprefix("pending")
+    facts = filter(None, (day_of(row), _state(row), outcome, row.get("who"), row.get("topic")))
     return f"{book.link(row['id'], root)} <small>{escape(' · '.join(facts))}</small>"
 
 

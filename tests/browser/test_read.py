@@ -106,6 +106,8 @@ def test_the_log_lists_every_record_without_script(shop: Server, reader: Page) -
         assert f"{one.when:%Y-%m-%d} · " in page
         assert one.title.replace("&", "&amp;").replace("'", "&#x27;") in page
     assert page.count("<li>") == 211
+    assert " · holds · failed · " in page
+    assert "pending" not in page
     days = reader.js(
         "[...document.querySelectorAll('.log small')].map(each => each.textContent.slice(0, 10))"
     )
