@@ -8,6 +8,7 @@ import click
 
 from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Project, emit
+from filemem.web.export import write_site
 
 
 @click.command()
@@ -30,8 +31,6 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
       filemem site public
       filemem site public --base https://example.org/decisions/
     """
-    from filemem.web.export import write_site
-
     with project.memory() as memory:
         folder = project.here / out
         count = write_site(memory, folder, base)

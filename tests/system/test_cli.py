@@ -80,6 +80,16 @@ def test_help_and_a_plain_search_import_no_click(repo: Path) -> None:
     assert all(re.search(rf"^  {name} +[A-Z]", listed, re.MULTILINE) for name in COMMANDS)
 
 
+def test_a_server_and_a_commit_hook_begin_without_the_memory() -> None:
+    probe = (
+        "import sys, filemem.cli.serve, filemem.cli.web, filemem.cli.gate; "
+        "print(sorted({'filemem.memory', 'filemem.index', 'tantivy', 'starlette'} & {*sys.modules}))"
+    )
+    command = [sys.executable, "-c", probe]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_exit_codes(repo: Path, tmp_path: Path) -> None:
     assert {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7} == EXIT_CODES
     assert cli(repo, *DECISION).code == 0
