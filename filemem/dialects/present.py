@@ -171,23 +171,3 @@ def pending(value: Saved) -> Answer:
 def unwritten(value: Saved) -> Answer:
     """What keeps a save from being found, or that it was there already; {} for neither."""
     return pending(value) | filled({"note": value.message if value.repeated else ""})
-
-
-def fields(value: Any, names: str) -> Answer:
-    """Some attributes of a value, of a hit also those of its record; `theirs=ours` renames one."""
-    shown: Answer = {}
-    for name in names.split():
-        theirs, _, ours = name.rstrip("?").partition("=")
-        attribute = ours or theirs
-        if (
-            isinstance(value, Hit)
-            and attribute not in Hit._fields
-            and attribute not in ("id", "title")
-        ):
-            item = getattr(value.record, attribute)
-        else:
-            item = getattr(value, attribute)
-        if attribute == "score" and isinstance(value, Hit):
-            item = round(item, 4) or None
-        shown |= filled({theirs: item}) if name.endswith("?") else plain({theirs: item})
-    return shown

@@ -76,7 +76,10 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
         "id": hit.id,
         "similar": [
             {
-                **present.fields(other.record, "id topic decision outcome"),
+                "id": other.id,
+                "topic": other.record.topic,
+                "decision": other.record.decision,
+                "outcome": other.record.outcome,
                 "similarity": alike[other.id],
             }
             for other in hits

@@ -1,19 +1,18 @@
-"""The table of routes: what is served beside MCP, what each takes, and what answers."""
+"""The routes: what is served beside MCP, what each takes, and what answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any
 
-from filemem.dialects import mem_claude, present
-from filemem.dialects.tool import arguments
+from filemem.dialects import mem_claude, parameter, present
+from filemem.dialects.parameter import Parameter, schema_of
 from filemem.memory.catch_up import SHORT
+from filemem.record import TYPES
 from filemem.web import code, graph, mama, read, slack, viewer
 from filemem.web.route import (
     Answer,
@@ -22,6 +21,7 @@ from filemem.web.route import (
     Refused,
     Route,
     Told,
+    Work,
     as_mama,
     chosen,
     plain,
@@ -129,144 +129,208 @@ def observations(memory: Any, arguments: Arguments) -> Told:
     return Told(mem_claude.get_observations(memory, arguments)["observations"])
 
 
-# Method, path, module and function that answer, other paths, MAMA's codes or `plain` for
-# mem-claude's style, `closed` if an unknown argument is refused: a filter that is ignored answers
-# another question. Then the arguments.
-_TABLE = """
-POST /api/checkpoint/save mama.checkpoint_save SAVE_FAILED
-    summary!: said
-    next_steps: text
-    open_files: words
-GET /api/checkpoint/load mama.checkpoint_load LOAD_FAILED
-GET /api/mama/search mama.search MISSING_QUERY SEARCH_FAILED closed
-    q!: said
-    limit: 1..
-POST /api/mama/save mama.save SAVE_FAILED
-    topic! decision! reasoning!: said
-    confidence: fraction
-GET /graph graph.graph /api/graph GRAPH_FAILED
-    topic: text
-    cluster edges: flag
-    repository: text
-GET /graph/similar graph.similar MISSING_ID SEARCH_FAILED
-    id!: said
-POST /graph/update mama.update /api/update INVALID_REQUEST UPDATE_FAILED
-    id! outcome!: said
-    reason: text
-POST /api/save mem_claude.save plain
-GET /api/search mem_claude.search plain
-GET /api/observation/{id} routes.observation plain
-    id!: id
-    project agent department: text
-POST /api/observations/batch routes.observations plain
-GET /api/timeline mem_claude.timeline plain
-GET /api/memory/export mama.export EXPORT_FAILED
-    format: json|markdown|csv
-POST /api/code-act code.act CODE_FAILED
-    code!: code
-    timeout: timeout
-POST /api/slack/send slack.send SEND_FAILED
-    channel_id!: channel
-    message: message
-    file_path: text
-GET /api/daemon/logs routes.logs /api/logs/daemon LOGS_FAILED
-    lines tail: 1..
-    offset: 0..1000000000
-GET /viewer routes.asset plain
-GET /viewer/assets/{name:path} routes.asset plain
-    name!: text
-GET /viewer/projects viewer.projects plain
-GET /viewer/data viewer.data plain
-    repository: text
-GET /viewer/record viewer.record plain
-    id!: said
-    at: said
-    repository: text
-GET /viewer/read read.record plain
-    id!: said
-    repository: text
-GET /viewer/log read.log plain
-    repository: text
-GET /viewer/search viewer.search plain
-    q!: said
-    type: decision|checkpoint|observation
-    limit: 1..
-    repository: text
-GET /viewer/at viewer.at plain
-    when!: said
-    repository: text
-GET /viewer/compare viewer.compare plain
-    branch repository: text
-GET /viewer/brief viewer.brief plain
-    paths repository: text
-GET /viewer/near viewer.near plain
-    topic decision: text
-GET /viewer/todo routes.todo plain
-GET /viewer/events routes.events plain
-    repository: text
-POST /viewer/save viewer.save plain
-    topic! decision! reasoning!: said
-    rejected: texts
-    affects supersedes builds_on debates synthesizes tags: words
-    status: text
-    confidence: fraction
-    allow_secret: flag
-POST /viewer/update viewer.update plain
-    id! version!: said
-    outcome reason status: text
-    allow_secret: flag
-POST /viewer/forget viewer.forget plain
-    id! version!: said
-    reason: text
-GET / routes.home plain
-"""
-_MODULES = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (code, graph, mama, mem_claude, read, slack, viewer)
-}
-_MODULES["routes"] = sys.modules[__name__]
-_SHAPES: Mapping[str, Mapping[str, Any]] = {
-    "code": {"type": "string", "pattern": r"\S", "maxLength": code.CODE},
-    "timeout": {"type": "number", "minimum": 1},
-    "channel": {"type": "string", "pattern": r"\S", "maxLength": 200},
-    "message": {"type": "string", "maxLength": slack.TEXT},
-}
-_SCHEMAS = {f"/api/{name}": _TOOLS[name] for name in ("save", "search", "timeline")}
-_SCHEMAS["/api/observations/batch"] = _TOOLS["get_observations"]
+def _plain(method: str, path: str, work: Any, *parameters: Parameter) -> Route:
+    """A route of ours or of mem-claude's."""
+    schema = schema_of(parameters, closed=False)
+    return Route(method, path, schema, _work(work), plain, "MISSING_FIELDS", "FAILED")
 
 
-def _routes(block: str) -> Iterator[Route]:
-    """A row as a route for each of its paths."""
-    head, _, rows = block.partition("\n")
-    method, path, answer, *words = head.split()
-    module, _, function = answer.partition(".")
-    work = getattr(_MODULES[module], function)
-    route = Route(
-        method,
-        path,
-        _SCHEMAS.get(path) or arguments(rows, closed="closed" in words, **_SHAPES),
-        work if iscoroutinefunction(work) else remembered(work),
-        plain if "plain" in words else as_mama,
-        lacking=next(
-            (word for word in words if re.match("MISSING_|INVALID_", word)), "MISSING_FIELDS"
-        ),
-        failed=next((word for word in words if word.endswith("_FAILED")), "FAILED"),
-    )
-    paths = (word for word in (path, *words) if word.startswith("/"))
-    yield from (route._replace(path=path) for path in paths)
+def _of_tool(method: str, path: str, work: Any, name: str) -> Route:
+    """A route that takes what one of mem-claude's tools takes."""
+    return _plain(method, path, work)._replace(schema=_TOOLS[name])
 
 
-ROUTES = tuple(route for block in re.split(r"\n(?=\S)", _TABLE.strip()) for route in _routes(block))
+def _mama(
+    path: str,
+    work: Any,
+    failed: str,
+    *parameters: Parameter,
+    method: str = "POST",
+    lacking: str = "MISSING_FIELDS",
+    closed: bool = False,
+) -> Route:
+    """A route of MAMA's.
+
+    Args:
+        path: as its page has it.
+        work: what answers.
+        failed: its code for what went wrong on our side.
+        parameters: what it takes.
+        method: of HTTP.
+        lacking: its code for a required parameter that is not there.
+        closed: whether others are refused: a filter that is ignored answers another question.
+    """
+    schema = schema_of(parameters, closed=closed)
+    return Route(method, path, schema, _work(work), as_mama, lacking, failed)
+
+
+def _work(work: Any) -> Work:
+    return work if iscoroutinefunction(work) else remembered(work)
+
+
+_REPOSITORY = parameter.text("repository")  # another project of the workspace
+_TEXT = parameter.TEXT
+_CODE = {**_TEXT, "pattern": r"\S", "maxLength": code.CODE}
+_CHANNEL = {**_TEXT, "pattern": r"\S", "maxLength": 200}
+_MESSAGE = {**_TEXT, "maxLength": slack.TEXT}
+_UPDATE = (parameter.filled("id"), parameter.filled("outcome"), parameter.text("reason"))
+_VERSION = (parameter.filled("id"), parameter.filled("version"))
+_GRAPH = (
+    parameter.text("topic"),
+    parameter.flag("cluster"),
+    parameter.flag("edges"),
+    _REPOSITORY,
+)
+_LOGS = (
+    parameter.integer("lines", least=1),
+    parameter.integer("tail", least=1),
+    parameter.integer("offset", least=0, most=1_000_000_000),
+)
+ROUTES = (
+    _mama(
+        "/api/checkpoint/save",
+        mama.checkpoint_save,
+        "SAVE_FAILED",
+        parameter.filled("summary"),
+        parameter.text("next_steps"),
+        parameter.words("open_files"),
+    ),
+    _mama("/api/checkpoint/load", mama.checkpoint_load, "LOAD_FAILED", method="GET"),
+    _mama(
+        "/api/mama/search",
+        mama.search,
+        "SEARCH_FAILED",
+        parameter.filled("q"),
+        parameter.integer("limit", least=1),
+        method="GET",
+        lacking="MISSING_QUERY",
+        closed=True,
+    ),
+    _mama(
+        "/api/mama/save",
+        mama.save,
+        "SAVE_FAILED",
+        parameter.filled("topic"),
+        parameter.filled("decision"),
+        parameter.filled("reasoning"),
+        parameter.fraction("confidence"),
+    ),
+    _mama("/graph", graph.graph, "GRAPH_FAILED", *_GRAPH, method="GET"),
+    _mama("/api/graph", graph.graph, "GRAPH_FAILED", *_GRAPH, method="GET"),
+    _mama(
+        "/graph/similar",
+        graph.similar,
+        "SEARCH_FAILED",
+        parameter.filled("id"),
+        method="GET",
+        lacking="MISSING_ID",
+    ),
+    _mama("/graph/update", mama.update, "UPDATE_FAILED", *_UPDATE, lacking="INVALID_REQUEST"),
+    _mama("/api/update", mama.update, "UPDATE_FAILED", *_UPDATE, lacking="INVALID_REQUEST"),
+    _of_tool("POST", "/api/save", mem_claude.save, "save"),
+    _of_tool("GET", "/api/search", mem_claude.search, "search"),
+    _plain(
+        "GET",
+        "/api/observation/{id}",
+        observation,
+        parameter.identifier("id", required=True),
+        parameter.text("project"),
+        parameter.text("agent"),
+        parameter.text("department"),
+    ),
+    _of_tool("POST", "/api/observations/batch", observations, "get_observations"),
+    _of_tool("GET", "/api/timeline", mem_claude.timeline, "timeline"),
+    _mama(
+        "/api/memory/export",
+        mama.export,
+        "EXPORT_FAILED",
+        parameter.choice("format", ("json", "markdown", "csv")),
+        method="GET",
+    ),
+    _mama(
+        "/api/code-act",
+        code.act,
+        "CODE_FAILED",
+        parameter.shaped("code", _CODE, required=True),
+        parameter.shaped("timeout", {"type": "number", "minimum": 1}),
+    ),
+    _mama(
+        "/api/slack/send",
+        slack.send,
+        "SEND_FAILED",
+        parameter.shaped("channel_id", _CHANNEL, required=True),
+        parameter.shaped("message", _MESSAGE),
+        parameter.text("file_path"),
+    ),
+    _mama("/api/daemon/logs", logs, "LOGS_FAILED", *_LOGS, method="GET"),
+    _mama("/api/logs/daemon", logs, "LOGS_FAILED", *_LOGS, method="GET"),
+    _plain("GET", "/viewer", asset),
+    _plain("GET", "/viewer/assets/{name:path}", asset, parameter.text("name", required=True)),
+    _plain("GET", "/viewer/projects", viewer.projects),
+    _plain("GET", "/viewer/data", viewer.data, _REPOSITORY),
+    _plain(
+        "GET",
+        "/viewer/record",
+        viewer.record,
+        parameter.filled("id"),
+        parameter.filled("at")._replace(required=False),
+        _REPOSITORY,
+    ),
+    _plain("GET", "/viewer/read", read.record, parameter.filled("id"), _REPOSITORY),
+    _plain("GET", "/viewer/log", read.log, _REPOSITORY),
+    _plain(
+        "GET",
+        "/viewer/search",
+        viewer.search,
+        parameter.filled("q"),
+        parameter.choice("type", TYPES),
+        parameter.integer("limit", least=1),
+        _REPOSITORY,
+    ),
+    _plain("GET", "/viewer/at", viewer.at, parameter.filled("when"), _REPOSITORY),
+    _plain("GET", "/viewer/compare", viewer.compare, parameter.text("branch"), _REPOSITORY),
+    _plain("GET", "/viewer/brief", viewer.brief, parameter.text("paths"), _REPOSITORY),
+    _plain("GET", "/viewer/near", viewer.near, parameter.text("topic"), parameter.text("decision")),
+    _plain("GET", "/viewer/todo", todo),
+    _plain("GET", "/viewer/events", events, _REPOSITORY),
+    _plain(
+        "POST",
+        "/viewer/save",
+        viewer.save,
+        parameter.filled("topic"),
+        parameter.filled("decision"),
+        parameter.filled("reasoning"),
+        parameter.texts("rejected"),
+        parameter.words("affects"),
+        parameter.words("supersedes"),
+        parameter.words("builds_on"),
+        parameter.words("debates"),
+        parameter.words("synthesizes"),
+        parameter.words("tags"),
+        parameter.text("status"),
+        parameter.fraction("confidence"),
+        parameter.flag("allow_secret"),
+    ),
+    _plain(
+        "POST",
+        "/viewer/update",
+        viewer.update,
+        *_VERSION,
+        parameter.text("outcome"),
+        parameter.text("reason"),
+        parameter.text("status"),
+        parameter.flag("allow_secret"),
+    ),
+    _plain("POST", "/viewer/forget", viewer.forget, *_VERSION, parameter.text("reason")),
+    _plain("GET", "/", home),
+)
 _BY_PATH = {route.path: route for route in ROUTES}
 
 
 def for_arguments(route: Route, values: Arguments) -> Route:
     """Two systems chose the same path for two things: the arguments show which it is."""
-    if (
-        route.path == "/api/save"
-        and not values.keys() & {"title", "text"}
-        and values.keys() & {"topic", "decision"}
-    ):
+    is_decision = not values.keys() & {"title", "text"} and values.keys() & {"topic", "decision"}
+    if route.path == "/api/save" and is_decision:
         return _BY_PATH["/api/mama/save"]
     if route.path == "/api/search" and "q" in values and "query" not in values:
         return _BY_PATH["/api/mama/search"]

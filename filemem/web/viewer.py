@@ -42,10 +42,6 @@ POLICY = (
 )
 _OF_NODE = "id type title created outcome affects tags agent kind branch".split()  # noqa: SIM905
 _OF_ROW = "path superseded_by supersedes live forked".split()  # noqa: SIM905
-_WHOLE = (
-    "rejected? limitation? confidence? decided_by? open_files? facts? concepts? files_read? "
-    "files_modified?"
-)
 _PARTS = {  # what the page calls it -> kinds of effects
     "added": ("new",),
     "replaced": ("superseded",),
@@ -142,9 +138,13 @@ def overview(memory: Memory) -> tuple[Answer, list[Answer]]:
     state = memory.keeper.state
     seen = memory.overview()
     keep_edges(memory, state, seen.rows)  # the page asks for them next
-    return {"name": memory.work_tree.name, **present.fields(seen, "branch head branches")}, [
-        *map(row, seen.rows)
-    ]
+    answer = {
+        "name": memory.work_tree.name,
+        "branch": seen.branch,
+        "head": seen.head,
+        "branches": list(seen.branches),
+    }
+    return answer, [row(record) for record in seen.rows]
 
 
 def row(record: Row) -> Answer:
@@ -183,31 +183,54 @@ def whole(memory: Memory, detail: Detail, likely: Iterable[Rated]) -> Answer:
         "version": detail.version,
         "note": notes.get("note"),
         "evidence": notes.get("evidence"),
-        **present.fields(hit.record, _WHOLE),
+        **_fields(hit.record),
         **_texts(hit.record),
         "outcomes": [outcome._asdict() for outcome in hit.record.outcomes],
         "chain": [node.id for node in detail.chain[:-1] and detail.chain],
         "related": [
             {
                 "kind": kind,
-                **present.fields(other, "id title"),
+                "id": other.id,
+                "title": other.title,
                 "reason": without_edges(reason),
                 "in": inwards,
             }
             for kind, other, reason, inwards in detail.related
         ],
         "similar": [
-            {**present.fields(other, "id title"), "score": score}
+            {"id": other.id, "title": other.title, "score": score}
             for other, score in likely
             if not other.audience
         ],
         "governed": [path._asdict() for path in detail.governed],
-        "commits": [
-            present.fields(commit, "id who=author agent? when=at subject")
-            for commit in detail.commits
-        ],
+        "commits": [_commit(commit) for commit in detail.commits],
     }
     return {**row(detail.row), **{name: value for name, value in values.items() if value}}
+
+
+def _fields(record: Record) -> Answer:
+    """What a record states besides its texts."""
+    return {
+        "rejected": list(record.rejected),
+        "limitation": record.limitation,
+        "confidence": record.confidence,
+        "decided_by": record.decided_by,
+        "open_files": list(record.open_files),
+        "facts": list(record.facts),
+        "concepts": list(record.concepts),
+        "files_read": list(record.files_read),
+        "files_modified": list(record.files_modified),
+    }
+
+
+def _commit(commit: Any) -> Answer:
+    return {
+        "id": commit.id,
+        "who": commit.author,
+        **present.filled({"agent": commit.agent}),
+        "when": commit.at,
+        "subject": commit.subject,
+    }
 
 
 def _texts(record: Record) -> dict[str, str]:
@@ -281,9 +304,19 @@ def near(memory: Memory, arguments: Arguments) -> Answer:
     own = ask("", topic=topic).hits if topic else ()
     hits = {hit.id: hit for hit in (*own, *(ask(words).hits if words else ()))}
     same = {hit.id for hit in own}
-    names = "id topic title outcome score ruled_out=already_rejected?"
-    rows = [{**present.fields(hit, names), "same_topic": hit.id in same} for hit in hits.values()]
+    rows = [{**_near(hit), "same_topic": hit.id in same} for hit in hits.values()]
     return {"near": sorted(rows, key=lambda row: (not row["same_topic"], -row["score"]))}
+
+
+def _near(hit: Hit) -> Answer:
+    return {
+        "id": hit.id,
+        "topic": hit.record.topic,
+        "title": hit.title,
+        "outcome": hit.record.outcome,
+        "score": round(hit.score, 4),
+        **present.filled({"ruled_out": hit.already_rejected}),
+    }
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
