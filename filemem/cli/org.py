@@ -32,7 +32,7 @@ def engine(project: Project) -> Iterator[Postgres]:
     try:
         from filemem.org.postgres import Postgres
     except ModuleNotFoundError as error:
-        if error.name not in ("psycopg", "psycopg_binary"):
+        if error.name not in ("psycopg", "psycopg_binary", "psycopg_pool"):
             raise
         raise BrokenStore("psycopg is not installed", "pip install 'filemem[org]'") from None
     with closing(Postgres(settings.org_dsn, embedder(settings.model))) as found:

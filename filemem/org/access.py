@@ -58,8 +58,8 @@ def hashed(token: str) -> bytes:
 
 def principal(database: Any, token: str) -> str:
     """Whose token this is; "" for nobody's."""
-    found = database.execute("select name from token where hash = %s", (hashed(token),)).fetchone()
-    return str(found[0]) if found else ""
+    (name,) = database.execute("select whose(%s)", (hashed(token),)).fetchone()
+    return str(name or "")
 
 
 def read(path: Path) -> dict[str, list[str]]:

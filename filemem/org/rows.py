@@ -22,13 +22,14 @@ from filemem.query import FIELDS as TERMS
 from filemem.query import Filter, Provenance
 
 if TYPE_CHECKING:
-    from filemem.org.postgres import Connection
+    from filemem.org.connection import Connection
 
 EXACT_BELOW = (
     50_000  # passages that may be seen: so many are compared one by one, more by the graph
 )
-REPOSITORIES = """select id, name, source, store, head, (extract(epoch from seen) * 1000)::bigint, failed, records,
-  passages, words from repo"""
+REPOSITORIES = """select r.id, r.name, r.source, coalesce(s.store, ''), coalesce(s.head, ''),
+  (extract(epoch from r.seen) * 1000)::bigint, r.failed, coalesce(s.records, 0),
+  coalesce(s.passages, 0), coalesce(s.words, '') from repo r left join state s on s.repo = r.id"""
 _ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant, d.facts"
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"
 _BY_FIELD = {"id": _OWN.format("rid"), "path": _OWN.format("path"), "key": _OWN.format("key")}
@@ -154,9 +155,12 @@ class PostgresShelf:
 
     def done(self, head: str, store: str, words: str = "") -> None:
         """See `engine.Shelf`."""
-        asked = """update repo r set head = %s, store = %s, words = %s, seen = now(), failed = '', (records, passages) =
-          (select count(*), coalesce(sum(d.passages), 0) from doc d where d.repo = r.id) where id = %s"""
-        self.con.execute(asked, (head, plain(store), words, self.repository.number))
+        mine = self.repository.number
+        self.con.execute("delete from state where repo = %s", (mine,))
+        insert = """insert into state(repo, head, store, words, records, passages)
+          select %s, %s, %s, %s, count(*), coalesce(sum(passages), 0) from doc where repo = %s"""
+        self.con.execute(insert, (mine, head, plain(store), words, mine))
+        self.con.execute("update repo set seen = now(), failed = '' where id = %s", (mine,))
 
 
 class PostgresReader:
@@ -201,7 +205,7 @@ class PostgresReader:
         }
         ways = [_BY_RARITY if self.degraded else _BY_BM25] if words else []
         if vector is not None:
-            repos = dict(self.con.execute("select id, passages from repo").fetchall())
+            repos = dict(self.con.execute("select repo, passages from state").fetchall())
             values |= {"vector": str(list(vector)), "repos": list(repos)}
             ways.append(_NEAREST if sum(repos.values()) <= EXACT_BELOW else _BY_GRAPH)
         found = list(
@@ -242,23 +246,21 @@ class PostgresReader:
         }
 
 
-def one(con: Connection, asked: str, values: Sequence[Any] = ()) -> Any:
-    """Return the one value of the one row that a question is answered with."""
-    found = con.execute(asked, values).fetchone()
-    return found[0] if found else None
-
-
 def copy(con: Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Put rows in a table."""
+    """Put rows in a table, by way of one of this connection's: COPY is not for tables with row security."""
     if rows := list(rows):
-        with con.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as into:
+        how = f"(like {table}) on commit delete rows"
+        con.execute(f"create temp table if not exists new_{table} {how}")
+        with con.cursor() as cursor, cursor.copy(f"copy new_{table} from stdin") as into:
             for row in rows:
                 into.write_row(row)
+        con.execute(f"insert into {table} select * from new_{table}")
+        con.execute(f"delete from new_{table}")
 
 
 def repositories(con: Connection) -> list[Repository]:
     """Return all repositories that are visible, by name."""
-    return [Repository(*row) for row in con.execute(f"{REPOSITORIES} order by name")]
+    return [Repository(*row) for row in con.execute(f"{REPOSITORIES} order by r.name")]
 
 
 def plain(value: str, most: int | None = 500) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,10 @@ from filemem.server import http
 from filemem.web.route import Route, plain, remembered
 from filemem.web.site import Site
 
+SEES_ALL = (
+    "this login can read past row security; log in as a member of the role of the service:"
+    " docs/organisation.md"
+)
 App = Callable[[Any, Any, Any], Awaitable[None]]  # an ASGI application
 _TOOLS = tools(
     """
@@ -130,10 +135,11 @@ def serve(
     if not (behind_proxy or http.is_loopback(host)):
         hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
         raise BadInput(f"{host} can be reached from other machines", hint, field="host")
-    engine.repositories()
+    if engine.sees_all():
+        sys.stderr.write(f"filemem: {SEES_ALL}\n")
 
     def whose(token: str) -> str:
-        with discreet(), engine.transaction() as database:
+        with discreet(), engine.transaction(reading=True) as database:
             return principal(database, token)
 
     guard = partial(Guard, whose=whose, rate=rate)

@@ -191,7 +191,8 @@ def held(engine: Postgres, path: Path) -> Held:
     with engine.transaction() as con:
         rows = con.execute(asked, (str(path),)).fetchall()
         counted = con.execute(
-            "select records, head from repo where name = %s", (str(path),)
+            "select s.records, s.head from state s join repo r on r.id = s.repo where r.name = %s",
+            (str(path),),
         ).fetchone()
     assert all(passages >= there and bodies == 1 for *_, passages, there, bodies in rows)
     assert counted == (len(rows), git(path, "rev-parse", "HEAD"))

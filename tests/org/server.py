@@ -48,6 +48,15 @@ def _run(program: str, *words: str) -> None:
     )  # type: ignore[call-overload]
 
 
+def client(program: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run psql or pg_dump."""
+    folder = binaries()
+    command = str(folder / program) if folder else program
+    return subprocess.run(
+        [command, *words], check=False, input=text, capture_output=True, text=True
+    )
+
+
 def start(folder: Path, **settings: str) -> str:
     """Start a server in an empty folder; return how to connect to its database `postgres`."""
     data = folder / "data"

@@ -96,6 +96,7 @@ def test_without_a_database_or_its_driver_the_answer_says_what_to_do(
     assert f'socket "{tmp_path}' in cli(tmp_path, "org", "status").err, "the user's own, not evil"
     (tmp_path / ".filemem.toml").unlink()
     monkeypatch.delitem(sys.modules, "filemem.org.postgres")
+    monkeypatch.delitem(sys.modules, "filemem.org.connection")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     lacking = cli(tmp_path, "org", "status")
     assert (lacking.code, "pip install 'filemem[org]'" in lacking.err) == (7, True)

@@ -124,7 +124,9 @@ def serving(dsn: str, *options: str) -> Iterator[int]:
         command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}
     ) as process:
         assert process.stderr is not None
-        yield int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
+        lines = iter(process.stderr.readline, b"")
+        started = next(line.decode() for line in lines if b"serves MCP" in line)
+        yield int(started.rpartition(":")[2].partition("/")[0])
         process.terminate()
         assert process.wait(20) in (-15, 143)
 

@@ -1,0 +1,10 @@
+-- What Git does not have: a backup keeps these tables, and no VERSION drops them.
+create table if not exists repo(id int generated always as identity primary key,
+  name text unique not null, source text not null, seen timestamptz,
+  failed text not null default '');
+alter table repo drop column if exists store, drop column if exists head,
+  drop column if exists records, drop column if exists passages, drop column if exists words;
+create table if not exists access(principal text not null,
+  repo int not null references repo on delete cascade, primary key(principal, repo));
+create table if not exists token(hash bytea primary key, name text not null,
+  made timestamptz not null default now());

@@ -1,0 +1,34 @@
+-- Who may do what. It is made again each time: a backup may come from a server with other roles.
+-- Who asks is set for one transaction; without it nothing is visible, not even what everybody may see.
+create or replace function visible() returns setof int
+  language sql stable security definer set search_path = SCHEMA, pg_temp
+  as $$ select a.repo from access a, current_setting('filemem.principal', true) who
+    where who <> '' and a.principal in (who, '*') $$;
+create or replace function whose(wanted bytea) returns text
+  language sql stable security definer set search_path = SCHEMA, pg_temp
+  as $$ select name from token where hash = wanted $$;
+-- Under row security no operator of a word index counts as safe, so this looks with the owner's eyes, and filters itself.
+-- `offset 0` keeps the planner, which knows nothing of how rare a word is, from another order.
+create or replace function holding(words text[], worth real[]) returns table(doc bigint, worth real)
+  rows 100 language sql stable security definer set search_path = SCHEMA, pg_temp
+  set enable_seqscan = off set enable_indexscan = off
+  as $$ select x.doc, sum(w.worth) from unnest(words, worth) w(word, worth),
+    lateral (select b.doc, b.repo from body b
+      where string_to_array(b.stems, ' ') @> array[w.word] offset 0) x
+    where x.repo in (select visible()) group by x.doc $$;
+-- The planner's figures and the graph are the owner's to make, and the worker's to ask for.
+create or replace procedure tidy() language sql security definer set search_path = SCHEMA, pg_temp
+  as $$ analyze doc, link, body, passage, df $$;
+create or replace procedure connect_passages()
+  language sql security definer set search_path = SCHEMA, pg_temp
+  as $$ create index if not exists passage_vec on passage using hnsw (vec halfvec_cosine_ops) $$;
+revoke all on function visible(), whose(bytea), holding(text[], real[]) from public;
+revoke all on procedure tidy(), connect_passages() from public;
+grant temporary on database DATABASE to WORKER;
+grant usage on schema SCHEMA to WORKER, SERVICE;
+grant select on repo, state, doc, link, body, passage, df, total, meta to WORKER, SERVICE;
+grant update(seen, failed) on repo to WORKER;
+grant insert, update, delete on state, doc, link, body, passage, df, total to WORKER;
+grant usage on sequence doc_id_seq to WORKER;
+grant execute on procedure tidy(), connect_passages() to WORKER;
+grant execute on function visible(), whose(bytea), holding(text[], real[]) to SERVICE;
