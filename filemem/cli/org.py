@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +23,7 @@ from filemem.record import format_time
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
+    from filemem.org.workers import Workers
 
 
 @contextmanager
@@ -133,32 +134,51 @@ def remove(project: Project, name: str) -> None:
     type=click.IntRange(1),
     default=60,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between two looks at a repository.",
+)
+@click.option(
+    "--at-once",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Repositories that are read at the same time.",
 )
 @pass_project
-def work(project: Project, once: bool, every: int) -> None:
+def work(project: Project, once: bool, every: int, at_once: int) -> None:
     """Bring what is new in the repositories into the database. Any number of workers may run.
+
+    Without --once it goes on until a signal ends it. A push that is reported to `org serve` comes
+    in at once; repositories that report pushes are looked at once an hour besides.
 
     \b
     Example:
       filemem org work --once
     """
-    from filemem.org.worker import work
+    from filemem.org.workers import Workers
 
     cache = config.load(project.here).index_cache / "mirrors"
     with engine(project) as database:
-        while True:
-            found = work(database, cache, os.environ)
-            if found.changed or found.failed or once:
-                failed = (
-                    f", {counted(found.failed, 'failure')}: `filemem org status` says why"
-                    if found.failed
-                    else ""
-                )
-                click.echo(f"{counted(found.changed, 'record')} changed{failed}")
-            if once:
-                return
-            time.sleep(every)
+        workers = Workers(database, cache, os.environ, every)
+        if not once:
+            database.repositories()  # before it begins: whether the database can be used at all
+            return _lasting(workers, at_once)
+        looks = workers.once()
+        failed = counted(looks.failed, "failure") if looks.failed else ""
+        advice = f", {failed}: `filemem org status` says why" if failed else ""
+        click.echo(f"{counted(looks.changed, 'record')} changed{advice}")
+    return None
+
+
+def _lasting(workers: Workers, threads: int) -> None:
+    """Run workers until a signal comes; a second one ends the process at once."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        workers.end()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    workers.run(threads)
 
 
 @org.command()
@@ -299,4 +319,5 @@ def serve(project: Project, /, **how: Any) -> None:
     with engine(project) as index:
         from filemem.org import service
 
-        service.serve(index, on_crash=report, **how)
+        secret = config.load(project.here).org_hook_secret
+        service.serve(index, on_crash=report, hook_secret=secret, **how)

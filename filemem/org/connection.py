@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -92,6 +92,16 @@ class Database:
                 pool.open()
             with pool.connection() as con:
                 yield con
+
+    @contextlib.contextmanager
+    def listening(self, channel: str) -> Iterator[Callable[[float], bool]]:
+        """Yield what waits for a notice on a channel, and returns whether one came."""
+        with (
+            _ours(),
+            psycopg.connect(self._dsn, autocommit=True, application_name="filemem") as con,
+        ):
+            con.execute(psycopg.sql.SQL("listen {}").format(psycopg.sql.Identifier(channel)))
+            yield lambda seconds: any(con.notifies(timeout=seconds, stop_after=1))
 
 
 def _complete(dsn: str) -> str:

@@ -8,3 +8,7 @@ create table if not exists access(principal text not null,
   repo int not null references repo on delete cascade, primary key(principal, repo));
 create table if not exists token(hash bytea primary key, name text not null,
   made timestamptz not null default now());
+create table if not exists job(repo int primary key references repo on delete cascade,
+  due timestamptz not null default now(), pushed timestamptz, hooked timestamptz,
+  holder text not null default '', held timestamptz, tries int not null default 0);
+create index if not exists job_due on job(due);

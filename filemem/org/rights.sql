@@ -16,19 +16,28 @@ create or replace function holding(words text[], worth real[]) returns table(doc
     lateral (select b.doc, b.repo from body b
       where string_to_array(b.stems, ' ') @> array[w.word] offset 0) x
     where x.repo in (select visible()) group by x.doc $$;
+-- What a hook may do: make repositories due, and wake the workers.
+create or replace function report(names text[]) returns bigint
+  language sql security definer set search_path = SCHEMA, pg_temp as $$
+  with due as (insert into job(repo, pushed, hooked) select id, now(), now() from repo
+    where lower(name) = any(names) on conflict (repo) do update
+    set due = now(), pushed = now(), hooked = now() returning repo),
+  heard as (select pg_notify('filemem_push', '') from due)
+  select count(*) from heard $$;
 -- The planner's figures and the graph are the owner's to make, and the worker's to ask for.
 create or replace procedure tidy() language sql security definer set search_path = SCHEMA, pg_temp
   as $$ analyze doc, link, body, passage, df $$;
 create or replace procedure connect_passages()
   language sql security definer set search_path = SCHEMA, pg_temp
   as $$ create index if not exists passage_vec on passage using hnsw (vec halfvec_cosine_ops) $$;
-revoke all on function visible(), whose(bytea), holding(text[], real[]) from public;
+revoke all on function report(text[]), visible(), whose(bytea), holding(text[], real[]) from public;
 revoke all on procedure tidy(), connect_passages() from public;
 grant temporary on database DATABASE to WORKER;
 grant usage on schema SCHEMA to WORKER, SERVICE;
 grant select on repo, state, doc, link, body, passage, df, total, meta to WORKER, SERVICE;
 grant update(seen, failed) on repo to WORKER;
 grant insert, update, delete on state, doc, link, body, passage, df, total to WORKER;
+grant select, insert, update on job to WORKER;
 grant usage on sequence doc_id_seq to WORKER;
 grant execute on procedure tidy(), connect_passages() to WORKER;
-grant execute on function visible(), whose(bytea), holding(text[], real[]) to SERVICE;
+grant execute on function report(text[]), visible(), whose(bytea), holding(text[], real[]) to SERVICE;

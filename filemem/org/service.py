@@ -7,12 +7,10 @@ stands in a header, never in an address: those are logged on the way. Only readi
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from filemem import VERSION
@@ -21,6 +19,7 @@ from filemem.dialects.tool import Dialect, envelope, tools
 from filemem.errors import BadInput, Locked
 from filemem.org.access import principal
 from filemem.org.memory import ASKING, Everything, discreet
+from filemem.org.outside import METHODS, App, Outside, refusal, send_answer, works
 from filemem.org.postgres import Postgres
 from filemem.server import http
 from filemem.web.route import Route, plain, remembered
@@ -30,7 +29,6 @@ SEES_ALL = (
     "this login can read past row security; log in as a member of the role of the service:"
     " docs/organisation.md"
 )
-App = Callable[[Any, Any, Any], Awaitable[None]]  # an ASGI application
 _TOOLS = tools(
     """
 search reads cut: Find what teams recorded, in all repositories that you may see, by meaning and words.
@@ -113,9 +111,15 @@ class Guard:
 
 
 async def _refuse(send: Any, status: int, message: str, *headers: tuple[bytes, bytes]) -> None:
-    said = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": said})
-    await send({"type": "http.response.body", "body": json.dumps({"error": message}).encode()})
+    await send_answer(send, refusal(status, BadInput(message)), *headers)
+
+
+class OrgSite(Site):
+    """The routes of the service, and the paths that `Outside` answers."""
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """See `Site`."""
+        return METHODS.get(path) or super().methods(path)
 
 
 def serve(
@@ -127,8 +131,10 @@ def serve(
     on_crash: Any,
     *,
     behind_proxy: bool,
+    hook_secret: str = "",
 ) -> None:
-    """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token.
+    """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token;
+    `hook_secret`: what reports of pushes are signed with, "" for none.
 
     Raises BadInput, BrokenStore, before it listens: others could reach it unprotected, or the database is not usable.
     """
@@ -142,7 +148,11 @@ def serve(
         with discreet(), engine.transaction(reading=True) as database:
             return principal(database, token)
 
-    guard = partial(Guard, whose=whose, rate=rate)
+    outside = works(engine, hook_secret)
+
+    def guard(app: App) -> App:
+        return Outside(Guard(app, whose, rate), outside)
+
     address = http.Address(host, port, remote=True, names=tuple(names), guard=guard)
     memory: Any = Everything(engine)
-    http.serve(_DIALECT, lambda: memory, VERSION, address, Site(rows=ROUTES), on_crash=on_crash)
+    http.serve(_DIALECT, lambda: memory, VERSION, address, OrgSite(rows=ROUTES), on_crash=on_crash)

@@ -60,15 +60,18 @@ def work(engine: Postgres, cache: Path, environment: Mapping[str, str]) -> Pass:
         try:
             return Pass(changed=take(engine, one.number, cache, environment))
         except TROUBLE as error:
-            engine.fail(
-                one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}"
-            )
+            engine.fail(one.number, reason(error))
             return Pass(failed=1)
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         looks = list(threads.map(look, engine.repositories()))
     engine.recount()
     return Pass(sum(one.changed for one in looks), sum(one.failed for one in looks))
+
+
+def reason(error: Exception) -> str:
+    """Why a look failed, in a sentence."""
+    return getattr(error, "told", "") or f"{type(error).__name__}: {error}"
 
 
 def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, str]) -> int:

@@ -50,8 +50,8 @@ def named(text: str, here: Path) -> tuple[str, str]:
 
     Raises BadInput: neither; or a path at which there is no repository.
     """
-    if found := _ADDRESS.fullmatch(text):
-        return re.sub(r":(?!\d+/)", "/", found[1], count=1), text
+    if name := name_of(text):
+        return name, text
     path = (here / text).resolve()
     hint = "give https://host/path, ssh://host/path, user@host:path (no password in it) or a folder"
     if (
@@ -66,6 +66,12 @@ def named(text: str, here: Path) -> tuple[str, str]:
         )
     _places(path)
     return str(path), str(path)
+
+
+def name_of(address: str) -> str:
+    """Return the name of the repository at an https or ssh address, "" if the text is none."""
+    match = _ADDRESS.fullmatch(address)
+    return re.sub(r":(?!\d+/)", "/", match[1], count=1) if match else ""
 
 
 def web_page(source: str) -> str:
