@@ -40,25 +40,25 @@ def measure(stores: Stores, size: int) -> Iterator[Line]:
             dsn = con.info.dsn
         env = {**os.environ, "FILEMEM_ORG_DSN": dsn, "FILEMEM_ORG_HOOK_SECRET": SECRET}
         env["XDG_CACHE_HOME"] = str(clone.parent / "cache")
-        with _running(env, "serve", "--port", "0") as line, _running(env, "work"):
+        with _running(env, "serves MCP", "serve", "--port", "0") as line:
             port = line.rpartition(":")[2].partition("/")[0]
             env["FILEMEM_ORG_URL"] = f"http://127.0.0.1:{port}"
-            while not engine.repositories()[0].head:
-                time.sleep(0.1)
             news = [record for record, _, _ in decisions(size + PUSHES)][size:]
-            seconds = tuple(_pushed(engine, clone, bare, record, env) for record in news)
+            with _running(env, "changed", "work"):
+                seconds = tuple(_pushed(engine, clone, bare, record, env) for record in news)
     samples = Samples(seconds)
     yield Line("org-hook", size, samples.p50, str(samples))
 
 
 @contextmanager
-def _running(env: Mapping[str, str], *words: str) -> Iterator[str]:
-    """Run a command of `filemem org`; yields the first line that it says on its error output."""
+def _running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
+    """Run a command of `filemem org`; yields the line of its error output that says it has begun."""
     command = [sys.executable, "-m", "filemem", "org", *words]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            yield process.stderr.readline()
+            lines = iter(process.stderr.readline, "")
+            yield next(line for line in lines if begun in line)
         finally:
             process.terminate()
 

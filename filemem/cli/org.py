@@ -19,6 +19,7 @@ from filemem.dialects.tool import counted
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.index import embedder
 from filemem.org import access as rights
+from filemem.org.queue import LATE, Queue
 from filemem.record import format_time
 
 if TYPE_CHECKING:
@@ -185,29 +186,35 @@ def _lasting(workers: Workers, threads: int) -> None:
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Show the repositories: records, when they were last looked at, and what is wrong.
+    """Show the repositories: records, when they were last looked at, what failed and what is late.
 
     \b
     Example:
       filemem org status
     """
-    rows = list[dict[str, Any]]()
     with engine(project) as database:
-        for one in database.repositories():
-            seen = format_time(one.seen_at) if one.seen_at else ""
-            rows.append(
-                {
-                    "repository": one.name,
-                    "records": one.records,
-                    "seen_at": seen,
-                    "failed": one.failed,
-                }
-            )
-    told = [
+        standing = Queue(database).standing()
+    rows = [
+        {
+            "repository": row.name,
+            "records": row.records,
+            "seen_at": format_time(row.seen) if row.seen else "",
+            "failed": row.failed,
+            "late": round(row.late),
+        }
+        for row in standing
+    ]
+    lines = [
         f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows
     ]
-    told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if row["failed"]]
-    text = "\n".join(told) or "no repository yet: filemem org add"
+    lines += [f"failed: {row.name}: {row.failed}" for row in standing if row.failed]
+    for row in standing:
+        if row.late > LATE:
+            what = "a push has waited" if row.pushed else "it has been due"
+            lines.append(
+                f"late: {row.name}: {what} for {row.late / 60:,.0f} min; does a worker run?"
+            )
+    text = "\n".join(lines) or "no repository yet: filemem org add"
     emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
 
 

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from contextvars import ContextVar
 
 REQUEST: ContextVar[str] = ContextVar("request", default="")  # the id of a request
+
+
+class Lines(logging.Handler):
+    """What makes lines of what libraries log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        log(record.levelname.lower(), record.getMessage(), source=record.name)
+
+
+def begin() -> None:
+    """Let libraries log as this does, where nothing else is set up."""
+    logging.basicConfig(handlers=[Lines()], level=logging.WARNING)
 
 
 def log(level: str, message: str, **fields: object) -> None:

@@ -6,7 +6,6 @@ counts and the parts of scores stay here.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from filemem.index import Row
 from filemem.memory import search
 from filemem.memory.hits import of_places
 from filemem.memory.workspace import QUOTED
+from filemem.org.log import log
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation
 from filemem.query import Hit, Name, Placed, Results, bare
@@ -34,7 +34,7 @@ def discreet() -> Iterator[None]:
     try:
         yield
     except BrokenStore as error:
-        sys.stderr.write(f"filemem: {error.told}\n")
+        log("error", "the database cannot be used", reason=error.told)
         raise Locked("the database of this service cannot be used now", "ask again later") from None
 
 

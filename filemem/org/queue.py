@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from filemem.org.postgres import Postgres
 
+METRICS = "metrics"  # the name whose token may read figures: rights.sql
 CHANNEL = "filemem_push"  # on which waiting workers hear of pushes: rights.sql
 HELD = 120  # seconds that a worker holds a repository, unless it renews that
 HOURLY = 3600  # seconds between two looks at a repository whose pushes are reported
 LONGEST = 3600  # seconds to the next attempt, however often a repository has failed
+LATE = 300.0  # seconds after which a repository that is due counts as late
 _TAKE = """update job set holder = %s, held = now() + make_interval(secs => %s) where repo =
   (select repo from job where due <= now() and (held is null or held < now())
    order by pushed is null, due limit 1 for update skip locked) returning repo,
@@ -43,6 +45,20 @@ class Job(NamedTuple):
     repository: int
     name: str
     pushed: datetime | None  # the newest push that was reported when the job was taken
+
+
+class Standing(NamedTuple):
+    """How a repository stands."""
+
+    name: str
+    seen: int | None  # when it was last looked at with success, epoch milliseconds
+    age: float | None  # seconds since then
+    failed: str  # why the last look failed, "" if it did not
+    records: int
+    passages: int
+    pushed: bool  # whether a reported push waits
+    held: bool  # whether a worker looks at it now
+    late: float  # seconds since it was due
 
 
 class Queue:
@@ -85,6 +101,17 @@ class Queue:
         limits = {"pause": pause, "hourly": HOURLY, "longest": LONGEST, "tries": int(failed)}
         with self._engine.transaction() as con:
             con.execute(_NEXT, values | limits)
+
+    def standing(self, reader: bytes = b"") -> list[Standing]:
+        """Return how all repositories stand, by name.
+
+        Args:
+            reader: the hash of a token of METRICS, if the login of the database may not read this.
+        """
+        source = "figures(%s)" if reader else "standing"
+        query = f"select * from {source} order by name"
+        with self._engine.transaction() as con:
+            return [Standing(*row) for row in con.execute(query, (reader,) if reader else None)]
 
     def free(self) -> None:
         """Give back what this process holds."""

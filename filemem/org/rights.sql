@@ -24,13 +24,26 @@ create or replace function report(names text[]) returns bigint
     set due = now(), pushed = now(), hooked = now() returning repo),
   heard as (select pg_notify('filemem_push', '') from due)
   select count(*) from heard $$;
+-- How each repository stands: for the worker, and for whose token may read figures.
+drop view if exists standing cascade;
+create view standing as select r.name, (extract(epoch from r.seen) * 1000)::bigint as seen,
+  extract(epoch from now() - r.seen)::float8 as age, r.failed,
+  coalesce(s.records, 0) as records, coalesce(s.passages, 0) as passages,
+  j.pushed is not null as pushed, coalesce(j.held > now(), false) as held,
+  case when j.held > now() or j.due > now() or j.repo is null then 0
+    else extract(epoch from now() - j.due)::float8 end as late
+  from repo r left join state s on s.repo = r.id left join job j on j.repo = r.id;
+create function figures(hash bytea) returns setof standing
+  language sql stable security definer set search_path = SCHEMA, pg_temp as $$
+  select s.* from standing s
+    where exists(select from token t where t.hash = $1 and t.name = 'metrics') $$;
 -- The planner's figures and the graph are the owner's to make, and the worker's to ask for.
 create or replace procedure tidy() language sql security definer set search_path = SCHEMA, pg_temp
   as $$ analyze doc, link, body, passage, df $$;
 create or replace procedure connect_passages()
   language sql security definer set search_path = SCHEMA, pg_temp
   as $$ create index if not exists passage_vec on passage using hnsw (vec halfvec_cosine_ops) $$;
-revoke all on function report(text[]), visible(), whose(bytea), holding(text[], real[]) from public;
+revoke all on function report(text[]), figures(bytea), visible(), whose(bytea), holding(text[], real[]) from public;
 revoke all on procedure tidy(), connect_passages() from public;
 grant temporary on database DATABASE to WORKER;
 grant usage on schema SCHEMA to WORKER, SERVICE;
@@ -38,6 +51,7 @@ grant select on repo, state, doc, link, body, passage, df, total, meta to WORKER
 grant update(seen, failed) on repo to WORKER;
 grant insert, update, delete on state, doc, link, body, passage, df, total to WORKER;
 grant select, insert, update on job to WORKER;
+grant select on standing to WORKER;
 grant usage on sequence doc_id_seq to WORKER;
 grant execute on procedure tidy(), connect_passages() to WORKER;
-grant execute on function report(text[]), visible(), whose(bytea), holding(text[], real[]) to SERVICE;
+grant execute on function report(text[]), figures(bytea), visible(), whose(bytea), holding(text[], real[]) to SERVICE;

@@ -7,7 +7,6 @@ stands in a header, never in an address: those are logged on the way. Only readi
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,12 +17,12 @@ from filemem.dialects import native, short
 from filemem.dialects.tool import Dialect, envelope, tools
 from filemem.errors import BadInput, Locked
 from filemem.org.access import principal
+from filemem.org.log import log
 from filemem.org.memory import ASKING, Everything, discreet
-from filemem.org.outside import METHODS, App, Outside, refusal, send_answer, works
+from filemem.org.outside import App, OrgSite, Outside, refusal, send_answer, works
 from filemem.org.postgres import Postgres
 from filemem.server import http
 from filemem.web.route import Route, plain, remembered
-from filemem.web.site import Site
 
 SEES_ALL = (
     "this login can read past row security; log in as a member of the role of the service:"
@@ -114,14 +113,6 @@ async def _refuse(send: Any, status: int, message: str, *headers: tuple[bytes, b
     await send_answer(send, refusal(status, BadInput(message)), *headers)
 
 
-class OrgSite(Site):
-    """The routes of the service, and the paths that `Outside` answers."""
-
-    def methods(self, path: str) -> tuple[str, ...]:
-        """See `Site`."""
-        return METHODS.get(path) or super().methods(path)
-
-
 def serve(
     engine: Postgres,
     host: str,
@@ -142,13 +133,13 @@ def serve(
         hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
         raise BadInput(f"{host} can be reached from other machines", hint, field="host")
     if engine.sees_all():
-        sys.stderr.write(f"filemem: {SEES_ALL}\n")
+        log("warning", SEES_ALL)
 
     def whose(token: str) -> str:
         with discreet(), engine.transaction(reading=True) as database:
             return principal(database, token)
 
-    outside = works(engine, hook_secret)
+    outside = works(engine, whose, hook_secret, "")
 
     def guard(app: App) -> App:
         return Outside(Guard(app, whose, rate), outside)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
-from filemem.org.log import log
+from filemem.org.log import begin, log
 from filemem.org.queue import CHANNEL, Job, Queue
 from filemem.org.worker import TROUBLE, Pass, reason, take, work
 
@@ -55,6 +55,7 @@ class Workers:
 
     def run(self, threads: int) -> None:
         """Look at repositories until `end` is called, so many at a time."""
+        begin()
         jobs = [self._listen, self._count, *[self._work] * threads]
         running = [threading.Thread(target=self._lasting, args=(job,)) for job in jobs]
         for thread in running:
