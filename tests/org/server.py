@@ -44,6 +44,7 @@ def _run(program: str, *words: str) -> None:
         cwd="/",
         env=env,
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         **who,
     )  # type: ignore[call-overload]
 
