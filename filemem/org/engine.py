@@ -45,27 +45,23 @@ class Nominee(NamedTuple):
     vectors: Rows  # of this one document
 
 
-class Shown(NamedTuple):
+class Details(NamedTuple):
     """What a hit needs of a record."""
 
     card: str  # the whole record as JSON: `index.document.record_from` reads it
     who: Provenance
     repository: Repository
-    also_in: tuple[
-        str, ...
-    ] = ()  # names of other repositories that have the same file, of those that may be seen
+    also_in: tuple[str, ...] = ()  # visible repositories that have the same file, by name
 
 
 class Reader(Protocol):
-    """What one principal may see, in one state; `degraded`: why words nominate less surely than they could, or ""."""
-
-    degraded: str
+    """What one principal may see, in one state."""
 
     def repositories(self) -> list[Repository]:
         """Return the repositories that may be seen, by name."""
 
     def statistics(self, terms: Collection[tuple[str, str]], /) -> Counts:
-        """Return in how many documents (field, term) pairs stand, of all repositories: never shown to a client."""
+        """Return in how many of the visible documents (field, term) pairs stand."""
 
     def nominate(
         self,
@@ -90,7 +86,7 @@ class Reader(Protocol):
     def named(self, names: Collection[str], /) -> list[Row]:
         """Return the records that go by one of some names, as `record.names_of` has them, in any repository."""
 
-    def shown(self, paths: Collection[str], /) -> dict[str, Shown]:
+    def details(self, paths: Collection[str], /) -> dict[str, Details]:
         """Return what hits need of records, by the addresses of their paths."""
 
 

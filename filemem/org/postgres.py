@@ -8,29 +8,17 @@ hides.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from filemem.errors import NotFound
+from filemem.errors import Locked, NotFound
 from filemem.index import Model
-from filemem.index.words import FIELDS
 from filemem.org import tables
 from filemem.org.connection import Database
 from filemem.org.engine import Repository
-from filemem.org.pack import tokens_in
-from filemem.org.rows import (
-    EXACT_BELOW,
-    REPOSITORIES,
-    PostgresReader,
-    PostgresShelf,
-    copy,
-    plain,
-    repositories,
-)
+from filemem.org.reader import EXACT_BELOW, PostgresReader
+from filemem.org.rows import REPOSITORIES, plain, repositories
+from filemem.org.shelf import PostgresShelf
 from filemem.org.tables import value
-
-COUNTED = 20_000  # records that the statistics are taken from, at most: a part says nearly the same
-DEGRADED = "words by rarity: the database has no BM25 index"
 
 
 class Postgres(Database):
@@ -64,7 +52,7 @@ class Postgres(Database):
             }
             query = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
             bm25 = value(con, query, [part for pair in settings.items() for part in pair])
-            yield PostgresReader(con, "" if bm25 else DEGRADED)
+            yield PostgresReader(con, bm25=bool(bm25))
 
     def sees_all(self) -> bool:
         """Return whether row security does not hold this login: a superuser, or who owns the tables."""
@@ -111,41 +99,28 @@ class Postgres(Database):
 
     def purge(self, record_id: str) -> int:
         """Delete the records with an id everywhere, also from the files of the database; return how many."""
+        query = "select repo, array_agg(path) from doc where rid = %s group by repo"
         with self.transaction() as con:
-            gone = con.execute("delete from doc where rid = %s", (plain(record_id),)).rowcount
+            paths = dict(con.execute(query, (plain(record_id),)).fetchall())
+        for number, gone in paths.items():
+            with self.taking(number) as shelf:
+                if shelf is None:
+                    raise Locked("a worker changes that repository", "purge again in a minute")
+                shelf.purge(gone)
         with self.connected() as con:
             con.execute(f"vacuum (analyze) {', '.join(tables.DERIVED)}, df")
-        return gone
+        return sum(map(len, paths.values()))
 
-    def recount(self) -> bool:
-        """Renew the statistics if a tenth of the records is new since the last time; return whether that was done.
+    def tidy(self) -> None:
+        """Renew what the planner knows if a tenth of the records is new since the last time.
 
         The graph of passages is made too, once there are many.
         """
+        query = """select abs(records - reltuples) > records / 10 and pg_try_advisory_xact_lock(%s)
+          from (select sum(records) records from state) s, pg_class where oid = 'doc'::regclass"""
         with self.transaction() as con:
-            there = int(value(con, "select coalesce(sum(records), 0) from state"))
-            before = int(value(con, "select coalesce(max(docs), 0) from total"))
-            new = abs(there - before) > there / 10
-            if not new or not value(con, "select pg_try_advisory_xact_lock(%s)", (tables.LOCK,)):
-                return False
+            if not value(con, query, (tables.LOCK,)):
+                return
             if value(con, "select sum(passages) > %s from state", (EXACT_BELOW,)):
                 con.execute("call connect_passages()")
-            read, sizes, having = 0, Counter[str](), {name: Counter[str]() for name in FIELDS}
-            part = f"tablesample system ({100 * COUNTED / there})" if there > COUNTED else ""
-            with con.cursor(name="bodies") as bodies:
-                for text in bodies.execute(f"select stems, texts from body {part}"):
-                    read += 1
-                    for name, tokens in tokens_in(*text).items():
-                        sizes[name] += len(tokens)
-                        having[name].update(set(tokens))
-            con.execute("delete from df; delete from total")
-            times = there / max(read, 1)
-            every = set[str]().union(*having.values())
-            copy(
-                con,
-                "df",
-                ((term, [round(of[term] * times) for of in having.values()]) for term in every),
-            )
-            copy(con, "total", [(there, [round(sizes[name] * times) for name in FIELDS])])
             con.execute("call tidy()")
-        return True

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 VERSION = 5  # of schema.sql, and of what is packed
 LOCK = 4_242  # of the database, for what one process does at a time
 DERIVED = ("doc", "link", "body", "passage")
-_SEEN = {"repo": "id", **dict.fromkeys(("state", *DERIVED), "repo")}  # table -> which repository
+_SEEN = {
+    "repo": "id",
+    **dict.fromkeys(("state", "df", *DERIVED), "repo"),
+}  # table -> which repository
 _OLDEST_SERVER = 160_000
 _OLDEST_VECTOR = (0, 8)
 _BM25 = """create index if not exists body_bm25 on body using bm25(stems)
   with (text_config = 'simple', k1 = 1.2, b = 0.75)"""
-_GIN = "create index if not exists body_gin on body using gin (string_to_array(stems, ' '))"
+# Without the list of what is still to be put in, which each question would have to read.
+_GIN = """create index if not exists body_keys on body using gin (keys(repo, stems))
+  with (fastupdate = off)"""
 
 
 def make(con: Connection, model: str, dimensions: int) -> str:
@@ -46,9 +51,9 @@ def make(con: Connection, model: str, dimensions: int) -> str:
     _run(con, "kept.sql", names)
     if form != (VERSION, model):
         if form:
-            tables = ", ".join((*DERIVED, "state", "df", "total", "meta"))
+            tables = ", ".join((*DERIVED, "df", "state", "total", "meta"))
             con.execute(f"drop table if exists {tables} cascade")
-            con.execute("drop function if exists visible, holding cascade")
+            con.execute("drop function if exists visible, holding, keys cascade")
         _run(con, "schema.sql", names)
         con.execute("insert into meta values (%s, %s)", (VERSION, model))
     words = _words(con)

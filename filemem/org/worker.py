@@ -65,7 +65,7 @@ def work(engine: Postgres, cache: Path, environment: Mapping[str, str]) -> Pass:
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         looks = list(threads.map(look, engine.repositories()))
-    engine.recount()
+    engine.tidy()
     return Pass(sum(one.changed for one in looks), sum(one.failed for one in looks))
 
 

@@ -130,4 +130,4 @@ class Workers:
         self._changed.wait(IDLE)
         if self._changed.is_set() and not self._ended.wait(IDLE):
             self._changed.clear()
-            self._engine.recount()
+            self._engine.tidy()

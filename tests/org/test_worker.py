@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from filemem.org import worker
 from filemem.org.postgres import Postgres
-from filemem.org.rows import PostgresShelf
+from filemem.org.shelf import PostgresShelf
 from filemem.org.worker import Pass, work
 from tests.org.hub import CHANGES, Hub, expected, held
 from tests.support import git, make_repo, write
