@@ -6,7 +6,9 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -313,8 +315,15 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     show_default=True,
     help="Requests a minute of one token.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes; one answers 8 to 16 questions a second, and needs a core.",
+)
 @pass_project
-def serve(project: Project, /, **how: Any) -> None:
+def serve(project: Project, /, workers: int, *, behind_proxy: bool, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
 
     There is no encryption, so it listens on this machine alone, and a proxy with TLS stands in front.
@@ -326,5 +335,14 @@ def serve(project: Project, /, **how: Any) -> None:
     with engine(project) as index:
         from filemem.org import service
 
-        secret = config.load(project.here).org_hook_secret
-        service.serve(index, on_crash=report, hook_secret=secret, **how)
+        service.protected(how["host"], behind_proxy=behind_proxy)
+        index.repositories()  # before anything listens: whether the database can be used
+    settings = config.load(project.here)
+    serving = service.Serving(**how, hook_secret=settings.org_hook_secret)
+    service.run(partial(_answer, str(project.here), service.serve), serving, workers)
+
+
+def _answer(here: str, serve: Any, how: Any, listening: socket | None) -> None:
+    """Answer in this process: the only one, or one of several."""
+    with engine(Project(here)) as index:
+        serve(index, how, report, listening)

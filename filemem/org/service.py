@@ -7,15 +7,20 @@ stands in a header, never in an address: those are logged on the way. Only readi
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from functools import partial
+from socket import socket
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, cast
 
 from filemem import VERSION
 from filemem.dialects import native, short
 from filemem.dialects.tool import Dialect, envelope, tools
 from filemem.errors import BadInput, Locked
+from filemem.org import many
 from filemem.org.access import principal
 from filemem.org.log import log
 from filemem.org.memory import ASKING, Everything, discreet
@@ -113,25 +118,46 @@ async def _refuse(send: Any, status: int, message: str, *headers: tuple[bytes, b
     await send_answer(send, refusal(status, BadInput(message)), *headers)
 
 
-def serve(
-    engine: Postgres,
-    host: str,
-    port: int,
-    names: Sequence[str],
-    rate: int,
-    on_crash: Any,
-    *,
-    behind_proxy: bool,
-    hook_secret: str = "",
-) -> None:
-    """Serve until a signal comes. `names`: further host names; `rate`: requests a minute of one token;
-    `hook_secret`: what reports of pushes are signed with, "" for none.
-
-    Raises BadInput, BrokenStore, before it listens: others could reach it unprotected, or the database is not usable.
-    """
+def protected(host: str, *, behind_proxy: bool) -> None:
+    """Refuse an address that others could reach without encryption. Raises BadInput."""
     if not (behind_proxy or http.is_loopback(host)):
         hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
         raise BadInput(f"{host} can be reached from other machines", hint, field="host")
+
+
+class Serving(NamedTuple):
+    """How the service answers."""
+
+    host: str
+    port: int
+    names: Sequence[str]  # further host names
+    rate: int  # requests a minute of one token
+    hook_secret: str = ""  # what reports of pushes are signed with
+    folder: str = ""  # where several processes keep their figures
+
+
+def run(answer: Callable[[Serving, socket | None], None], how: Serving, workers: int) -> None:
+    """Answer until a signal comes.
+
+    Args:
+        answer: what one process does; if there are several, a function that can be pickled.
+        how: how it answers.
+        workers: how many processes.
+    """
+    if workers == 1:
+        return answer(how, None)
+    address = http.Address(how.host, how.port, remote=True, guard=lambda app: app)
+    with http.listen(address) as listening, TemporaryDirectory() as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # for the processes that begin now
+        many.run(partial(answer, how._replace(folder=folder)), listening, workers)
+    return None
+
+
+def serve(engine: Postgres, how: Serving, on_crash: Any, listening: socket | None = None) -> None:
+    """Serve until a signal comes.
+
+    `listening`: the socket of several processes. Raises BrokenStore: the database is not usable.
+    """
     if engine.sees_all():
         log("warning", SEES_ALL)
 
@@ -139,11 +165,14 @@ def serve(
         with discreet(), engine.transaction(reading=True) as database:
             return principal(database, token)
 
-    outside = works(engine, whose, hook_secret, "")
+    outside = works(engine, whose, how.hook_secret, how.folder)
 
     def guard(app: App) -> App:
-        return Outside(Guard(app, whose, rate), outside)
+        return Outside(Guard(app, whose, how.rate), outside)
 
-    address = http.Address(host, port, remote=True, names=tuple(names), guard=guard)
+    address = http.Address(how.host, how.port, remote=True, names=tuple(how.names), guard=guard)
     memory: Any = Everything(engine)
-    http.serve(_DIALECT, lambda: memory, VERSION, address, OrgSite(rows=ROUTES), on_crash=on_crash)
+    site = OrgSite(rows=ROUTES)
+    http.serve(
+        _DIALECT, lambda: memory, VERSION, address, site, on_crash=on_crash, listening=listening
+    )

@@ -6,8 +6,10 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +32,7 @@ class Outside(NamedTuple):
     """A service, and what it logs."""
 
     port: int
+    pid: int
     engine: Postgres
     log: Path
     token: str  # of the name metrics
@@ -62,7 +65,9 @@ class Outside(NamedTuple):
 
 
 @pytest.fixture
-def outside(engine: Postgres, dsn: str, tmp_path: Path) -> Iterator[Outside]:
+def outside(
+    engine: Postgres, dsn: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Outside]:
     api = made(tmp_path / "api", caching="Cache in Redis", auth="Rotate tokens")
     engine.add({"team/api": str(api), "team/gone": str(tmp_path / "gone")})
     work(engine, tmp_path / "clones", os.environ)
@@ -71,12 +76,13 @@ def outside(engine: Postgres, dsn: str, tmp_path: Path) -> Iterator[Outside]:
         access.give(database, {"ada": ["team/api"]})
     env = {**os.environ, "FILEMEM_ORG_DSN": dsn}
     with (tmp_path / "log").open("w") as log:
-        command = [FILEMEM, "org", "serve", "--port", "0"]
+        command = [FILEMEM, "org", "serve", "--port", "0", *getattr(request, "param", ())]
         with subprocess.Popen(command, stderr=log, env=env) as process:
             while not (begun := re.search(r":(\d+)/mcp\n", (tmp_path / "log").read_text())):
                 assert process.poll() is None
-            yield Outside(int(begun[1]), engine, tmp_path / "log", *tokens)
+            yield Outside(int(begun[1]), process.pid, engine, tmp_path / "log", *tokens)
             process.terminate()
+            assert process.wait(30) in (-15, 143)
 
 
 def test_figures_say_what_was_asked_and_how_the_index_stands(outside: Outside) -> None:
@@ -192,3 +198,29 @@ def test_the_dashboard_asks_for_figures_that_there_are(outside: Outside) -> None
     assert len(names) >= 8
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert all(target["expr"] for panel in panels for target in panel["targets"])
+
+
+def children(pid: int) -> set[int]:
+    """The processes that answer: Python's own helper beside them has another program."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    lines = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in text.split()}
+    return {child for child, line in lines.items() if "spawn_main" in line}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads Linux's list of processes")
+@pytest.mark.parametrize("outside", [("--workers", "3")], indirect=True)
+def test_several_processes_answer_as_one(outside: Outside) -> None:
+    asked = "/org/search?query=cache"
+    bearer = f"Bearer {outside.ada}"
+    first = children(outside.pid)
+    assert len(first) == 3
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: outside.get(asked, Authorization=bearer), range(24)))
+    assert {status for status, _, _ in answers} == {200}
+    assert len({text for _, text, _ in answers}) == 1
+    for _ in range(4):  # whichever answers knows what all of them have answered
+        assert outside.figures()["filemem_org_requests_total /org/search 200"] == 24
+    os.kill(min(first), signal.SIGKILL)
+    while len(children(outside.pid) - first) < 1:
+        assert outside.get(asked, Authorization=bearer)[0] == 200
+    assert outside.figures()["filemem_org_requests_total /org/search 200"] > 24
