@@ -21,7 +21,7 @@ from filemem.dialects.tool import counted
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.index import embedder
 from filemem.org import access as rights
-from filemem.org.queue import LATE, Queue
+from filemem.org.queue import LATE, Queue, Standing
 from filemem.record import format_time
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def remove(project: Project, name: str) -> None:
 
 
 @org.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--once", is_flag=True, help="Look once, and end.")
 @click.option(
     "--every",
@@ -147,8 +148,10 @@ def remove(project: Project, name: str) -> None:
     help="Repositories that are read at the same time.",
 )
 @pass_project
-def work(project: Project, once: bool, every: int, at_once: int) -> None:
+def work(project: Project, names: Sequence[str], once: bool, every: int, at_once: int) -> None:
     """Bring what is new in the repositories into the database. Any number of workers may run.
+
+    With NAMES, as `org status` shows them, it looks once at these repositories alone.
 
     Without --once it goes on until a signal ends it. A push that is reported to `org serve` comes
     in at once; repositories that report pushes are looked at once an hour besides.
@@ -156,16 +159,17 @@ def work(project: Project, once: bool, every: int, at_once: int) -> None:
     \b
     Example:
       filemem org work --once
+      filemem org work git.example.org/team/api
     """
     from filemem.org.workers import Workers
 
     cache = config.load(project.here).index_cache / "mirrors"
     with engine(project) as database:
         workers = Workers(database, cache, os.environ, every)
-        if not once:
+        if not (once or names):
             database.repositories()  # before it begins: whether the database can be used at all
             return _lasting(workers, at_once)
-        looks = workers.once()
+        looks = workers.once(names)
         failed = counted(looks.failed, "failure") if looks.failed else ""
         advice = f", {failed}: `filemem org status` says why" if failed else ""
         click.echo(f"{counted(looks.changed, 'record')} changed{advice}")
@@ -203,21 +207,27 @@ def status(project: Project, as_json: bool) -> None:
             "seen_at": format_time(row.seen) if row.seen else "",
             "failed": row.failed,
             "late": round(row.late),
+            "left_out": row.left_out,
         }
         for row in standing
     ]
     lines = [
         f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows
     ]
-    lines += [f"failed: {row.name}: {row.failed}" for row in standing if row.failed]
-    for row in standing:
-        if row.late > LATE:
-            what = "a push has waited" if row.pushed else "it has been due"
-            lines.append(
-                f"late: {row.name}: {what} for {row.late / 60:,.0f} min; does a worker run?"
-            )
+    lines += [line for row in standing for line in _wrong(row)]
     text = "\n".join(lines) or "no repository yet: filemem org add"
     emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
+
+
+def _wrong(row: Standing) -> Iterator[str]:
+    """What is wrong with a repository."""
+    if row.failed:
+        yield f"failed: {row.name}: {row.failed}"
+    if row.left_out:
+        yield f"{row.name}: {row.left_out}"
+    if row.late > LATE:
+        what = "a push has waited" if row.pushed else "it has been due"
+        yield f"late: {row.name}: {what} for {row.late / 60:,.0f} min; does a worker run?"
 
 
 @org.command()

@@ -35,6 +35,13 @@ class Repository(NamedTuple):
     records: int = 0
     passages: int = 0
     words: str = ""  # a mark of its own words for a status, by which the rows were read
+    tries: int = 0  # how often it failed since the last success
+    left_out: str = ""  # which records are left out and why, in a sentence
+
+    @property
+    def host(self) -> str:
+        """The machine that Git asks, "" for this one."""
+        return "" if self.source.startswith("/") else self.name.partition("/")[0]
 
 
 class Nominee(NamedTuple):
@@ -105,5 +112,8 @@ class Shelf(Protocol):
         keeps its own, whatever its path is now.
         """
 
-    def done(self, head: str, store: str, words: str = "") -> None:
-        """Note the commit and the mark of the words that the rows are of, and where records lie."""
+    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
+        """Note the commit and the mark of the words that the rows are of, and where records lie.
+
+        `left_out`: which records are not among them, and why.
+        """

@@ -1,7 +1,8 @@
 -- What Git does not have: a backup keeps these tables, and no VERSION drops them.
 create table if not exists repo(id int generated always as identity primary key,
   name text unique not null, source text not null, seen timestamptz,
-  failed text not null default '');
+  failed text not null default '', tries int not null default 0);
+alter table repo add column if not exists tries int not null default 0;
 alter table repo drop column if exists store, drop column if exists head,
   drop column if exists records, drop column if exists passages, drop column if exists words;
 create table if not exists access(principal text not null,

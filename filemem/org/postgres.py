@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from filemem.errors import Locked, NotFound
+from filemem.errors import NotFound
 from filemem.index import Model
 from filemem.org import tables
-from filemem.org.connection import Database
+from filemem.org.connection import Connection, Database
 from filemem.org.engine import Repository
 from filemem.org.reader import EXACT_BELOW, PostgresReader
-from filemem.org.rows import REPOSITORIES, plain, repositories
+from filemem.org.rows import REPOSITORIES, SEEN, plain, repositories
 from filemem.org.shelf import PostgresShelf
 from filemem.org.tables import value
 
@@ -75,16 +75,35 @@ class Postgres(Database):
 
     @contextlib.contextmanager
     def taking(self, number: int) -> Iterator[PostgresShelf | None]:
-        """Open a repository for change, one worker at a time; None if another has it, or it is gone."""
-        query = f"{REPOSITORIES} where r.id = %s for update of r skip locked"
+        """Open a repository for change, one worker at a time; None if it is gone.
+
+        The lock lets others give and take rights meanwhile.
+        """
         with self.transaction() as con:
-            row = con.execute(query, (number,)).fetchone()
-            yield PostgresShelf(con, Repository(*row), self.model) if row else None
+            con.execute("select from repo where id = %s for no key update", (number,))
+            repository = _repository(con, number)
+            yield PostgresShelf(con, repository, self.model) if repository else None
+
+    def repository(self, number: int) -> Repository | None:
+        """Return one repository; None if it is gone."""
+        with self.transaction() as con:
+            return _repository(con, number)
+
+    def kept(self, number: int) -> dict[str, tuple[str, str]]:
+        """Return what is kept of a repository: path -> blob id and record id."""
+        with self.taking(number) as shelf:
+            return shelf.kept() if shelf else {}
+
+    def seen(self, number: int) -> None:
+        """Note that a repository was looked at, and holds nothing new."""
+        with self.transaction() as con:
+            con.execute(SEEN, (number,))
 
     def fail(self, number: int, reason: str) -> None:
         """Note why a repository could not be read."""
         with self.transaction() as con:
-            con.execute("update repo set failed = %s where id = %s", (plain(reason), number))
+            failed = "update repo set failed = %s, tries = tries + 1 where id = %s"
+            con.execute(failed, (plain(reason), number))
 
     def drop(self, name: str) -> int:
         """Forget a repository, its records and who may see it; return how many records. Raises NotFound."""
@@ -104,9 +123,8 @@ class Postgres(Database):
             paths = dict(con.execute(query, (plain(record_id),)).fetchall())
         for number, gone in paths.items():
             with self.taking(number) as shelf:
-                if shelf is None:
-                    raise Locked("a worker changes that repository", "purge again in a minute")
-                shelf.purge(gone)
+                if shelf:
+                    shelf.purge(gone)
         with self.connected() as con:
             con.execute(f"vacuum (analyze) {', '.join(tables.DERIVED)}, df")
         return sum(map(len, paths.values()))
@@ -124,3 +142,8 @@ class Postgres(Database):
             if value(con, "select sum(passages) > %s from state", (EXACT_BELOW,)):
                 con.execute("call connect_passages()")
             con.execute("call tidy()")
+
+
+def _repository(con: Connection, number: int) -> Repository | None:
+    row = con.execute(f"{REPOSITORIES} where r.id = %s", (number,)).fetchone()
+    return Repository(*row) if row else None

@@ -59,6 +59,7 @@ class Standing(NamedTuple):
     pushed: bool  # whether a reported push waits
     held: bool  # whether a worker looks at it now
     late: float  # seconds since it was due
+    left_out: str  # which records are left out and why, in a sentence
 
 
 class Queue:

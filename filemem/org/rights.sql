@@ -35,7 +35,8 @@ create view standing as select r.name, (extract(epoch from r.seen) * 1000)::bigi
   coalesce(s.records, 0) as records, coalesce(s.passages, 0) as passages,
   j.pushed is not null as pushed, coalesce(j.held > now(), false) as held,
   case when j.held > now() or j.due > now() or j.repo is null then 0
-    else extract(epoch from now() - j.due)::float8 end as late
+    else extract(epoch from now() - j.due)::float8 end as late,
+  coalesce(s.left_out, '') as left_out
   from repo r left join state s on s.repo = r.id left join job j on j.repo = r.id;
 create function figures(hash bytea) returns setof standing
   language sql stable security definer set search_path = SCHEMA, pg_temp as $$
@@ -52,7 +53,7 @@ revoke all on procedure tidy(), connect_passages() from public;
 grant temporary on database DATABASE to WORKER;
 grant usage on schema SCHEMA to WORKER, SERVICE;
 grant select on repo, state, doc, link, body, passage, df, meta to WORKER, SERVICE;
-grant update(seen, failed) on repo to WORKER;
+grant update(seen, failed, tries) on repo to WORKER;
 grant insert, update, delete on state, doc, link, body, passage, df to WORKER;
 grant select, insert, update on job to WORKER;
 grant select on standing to WORKER;

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 REPOSITORIES = """select r.id, r.name, r.source, coalesce(s.store, ''), coalesce(s.head, ''),
   (extract(epoch from r.seen) * 1000)::bigint, r.failed, coalesce(s.records, 0),
-  coalesce(s.passages, 0), coalesce(s.words, '') from repo r left join state s on s.repo = r.id"""
+  coalesce(s.passages, 0), coalesce(s.words, ''), r.tries, coalesce(s.left_out, '')
+  from repo r left join state s on s.repo = r.id"""
+SEEN = "update repo set seen = now(), failed = '', tries = 0 where id = %s"
 ROWS = "select d.id, d.repo, d.blob, d.node, d.live, d.shown, d.meant, d.facts"
 LINKS = ("name", "refers", "target")
 _OWN = "(d.{}, d.repo) in (select * from unnest(%(values)s::text[], %(repos)s::int[]))"

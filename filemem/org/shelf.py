@@ -13,7 +13,7 @@ from filemem.index.vectors import embed
 from filemem.index.words import FIELDS, tokens_of
 from filemem.org.engine import Repository
 from filemem.org.pack import packed, texts, tokens_in
-from filemem.org.rows import LINKS, digest, plain, rows_with
+from filemem.org.rows import LINKS, SEEN, digest, plain, rows_with
 from filemem.query import FIELDS as TERMS
 from filemem.query import Provenance
 
@@ -27,8 +27,8 @@ _ADD = """insert into df as f(term, repo, n)
 _BODIES = """select b.stems, b.texts from doc d join body b on b.doc = d.id
   where d.repo = %s and d.path = any(%s)"""
 _NONE = "delete from df where repo = %s and term = any(%s) and n = %s::int[]"
-_STATE = """insert into state(repo, head, store, words, tokens, records, passages)
-  select %s, %s, %s, %s, %s, count(*), coalesce(sum(passages), 0) from doc where repo = %s"""
+_STATE = """insert into state(repo, head, store, words, left_out, tokens, records, passages)
+  select %s, %s, %s, %s, %s, %s, count(*), coalesce(sum(passages), 0) from doc where repo = %s"""
 Tokens = Mapping[str, Sequence[str]]  # of each text field of a record
 
 
@@ -178,22 +178,21 @@ class PostgresShelf:
         """Take records out, whatever the repository holds."""
         here = self.repository
         self.put(dict.fromkeys(paths), {})
-        self._note(here.head, here.store, here.words)
+        self._note(here.head, here.store, here.words, here.left_out)
 
-    def done(self, head: str, store: str, words: str = "") -> None:
+    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
         """See `engine.Shelf`."""
-        self._note(head, store, words)
-        seen = "update repo set seen = now(), failed = '' where id = %s"
-        self.con.execute(seen, (self.repository.number,))
+        self._note(head, store, words, left_out)
+        self.con.execute(SEEN, (self.repository.number,))
 
-    def _note(self, head: str, store: str, words: str) -> None:
+    def _note(self, head: str, store: str, words: str, left_out: str) -> None:
         mine = self.repository.number
         query = "delete from state where repo = %s returning tokens"
         row = self.con.execute(query, (mine,)).fetchone()
         before = row[0] if row else [0] * len(FIELDS)
         tokens = [old + self._sizes[field] for old, field in zip(before, FIELDS, strict=True)]
         self._sizes.clear()
-        self.con.execute(_STATE, (mine, head, plain(store), words, tokens, mine))
+        self.con.execute(_STATE, (mine, head, plain(store), words, plain(left_out), tokens, mine))
 
 
 def copy(con: Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +49,9 @@ class Workers:
         self._changed = threading.Event()  # since the statistics were renewed
         self._changed.set()
 
-    def once(self) -> Pass:
-        """Look at every repository once."""
-        return work(self._engine, self._cache, self._environment)
+    def once(self, names: Collection[str] = ()) -> Pass:
+        """Look at every repository once, or at those of some names. Raises NotFound."""
+        return work(self._engine, self._cache, self._environment, names)
 
     def run(self, threads: int) -> None:
         """Look at repositories until `end` is called, so many at a time."""

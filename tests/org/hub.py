@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from contextlib import closing
 from pathlib import Path
 
 from filemem import chain
@@ -154,7 +153,7 @@ def expected(path: Path) -> Held:
     )
     listed = {name.removeprefix("memory/"): head.split()[2] for head, name in rows}
     marks = {name.rpartition("/")[2] for name in listed if name.startswith(".forgotten/")}
-    with closing(opened(str(path), path, os.environ)) as repo:
+    with opened(str(path), path, os.environ) as repo:
         read = {
             name: parse(repo.objects.read(blob) or b"", name)
             for name, blob in listed.items()

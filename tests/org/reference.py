@@ -88,7 +88,7 @@ class ReferenceShelf:
                 self.docs[path] = doc
                 self.who.setdefault(doc.node.id, first.get(path, Provenance()))
 
-    def done(self, head: str, store: str, words: str = "") -> None:
+    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
         passages = sum(max(1, len(doc.passages)) for doc in self.docs.values())
         self.repository = self.repository._replace(
             head=head,
