@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from filemem import secrets
 from filemem.changes import object_id
 from filemem.errors import BadInput, BrokenStore
 from filemem.query import Provenance
@@ -23,6 +24,7 @@ from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, l
 _ADDRESS = re.compile(
     r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
 )
+_USER = 32  # characters of a login; a longer one is a token
 _REACHING = (
     "core.sshCommand",
     "credential.helper",
@@ -59,7 +61,7 @@ def named(text: str, here: Path) -> tuple[str, str]:
     if name := name_of(text):
         return name, text
     path = (here / text).resolve()
-    hint = "give https://host/path, ssh://host/path, user@host:path (no password in it) or a folder"
+    hint = "give https://host/path, ssh://host/path, user@host:path (no password or token in it) or a folder"
     if (
         "://" in text
         or "::" in text
@@ -77,6 +79,9 @@ def named(text: str, here: Path) -> tuple[str, str]:
 def name_of(address: str) -> str:
     """Return the name of the repository at an https or ssh address, "" if the text is none."""
     match = _ADDRESS.fullmatch(address)
+    user = address.rpartition("@")[0].rpartition("/")[2]
+    if len(user) > _USER or secrets.find(user):
+        return ""
     return re.sub(r":(?!\d+/)", "/", match[1], count=1) if match else ""
 
 

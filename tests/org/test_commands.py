@@ -33,6 +33,9 @@ REFUSED = (
     "git@-oProxyCommand:x",
     "https://git.example.org/api\n--upload-pack=id",
     "/nowhere/at/all",
+    f"ssh://ghp_{'a1B2c3D4e5F6' * 3}@git.example.org/api",
+    f"glpat-{'x1Y2z3' * 4}@git.example.org:team/api",
+    f"ssh://{'0123456789abcdef' * 3}@git.example.org/api",
 )
 
 
