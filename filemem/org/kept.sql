@@ -7,6 +7,8 @@ alter table repo drop column if exists store, drop column if exists head,
   drop column if exists records, drop column if exists passages, drop column if exists words;
 create table if not exists access(principal text not null,
   repo int not null references repo on delete cascade, primary key(principal, repo));
+create table if not exists member(name text not null, team text not null,
+  primary key(name, team));
 create table if not exists token(hash bytea primary key, name text not null,
   made timestamptz not null default now());
 create table if not exists job(repo int primary key references repo on delete cascade,

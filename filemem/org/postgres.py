@@ -8,7 +8,8 @@ hides.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
 from filemem.errors import NotFound
 from filemem.index import Model
@@ -39,13 +40,17 @@ class Postgres(Database):
             return tables.make(con, self.model.name, dimensions)
 
     @contextlib.contextmanager
-    def reading(self, principal: str) -> Iterator[PostgresReader]:
-        """Open what a principal may see; "" sees nothing."""
+    def reading(self, principal: str, groups: Sequence[str] = ()) -> Iterator[PostgresReader]:
+        """Open what a principal may see; "" sees nothing.
+
+        `groups`: those that an identity provider names, besides the groups of the file of rights.
+        """
         with self.transaction(reading=True) as con:
             self._service = self._service or str(value(con, "select service from meta"))
             settings = {
                 "role": self._service,
                 "filemem.principal": principal,
+                "filemem.groups": json.dumps(list(groups)),
                 "hnsw.iterative_scan": "strict_order",
                 "hnsw.ef_search": "100",
                 "statement_timeout": "10s",  # nobody waits for longer

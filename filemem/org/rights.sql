@@ -3,7 +3,11 @@
 create or replace function visible() returns setof int
   language sql stable security definer set search_path = SCHEMA, pg_temp
   as $$ select a.repo from access a, current_setting('filemem.principal', true) who
-    where who <> '' and a.principal in (who, '*') $$;
+    where who <> '' and left(who, 1) not in ('@', '*') and a.principal in (
+      select '*' union all select who
+      union all select '@' || m.team from member m where m.name = who
+      union all select '@' || g from json_array_elements_text(
+        coalesce(nullif(current_setting('filemem.groups', true), ''), '[]')::json) g) $$;
 create or replace function whose(wanted bytea) returns text
   language sql stable security definer set search_path = SCHEMA, pg_temp
   as $$ select name from token where hash = wanted $$;

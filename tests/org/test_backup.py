@@ -19,7 +19,7 @@ from tests.org import server
 from tests.org.conftest import MODEL, copied
 from tests.org.hub import Hub, expected, held
 
-KEPT = ("repo", "access", "token")
+KEPT = ("repo", "access", "member", "token")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def hub(engine: Postgres, tmp_path: Path) -> Hub:
     engine.add({str(hub.path): str(hub.path)})
     work(engine, tmp_path, os.environ)
     with engine.transaction() as database:
-        access.give(database, {"ada": [str(hub.path)]})
+        access.give(database, access.Rights({"ada": [str(hub.path)]}))
         database.execute(
             "insert into token(hash, name) values (%s, 'ada')", (access.hashed("t" * 43),)
         )

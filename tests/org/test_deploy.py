@@ -105,7 +105,7 @@ def test_each_login_may_do_its_part_and_no_more(template: str, tmp_path: Path) -
         with owner.transaction() as database:
             token = access.add_token(database, "ada")
             metrics = access.add_token(database, "metrics")
-            access.give(database, {"ada": ["team/api"]})
+            access.give(database, access.Rights({"ada": ["team/api"]}))
     with closing(Postgres(dsn.replace("user=filemem", "user=fm_worker"), MODEL)) as worker:
         assert Workers(worker, tmp_path, os.environ, 60).once().failed == 0
         queue = Queue(worker)

@@ -75,12 +75,12 @@ def test_rights_and_repositories_go_while_a_host_is_slow(
     far.hub("one")
     engine.add({"slow.example.org/one": "ada@slow.example.org:one", "two": "/nowhere"})
     with engine.transaction() as database:
-        access.give(database, {"bob": ["slow.example.org/one", "two"]})
+        access.give(database, access.Rights({"bob": ["slow.example.org/one", "two"]}))
     with beside(lambda: work(engine, tmp_path / "clones", os.environ), far):
         until(far.called)
         with engine.transaction() as database:
             database.execute("set local lock_timeout = '5s'")
-            access.give(database, {"bob": ["two"]})
+            access.give(database, access.Rights({"bob": ["two"]}))
         with engine.reading("bob") as reader:
             assert [one.name for one in reader.repositories()] == ["two"]
         with engine.transaction() as database:

@@ -73,7 +73,7 @@ def outside(
     work(engine, tmp_path / "clones", os.environ)
     with engine.transaction() as database:
         tokens = [access.add_token(database, name) for name in ("metrics", "ada")]
-        access.give(database, {"ada": ["team/api"]})
+        access.give(database, access.Rights({"ada": ["team/api"]}))
     env = {**os.environ, "FILEMEM_ORG_DSN": dsn}
     with (tmp_path / "log").open("w") as log:
         command = [FILEMEM, "org", "serve", "--port", "0", *getattr(request, "param", ())]

@@ -75,7 +75,7 @@ def test_a_push_to_a_bare_repository_is_found(site: Site, dsn: str, tmp_path: Pa
     site.engine.add({str(bare): str(bare)})
     with site.engine.transaction() as database:
         token = access.add_token(database, "ada")
-        access.give(database, {"ada": [str(bare)]})
+        access.give(database, access.Rights({"ada": [str(bare)]}))
 
     def found(title: str) -> bool:
         body = json.dumps({"query": title}).encode()

@@ -92,7 +92,7 @@ def test_worker_and_service_do_their_work_and_nothing_else(
         owner.init()
         owner.add({str(hub.path): str(hub.path), "hidden": "/nowhere"})
         with owner.transaction() as database:
-            access.give(database, {"ada": [str(hub.path)]})
+            access.give(database, access.Rights({"ada": [str(hub.path)]}))
             token = access.add_token(database, "ada")
         assert owner.sees_all()
         with closing(Postgres(cluster.login(name, f"filemem_worker_{name}"), MODEL)) as worker:
