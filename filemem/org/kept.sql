@@ -5,6 +5,8 @@ create table if not exists repo(id int generated always as identity primary key,
 alter table repo add column if not exists tries int not null default 0;
 alter table repo drop column if exists store, drop column if exists head,
   drop column if exists records, drop column if exists passages, drop column if exists words;
+alter table repo add column if not exists host text
+  generated always as (case when source like '/%' then '' else split_part(name, '/', 1) end) stored;
 create table if not exists access(principal text not null,
   repo int not null references repo on delete cascade, primary key(principal, repo));
 create table if not exists member(name text not null, team text not null,

@@ -8,7 +8,7 @@ the clock of the database counts.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ HOURLY = 3600  # seconds between two looks at a repository whose pushes are repo
 LONGEST = 3600  # seconds to the next attempt, however often a repository has failed
 LATE = 300.0  # seconds after which a repository that is due counts as late
 _TAKE = """update job set holder = %s, held = now() + make_interval(secs => %s) where repo =
-  (select repo from job where due <= now() and (held is null or held < now())
-   order by pushed is null, due limit 1 for update skip locked) returning repo,
-  (select name from repo r where r.id = job.repo), pushed"""
+  (select j.repo from job j join repo r on r.id = j.repo and r.host <> all(%s)
+   where j.due <= now() and (j.held is null or j.held < now())
+   order by j.pushed is null, j.due limit 1 for update of j skip locked) returning repo,
+  (select name from repo r where r.id = job.repo),
+  (select host from repo r where r.id = job.repo), pushed"""
 _RENEW = (
     "update job set held = now() + make_interval(secs => %s) where holder = %s and repo = any(%s)"
 )
@@ -44,6 +46,7 @@ class Job(NamedTuple):
 
     repository: int
     name: str
+    host: str  # the machine that Git asks, "" for this one
     pushed: datetime | None  # the newest push that was reported when the job was taken
 
 
@@ -84,10 +87,10 @@ class Queue:
             con.execute("insert into job(repo) select id from repo on conflict do nothing")
             con.execute(_RENEW, (HELD, self._holder, list(busy)))
 
-    def take(self) -> Job | None:
-        """Take what is due, pushes first; None if nothing is."""
+    def take(self, avoided: Sequence[str] = ()) -> Job | None:
+        """Take what is due, pushes first; None if nothing is. `avoided`: hosts not to ask."""
         with self._engine.transaction() as con:
-            row = con.execute(_TAKE, (self._holder, HELD)).fetchone()
+            row = con.execute(_TAKE, (self._holder, HELD, list(avoided))).fetchone()
         return Job(*row) if row else None
 
     def done(self, job: Job, pause: float, *, failed: bool) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.errors import FilememError, Locked, NotFound
 from filemem.org import look
 from filemem.org.engine import Repository
+from filemem.org.hosts import AT_ONCE
 from filemem.repo.mirror import Mirror, Silent, opened
 from filemem.repo.run import LONG
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 # What a repository can bring upon a worker.
 TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)
-AT_ONCE = 4  # repositories of one host
 DOUBLED = 5  # how often the limit of a call doubles with failures: to about an hour
 _ROUNDS = 3  # attempts while other workers write the same repository
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
+from filemem.org.hosts import Hosts
 from filemem.org.log import begin, log
 from filemem.org.queue import CHANNEL, Job, Queue
 from filemem.org.worker import TROUBLE, Pass, reason, take, work
+from filemem.repo.mirror import Silent
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
@@ -45,7 +47,9 @@ class Workers:
         self._ended = threading.Event()
         self._news = threading.Condition()
         self._heard = 0  # how often something came in
-        self._busy = set[int]()  # repositories that a thread reads now
+        self._hosts = Hosts(1)
+        self._running = list[threading.Thread]()
+        self._spare = 0  # threads that were started as others waited
         self._changed = threading.Event()  # since the statistics were renewed
         self._changed.set()
 
@@ -56,12 +60,22 @@ class Workers:
     def run(self, threads: int) -> None:
         """Look at repositories until `end` is called, so many at a time."""
         begin()
-        jobs = [self._listen, self._count, *[self._work] * threads]
-        running = [threading.Thread(target=self._lasting, args=(job,)) for job in jobs]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
+        self._hosts = Hosts(threads)
+        for job in (self._listen, self._count, *[self._work] * threads):
+            self._start(job)
+        while self._running:
+            self._running.pop().join()
+
+    def _start(self, job: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._lasting, args=(job,))
+        self._running.append(thread)
+        thread.start()
+
+    def _relieve(self) -> None:
+        """Let a new thread go on for each that waits for a host."""
+        while self._spare < self._hosts.stuck():
+            self._spare += 1
+            self._start(self._work)
 
     def end(self) -> None:
         """Let the threads end after what they are at."""
@@ -83,12 +97,13 @@ class Workers:
     def _listen(self) -> None:
         with self._engine.listening(CHANNEL) as wait:
             while not self._ended.is_set():
-                self._queue.fill(self._busy.copy())
+                self._queue.fill(self._hosts.repositories())
                 self._wake()  # something may have become due while no notice came through
                 until = time.monotonic() + RENEWED
                 while time.monotonic() < until and not self._ended.is_set():
                     if wait(1.0):
                         self._wake()
+                    self._relieve()
         self._queue.free()
 
     def _wake(self) -> None:
@@ -98,25 +113,29 @@ class Workers:
 
     def _work(self) -> None:
         heard = self._heard
-        job = self._queue.take()
+        job = None if self._hosts.full() else self._queue.take(self._hosts.avoided())
         if job is None:
             with self._news:
                 self._news.wait_for(lambda: self._heard != heard, IDLE)
             return
-        self._busy.add(job.repository)
+        self._hosts.begin(job.repository, job.host)
+        silent = False
         try:
-            self._look(job)
+            silent = self._look(job)
         finally:
-            self._busy.discard(job.repository)
+            self._hosts.end(job.repository, silent=silent)
 
-    def _look(self, job: Job) -> None:
+    def _look(self, job: Job) -> bool:
+        """Look at a repository; return whether its host was silent."""
         began = time.monotonic()
         trouble = ""
+        silent = False
         changed = 0
         try:
             changed = take(self._engine, job.repository, self._cache, self._environment)
         except TROUBLE as error:
             trouble = reason(error)
+            silent = isinstance(error, Silent)
             self._engine.fail(job.repository, trouble)
         self._queue.done(job, self._pause, failed=bool(trouble))
         taken = round(time.monotonic() - began, 3)
@@ -125,6 +144,7 @@ class Workers:
         if changed:
             self._changed.set()
             log("info", "changed", repository=job.name, records=changed, seconds=taken)
+        return silent
 
     def _count(self) -> None:
         self._changed.wait(IDLE)

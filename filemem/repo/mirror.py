@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import re
+import resource
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, l
 _ADDRESS = re.compile(
     r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
 )
+MOST_BYTES = 20_000_000_000  # of one file of a clone: a pack of more is not fetched
 _USER = 32  # characters of a login; a longer one is a token
 _REACHING = (
     "core.sshCommand",
@@ -207,6 +210,9 @@ def _reach(
     program = locate(environment, folder)
     command = [program, "--no-pager", *settings, *words]
     process = start(command, folder, clean(environment))
+    if sys.platform == "linux":  # and of what it starts
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     try:
         finish(process, words[0], data, limit)
     except GitError as error:

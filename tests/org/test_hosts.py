@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import NotFound
-from filemem.org import access, worker
+from filemem.org import access, hosts, worker
 from filemem.org.postgres import Postgres
+from filemem.org.queue import Queue
 from filemem.org.worker import Pass, work
+from filemem.org.workers import Workers
 from filemem.repo import mirror
 from tests.org.hub import Hub
 from tests.support import git, write
@@ -109,7 +112,7 @@ def test_a_host_that_was_silent_is_not_asked_again_in_the_same_round(
     monkeypatch.setattr(worker, "LONG", 0.5)
     engine.add({f"slow.example.org/{n}": f"ada@slow.example.org:{n}" for n in range(30)})
     assert work(engine, tmp_path / "clones", os.environ) == Pass(failed=30)
-    assert len(far.called()) <= 2 * worker.AT_ONCE
+    assert len(far.called()) <= 2 * hosts.AT_ONCE
     assert any("did not answer before" in one.failed for one in engine.repositories())
 
 
@@ -179,3 +182,69 @@ def test_secrets_that_were_committed_by_hand_stay_out(
     hub.commit()
     work(engine, tmp_path, os.environ)
     assert engine.repositories()[0].left_out == ""
+
+
+def test_a_worker_goes_on_while_its_threads_wait(
+    engine: Postgres, far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "STUCK", 0.2)
+    far.hub("one")
+    engine.add({f"slow{n}.example.org/one": f"ada@slow{n}.example.org:one" for n in range(3)})
+    workers = Workers(engine, tmp_path / "clones", os.environ, 3600)
+    thread = threading.Thread(target=workers.run, args=(2,))
+    thread.start()
+    try:
+        until(lambda: len(far.called()) == 3)
+        engine.add({"quick.example.org/one": "ada@quick.example.org:one"})
+        Queue(engine).fill(())
+        Queue(engine).push(["quick.example.org/one"])
+        until(lambda: [one.name for one in engine.repositories() if one.seen_at])
+        assert not far.gate.exists()
+    finally:
+        far.gate.touch()
+        workers.end()
+        thread.join()
+
+
+def test_a_silent_host_is_left_alone_for_twice_as_long_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    looks = hosts.Hosts(2)
+
+    def silent() -> float:
+        """Seconds for which a host is avoided after it was silent."""
+        looks.begin(1, "host")
+        looks.end(1, silent=True)
+        began = now[0]
+        while looks.avoided():
+            now[0] += 10
+        return now[0] - began
+
+    assert [silent() for _ in range(4)] == [60, 120, 240, 480]
+    assert max(silent() for _ in range(9)) == hosts.LONGEST
+    looks.begin(1, "host")
+    looks.end(1, silent=False)
+    assert silent() == 60
+    looks.begin(1, "a")
+    looks.begin(2, "b")
+    assert looks.full()
+    now[0] += hosts.STUCK + 1
+    assert (looks.full(), looks.stuck()) == (False, 2)
+    for number in range(3, 6):
+        looks.begin(number, "a")
+    assert looks.avoided() == ["a"]
+
+
+def test_a_clone_that_grows_too_large_ends_and_stops_nobody(
+    engine: Postgres, far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "MOST_BYTES", 50_000)
+    large = far.hub("large")
+    write(large.path / "memory/large.md", b"# Large\n" + random.Random(1).randbytes(200_000))
+    large.commit()
+    small = far.hub("small")
+    engine.add({f"git.example.org/{n}": f"ada@git.example.org:{n}" for n in ("large", "small")})
+    assert work(engine, tmp_path / "clones", os.environ) == Pass(len(small.files), 1)
+    assert [one.name for one in engine.repositories() if one.failed] == ["git.example.org/large"]
