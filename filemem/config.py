@@ -55,6 +55,7 @@ class Config(NamedTuple):
     org_url: str = ""  # the service of an organisation that the user asks, and `org_token`, which says who asks there
     org_token: str = ""
     org_dsn: str = ""  # how the database of an organisation's index is reached
+    org_read_dsn: str = ""  # a replica of it, for questions
     org_hook_secret: str = ""  # what Git hosts sign their reports of pushes with
     hooks: Mapping[str, Any] = MappingProxyType(
         {}
@@ -263,6 +264,7 @@ _USER: _Readers = {
     "org_url": _service,
     "org_token": _text,
     "org_dsn": _text,
+    "org_read_dsn": _text,
     "org_hook_secret": _text,
 }
 

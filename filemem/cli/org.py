@@ -39,8 +39,9 @@ def engine(project: Project) -> Iterator[Postgres]:
         if error.name not in ("psycopg", "psycopg_binary", "psycopg_pool"):
             raise
         raise BrokenStore("psycopg is not installed", "pip install 'filemem[org]'") from None
-    with closing(Postgres(settings.org_dsn, embedder(settings.model))) as found:
-        yield found
+    model = embedder(settings.model)
+    with closing(Postgres(settings.org_dsn, model, settings.org_read_dsn)) as database:
+        yield database
 
 
 @click.group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from filemem.errors import BadInput, BrokenStore
 Connection = psycopg.Connection[Any]
 MOST = 16  # connections of a process, for reading and for the rest each
 PATIENCE = 5.0  # seconds for a connection
+logging.getLogger("psycopg.pool").disabled = True  # callers say what failed
 _NOT_READY = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,
@@ -48,29 +50,36 @@ def _to_read(con: Connection) -> None:
     con.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
 
-class Database:
-    """The database at `dsn`. Raises BadInput: none is named."""
+def _pool(
+    dsn: str, configure: Callable[[Connection], None] | None
+) -> psycopg_pool.ConnectionPool[Connection]:
+    """Connections, each checked before use; a server of connections may stand in between."""
+    how = {"autocommit": True, "connect_timeout": 10, "application_name": "filemem"}
+    return psycopg_pool.ConnectionPool(
+        dsn,
+        kwargs={**how, "prepare_threshold": None},
+        min_size=0,
+        max_size=MOST,
+        timeout=PATIENCE,
+        open=False,
+        configure=configure,
+        check=psycopg_pool.ConnectionPool.check_connection,
+    )
 
-    def __init__(self, dsn: str) -> None:
+
+class Database:
+    """The database at `dsn`; what only reads may go to a replica, at `read_dsn`.
+
+    Raises BadInput: none is named.
+    """
+
+    def __init__(self, dsn: str, read_dsn: str = "") -> None:
         if not dsn:
             hint = "set FILEMEM_ORG_DSN, or org_dsn in your own config.toml"
             raise BadInput("no database is named", hint)
         self._dsn = _complete(dsn)
-        self._pools = {reading: self._pool(reading=reading) for reading in (True, False)}
-
-    def _pool(self, *, reading: bool) -> psycopg_pool.ConnectionPool[Connection]:
-        """Connections, each checked before use; a server of connections may stand in between."""
-        how = {"autocommit": True, "connect_timeout": 10, "application_name": "filemem"}
-        return psycopg_pool.ConnectionPool(
-            self._dsn,
-            kwargs={**how, "prepare_threshold": None},
-            min_size=0,
-            max_size=MOST,
-            timeout=PATIENCE,
-            open=False,
-            configure=_to_read if reading else None,
-            check=psycopg_pool.ConnectionPool.check_connection,
-        )
+        self._read_dsn = _complete(read_dsn) if read_dsn else self._dsn
+        self._pools = {True: _pool(self._read_dsn, _to_read), False: _pool(self._dsn, None)}
 
     def close(self) -> None:
         """Close all connections."""
@@ -85,10 +94,13 @@ class Database:
 
     @contextlib.contextmanager
     def connected(self, *, reading: bool = False) -> Iterator[Connection]:
+        """Take a connection, outside of any transaction."""
         pool = self._pools[reading]
         with _ours():
             if pool.closed:
-                psycopg.connect(self._dsn, connect_timeout=10).close()  # says what is wrong, if so
+                # This says what is wrong, if anything is: the pool would only wait.
+                dsn = self._read_dsn if reading else self._dsn
+                psycopg.connect(dsn, connect_timeout=10).close()
                 pool.open()
             with pool.connection() as con:
                 yield con

@@ -25,8 +25,8 @@ from filemem.org.tables import value
 class Postgres(Database):
     """The database at `dsn`; `model` makes the vectors."""
 
-    def __init__(self, dsn: str, model: Model) -> None:
-        super().__init__(dsn)
+    def __init__(self, dsn: str, model: Model, read_dsn: str = "") -> None:
+        super().__init__(dsn, read_dsn)
         self.model = model
         self._service = ""  # the role that reads
 

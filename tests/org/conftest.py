@@ -79,6 +79,19 @@ def engine(dsn: str) -> Iterator[Postgres]:
 
 
 @pytest.fixture
+def another() -> Iterator[Path]:
+    """The folder of a server that a test has for itself."""
+    if not server.binaries():
+        pytest.skip("no programs of PostgreSQL")
+    folder = Path(tempfile.mkdtemp(prefix="fm-", dir="/tmp"))
+    folder.chmod(0o755)
+    server.start(folder / "pg", fsync="on")
+    yield folder / "pg"
+    server.stop(folder / "pg")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
 def reached(tmp_path: Path, guarded_home: Path) -> Iterator[Path]:
     """A folder whose repositories ssh reaches at any host: the user's own settings say how."""
     folder = tmp_path / "far"

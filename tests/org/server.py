@@ -74,6 +74,24 @@ def start(folder: Path, **settings: str) -> str:
     return f"host={folder} user=filemem dbname="
 
 
+def replica(folder: Path, of: str) -> str:
+    """Start a replica that follows the server at `of`; return how to connect to it."""
+    folder.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    data = folder / "data"
+    _run("pg_basebackup", "-D", str(data), "-d", of, "-R", "-c", "fast")
+    with (data / "postgresql.auto.conf").open("a") as file:
+        file.write(f"unix_socket_directories = '{folder}'\n")
+    _run("pg_ctl", "-D", str(data), "-w", "-s", "-l", str(data / "log"), "start")
+    return f"host={folder} user=filemem dbname="
+
+
+def restart(folder: Path) -> None:
+    """Restart a server; what was open is lost."""
+    _run("pg_ctl", "-D", str(folder / "data"), "-w", "-s", "-m", "immediate", "restart")
+
+
 def stop(folder: Path) -> None:
     """Stop the server of a folder."""
     _run("pg_ctl", "-D", str(folder / "data"), "-w", "-s", "-m", "immediate", "stop")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -38,17 +36,12 @@ def hub(engine: Postgres, tmp_path: Path) -> Hub:
 
 
 @pytest.fixture
-def other() -> Iterator[str]:
+def other(another: Path) -> str:
     """Another server, without our roles: how to connect to an empty database."""
-    if not server.binaries():
-        pytest.skip("no programs of PostgreSQL")
-    folder = Path(tempfile.mkdtemp(prefix="fm-", dir="/tmp"))
-    folder.chmod(0o755)
-    base = server.start(folder / "pg")
+    base = f"host={another} user=filemem dbname="
     with psycopg.connect(f"{base}postgres", autocommit=True) as con:
         con.execute("create database restored")
-    yield f"{base}restored"
-    server.stop(folder / "pg")
+    return f"{base}restored"
 
 
 def asks(engine: Postgres, hub: Hub) -> None:
