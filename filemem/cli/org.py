@@ -256,9 +256,10 @@ def purge(project: Project, record_id: str) -> None:
 @org.command()
 @click.argument("action", type=click.Choice(["add", "revoke", "list"]))
 @click.argument("name", default="")
+@click.option("--days", type=click.IntRange(1), help="Days after which a new token ends.")
 @as_json
 @pass_project
-def token(project: Project, action: str, name: str, as_json: bool) -> None:
+def token(project: Project, action: str, name: str, days: int | None, as_json: bool) -> None:
     """Make a token for NAME, a person or a program; delete all of its tokens; or list who has one.
 
     A token is shown once. `filemem org access` says what NAME may see. `revoke` takes the id of one token too, as
@@ -266,12 +267,12 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
 
     \b
     Examples:
-      filemem org token add ada
+      filemem org token add ada --days 90
       filemem org token revoke ada
     """
     with engine(project) as index, index.transaction() as database:
         if action == "add":
-            answer: Any = {"name": name, "token": rights.add_token(database, name)}
+            answer: Any = {"name": name, "token": rights.add_token(database, name, days)}
             told = answer["token"]
         elif action == "revoke":
             answer = {"name": name, "revoked": rights.revoke(database, name)}
@@ -279,7 +280,7 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
         else:
             answer = {"tokens": rights.tokens(database)}
             told = (
-                "\n".join("  ".join(one.values()) for one in answer["tokens"])
+                "\n".join("  ".join(row.values()).rstrip() for row in answer["tokens"])
                 or "nobody has a token"
             )
     emit({"success": True, **answer}, as_json, lambda _: told)
@@ -311,6 +312,28 @@ def access(project: Project, file: Path, as_json: bool) -> None:
 
 
 @org.command()
+@click.argument("name", default="")
+@as_json
+@pass_project
+def audit(project: Project, name: str, as_json: bool) -> None:
+    """List what was asked lately, by NAME or by all, if `org serve --audit-days` notes it.
+
+    \b
+    Example:
+      filemem org audit ada
+    """
+    from filemem.org.audit import lines
+
+    with engine(project) as index, index.transaction() as database:
+        rows = lines(database, name)
+    text = "\n".join(
+        f"{row['at']}  {row['name']}  {row['verb']}  {row['query']}  {len(row['shown'])} shown"
+        for row in rows
+    )
+    emit({"success": True, "audit": rows}, as_json, lambda _: text or "nothing is noted")
+
+
+@org.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=3848, show_default=True, help="TCP port; 0 takes a free one.")
 @many("--name", "names", help="A further host name by which clients call this service.")
@@ -333,6 +356,13 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     show_default=True,
     help="Processes; one answers 8 to 16 questions a second, and needs a core.",
 )
+@click.option(
+    "--audit-days",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Note who was shown what, and keep it for so many days.",
+)
 @pass_project
 def serve(project: Project, /, workers: int, *, behind_proxy: bool, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
@@ -349,7 +379,13 @@ def serve(project: Project, /, workers: int, *, behind_proxy: bool, **how: Any) 
         service.protected(how["host"], behind_proxy=behind_proxy)
         index.repositories()  # before anything listens: whether the database can be used
     settings = config.load(project.here)
-    serving = service.Serving(**how, hook_secret=settings.org_hook_secret)
+    provider = service.provider(
+        settings.org_oidc_issuer,
+        settings.org_oidc_audience,
+        settings.org_oidc_name,
+        settings.org_oidc_groups,
+    )
+    serving = service.Serving(**how, hook_secret=settings.org_hook_secret, provider=provider)
     service.run(partial(_answer, str(project.here), service.serve), serving, workers)
 
 

@@ -50,16 +50,18 @@ class Rights(NamedTuple):
     groups: Mapping[str, Sequence[str]] = {}  # group -> its members
 
 
-def add_token(con: Connection, name: str) -> str:
+def add_token(con: Connection, name: str, days: int | None = None) -> str:
     """Make a token for a person or a program, who may have several.
 
-    Raises BadInput: the name is not one word, or stands for a group or everybody.
+    `days`: after which it ends; None for never. Raises BadInput: the name is not one word, or stands for a group or everybody.
     """
     if schema.errors(_PERSON, name):
         hint = "one word, for example ada or team-web; @ begins a group, * is everybody"
         raise BadInput(f"{name[:80]!r} cannot have a token", hint, field="name")
     token = secrets.token_urlsafe(32)
-    con.execute("insert into token(hash, name) values (%s, %s)", (hashed(token), name))
+    insert = """insert into token(hash, name, ends)
+      values (%s, %s, now() + make_interval(days => %s))"""
+    con.execute(insert, (hashed(token), name, days))
     return token
 
 
@@ -73,10 +75,11 @@ def revoke(con: Connection, name: str) -> int:
 
 
 def tokens(con: Connection) -> list[dict[str, str]]:
-    """The `id` of each token, whose it is (`name`), and the day on which it was `made`."""
-    query = """select left(encode(hash, 'hex'), 8), name, made::date::text
-      from token order by name, made"""
-    return [dict(zip(("id", "name", "made"), row, strict=True)) for row in con.execute(query)]
+    """The `id` of each token, whose it is (`name`), the day on which it was `made`, and `ends`."""
+    query = """select left(encode(hash, 'hex'), 8), name, made::date::text,
+      coalesce(ends::date::text, '') from token order by name, made"""
+    columns = ("id", "name", "made", "ends")
+    return [dict(zip(columns, row, strict=True)) for row in con.execute(query)]
 
 
 def hashed(token: str) -> bytes:

@@ -15,7 +15,7 @@ from filemem.errors import BadInput, BrokenStore
 Connection = psycopg.Connection[Any]
 MOST = 16  # connections of a process, for reading and for the rest each
 PATIENCE = 5.0  # seconds for a connection
-logging.getLogger("psycopg.pool").disabled = True  # callers say what failed
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # `log.begin` adds another
 _NOT_READY = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,

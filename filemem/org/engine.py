@@ -22,6 +22,16 @@ HEAD = "^"  # behind a stem: it stands in title or topic
 EVERYBODY = "*"  # the principal that stands for whoever is let in at all
 
 
+class Principal(NamedTuple):
+    """Who asks: a person or a program, with the groups that an identity provider names."""
+
+    name: str  # "" for nobody
+    groups: tuple[str, ...] = ()
+
+
+NOBODY = Principal("")
+
+
 class Repository(NamedTuple):
     """One repository, as the engine knows it."""
 

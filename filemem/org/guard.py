@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BadInput, FilememError, Locked
 from filemem.org.access import hashed, principal
+from filemem.org.engine import NOBODY, Principal
 from filemem.org.memory import ASKING, discreet
+from filemem.org.oidc import People
 from filemem.org.outside import refusal, send_answer
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
 
 App = Callable[[Any, Any, Any], Awaitable[None]]  # an ASGI application
-Whose = Callable[[str], str]  # the name of a token, "" for nobody's
+Whose = Callable[[str], Principal]  # of a token, NOBODY for an unknown one
 WRONG = 60  # unknown tokens a minute that the database is asked about
 KNOWN = 10_000  # tokens that are remembered as good
 
@@ -30,10 +32,15 @@ class TooOften(Locked):
     """Somebody asks too often."""
 
 
-def looked_up(engine: Postgres, token: str) -> str:
-    """Return whose a token is, "" for nobody's. Raises Locked: the database does not answer."""
+def looked_up(engine: Postgres, people: People | None, token: str) -> Principal:
+    """Return whose a token is. Raises Locked: the database, or the provider, does not answer.
+
+    `people`: those of an identity provider, who come with its tokens.
+    """
+    if people and people.takes(token):
+        return people.principal(token)
     with discreet(), engine.transaction(reading=True) as con:
-        return principal(con, token)
+        return Principal(principal(con, token))
 
 
 class Minute:
@@ -65,18 +72,18 @@ class Tokens:
         self._wrong = Minute(WRONG)
         self._good = dict[bytes, None]()
 
-    def __call__(self, token: str) -> str:
-        """Return the name of a token, "" for nobody's. Raises TooOften, Locked."""
+    def __call__(self, token: str) -> Principal:
+        """Return whose a token is. Raises TooOften, Locked."""
         key = hashed(token)
         if key not in self._good and self._wrong.full():
             raise TooOften("too many unknown tokens", "ask again in a minute")
-        name = self._whose(token)
+        asker = self._whose(token)
         self._good.pop(key, None)
-        if not name:
+        if not asker.name:
             self._wrong.count()
         elif len(self._good) < KNOWN:
             self._good[key] = None
-        return name
+        return asker
 
 
 class Guard:
@@ -93,19 +100,19 @@ class Guard:
             return await self._app(scope, receive, send)
         token = _bearer(scope["headers"])
         try:
-            name = await asyncio.to_thread(self._whose, token) if token else ""
+            asker = await asyncio.to_thread(self._whose, token) if token else NOBODY
         except TooOften as error:
             return await refuse(send, 429, error, _wait())
         except Locked as error:
             return await refuse(send, 503, error)
-        if not name:
+        if not asker.name:
             message = "a token of this service is required: send Authorization: Bearer TOKEN"
             return await refuse(send, 401, BadInput(message), (b"www-authenticate", b"Bearer"))
         key = hashed(token)
         if self._requests.full(key):
             return await refuse(send, 429, BadInput("this token asks too often"), _wait())
         self._requests.count(key)
-        ASKING.set(name)
+        ASKING.set(asker)
         return await self._app(scope, receive, send)
 
 

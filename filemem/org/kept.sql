@@ -13,6 +13,10 @@ create table if not exists member(name text not null, team text not null,
   primary key(name, team));
 create table if not exists token(hash bytea primary key, name text not null,
   made timestamptz not null default now());
+alter table token add column if not exists ends timestamptz;
+create table if not exists audit(at timestamptz not null default now(), name text not null,
+  verb text not null, query text not null, shown text[] not null);
+create index if not exists audit_at on audit(at);
 create table if not exists job(repo int primary key references repo on delete cascade,
   due timestamptz not null default now(), pushed timestamptz, hooked timestamptz,
   holder text not null default '', held timestamptz, tries int not null default 0);

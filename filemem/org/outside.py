@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filemem.errors import BadInput, FilememError
 from filemem.org import metrics
 from filemem.org.access import hashed
+from filemem.org.engine import Principal
 from filemem.org.hooks import genuine, pushed, secrets_in
 from filemem.org.log import REQUEST, begin, log
 from filemem.org.memory import discreet
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
 
 
 Headers = Mapping[str, str]  # by lower-case names
-Whose = Callable[[str], str]  # the name of a token, "" for nobody's
+Whose = Callable[[str], Principal]  # of a token
 Work = Callable[[Headers, bytes], Answer]  # of the headers and the body
 
 
@@ -148,7 +149,7 @@ def _ready(engine: Postgres, _headers: Headers, _body: bytes) -> Answer:
 def _metrics(queue: Queue, whose: Whose, folder: str, headers: Headers, _body: bytes) -> Answer:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     try:
-        if scheme.lower() != "bearer" or whose(token) != METRICS:
+        if scheme.lower() != "bearer" or whose(token).name != METRICS:
             hint = f"filemem org token add {METRICS}"
             return refusal(401, BadInput(f"figures need a token of the name {METRICS}", hint))
         with discreet():

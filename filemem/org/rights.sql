@@ -10,7 +10,7 @@ create or replace function visible() returns setof int
         coalesce(nullif(current_setting('filemem.groups', true), ''), '[]')::json) g) $$;
 create or replace function whose(wanted bytea) returns text
   language sql stable security definer set search_path = SCHEMA, pg_temp
-  as $$ select name from token where hash = wanted $$;
+  as $$ select name from token where hash = wanted and (ends is null or ends > now()) $$;
 -- The records with some words, of the repositories that may be seen: rights come first, by `df`, and only then is the
 -- index of words looked at. Under row security no operator of such an index counts as safe, so this looks with the
 -- owner's eyes. `offset 0` keeps the planner, which knows nothing of how rare a word is, from another order.
@@ -24,6 +24,11 @@ create or replace function holding(words text[], worth real[], most int)
       lateral (select b.doc from body b
         where keys(b.repo, b.stems) @> array[f.repo || ' ' || w.word] offset 0) b
       limit most) x group by x.doc $$;
+-- What the service notes of a question; it cannot read it again.
+create or replace function note(name text, verb text, query text, shown text[], days int)
+  returns void language sql security definer set search_path = SCHEMA, pg_temp as $$
+  delete from audit where at < now() - make_interval(days => $5);
+  insert into audit(name, verb, query, shown) values ($1, $2, $3, $4) $$;
 -- What a hook may do: make repositories due, and wake the workers.
 create or replace function report(names text[]) returns bigint
   language sql security definer set search_path = SCHEMA, pg_temp as $$
@@ -45,14 +50,14 @@ create view standing as select r.name, (extract(epoch from r.seen) * 1000)::bigi
 create function figures(hash bytea) returns setof standing
   language sql stable security definer set search_path = SCHEMA, pg_temp as $$
   select s.* from standing s
-    where exists(select from token t where t.hash = $1 and t.name = 'metrics') $$;
+    where exists(select from token t where t.hash = $1 and t.name = 'metrics' and (t.ends is null or t.ends > now())) $$;
 -- The planner's figures and the graph are the owner's to make, and the worker's to ask for.
 create or replace procedure tidy() language sql security definer set search_path = SCHEMA, pg_temp
   as $$ analyze doc, link, body, passage, df $$;
 create or replace procedure connect_passages()
   language sql security definer set search_path = SCHEMA, pg_temp
   as $$ create index if not exists passage_vec on passage using hnsw (vec halfvec_cosine_ops) $$;
-revoke all on function report(text[]), figures(bytea), visible(), whose(bytea), holding(text[], real[], int) from public;
+revoke all on function note(text, text, text, text[], int), report(text[]), figures(bytea), visible(), whose(bytea), holding(text[], real[], int) from public;
 revoke all on procedure tidy(), connect_passages() from public;
 grant temporary on database DATABASE to WORKER;
 grant usage on schema SCHEMA to WORKER, SERVICE;
@@ -63,4 +68,4 @@ grant select, insert, update on job to WORKER;
 grant select on standing to WORKER;
 grant usage on sequence doc_id_seq to WORKER;
 grant execute on procedure tidy(), connect_passages() to WORKER;
-grant execute on function report(text[]), figures(bytea), visible(), whose(bytea), holding(text[], real[], int) to SERVICE;
+grant execute on function note(text, text, text, text[], int), report(text[]), figures(bytea), visible(), whose(bytea), holding(text[], real[], int) to SERVICE;

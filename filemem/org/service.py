@@ -16,10 +16,12 @@ from filemem.org.guard import App, Guard, Tokens, looked_up
 from filemem.org.log import log
 from filemem.org.memory import Everything
 from filemem.org.offer import DIALECT, ROUTES
+from filemem.org.oidc import People, Provider, provider
 from filemem.org.outside import OrgSite, Outside, works
 from filemem.org.postgres import Postgres
 from filemem.server import http
 
+__all__ = ["Serving", "protected", "provider", "run", "serve"]
 SEES_ALL = (
     "this login can read past row security; log in as a member of the role of the service:"
     " docs/organisation.md"
@@ -41,6 +43,8 @@ class Serving(NamedTuple):
     names: Sequence[str]  # further host names
     rate: int  # requests a minute of one token
     hook_secret: str = ""  # what reports of pushes are signed with
+    provider: Provider | None = None  # who says who people are, besides tokens
+    audit_days: int = 0  # how long it is kept who was shown what; 0 notes nothing
     folder: str = ""  # where several processes keep their figures
 
 
@@ -69,14 +73,15 @@ def serve(engine: Postgres, how: Serving, on_crash: Any, listening: socket | Non
     if engine.sees_all():
         log("warning", SEES_ALL)
 
-    whose = Tokens(partial(looked_up, engine))
+    people = People(how.provider) if how.provider else None
+    whose = Tokens(partial(looked_up, engine, people))
     outside = works(engine, whose, how.hook_secret, how.folder)
 
     def guard(app: App) -> App:
         return Outside(Guard(app, whose, how.rate), outside)
 
     address = http.Address(how.host, how.port, remote=True, names=tuple(how.names), guard=guard)
-    memory: Any = Everything(engine)
+    memory: Any = Everything(engine, how.audit_days)
     site = OrgSite(rows=ROUTES)
     http.serve(
         DIALECT, lambda: memory, VERSION, address, site, on_crash=on_crash, listening=listening

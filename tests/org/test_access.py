@@ -10,6 +10,7 @@ import pytest
 from filemem.errors import BadInput
 from filemem.org import access, guard
 from filemem.org.access import Rights
+from filemem.org.engine import NOBODY, Principal
 from filemem.org.postgres import Postgres
 from tests.support import write
 
@@ -70,23 +71,23 @@ def test_unknown_tokens_are_looked_up_so_often_a_minute(monkeypatch: pytest.Monk
     looked = list[str]()
     names = {"right": "ada", "new": "bob"}
 
-    def lookup(token: str) -> str:
+    def lookup(token: str) -> Principal:
         looked.append(token)
-        return names.get(token, "")
+        return Principal(names.get(token, ""))
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     tokens = guard.Tokens(lookup)
-    assert tokens("right") == "ada"
+    assert tokens("right").name == "ada"
     for n in range(guard.WRONG):
-        assert tokens(f"wrong {n}") == ""
+        assert tokens(f"wrong {n}") == NOBODY
     for token in ("wrong again", "new"):
         with pytest.raises(guard.TooOften):
             tokens(token)
     assert len(looked) == guard.WRONG + 1
-    assert tokens("right") == "ada", "whoever was known goes on asking"
+    assert tokens("right").name == "ada", "whoever was known goes on asking"
     del names["right"]
-    assert tokens("right") == "", "and is looked up each time"
+    assert tokens("right") == NOBODY, "and is looked up each time"
     with pytest.raises(guard.TooOften):
         tokens("right")
     now[0] = 60
-    assert tokens("new") == "bob"
+    assert tokens("new").name == "bob"

@@ -17,7 +17,7 @@ from tests.org import server
 from tests.org.conftest import MODEL, copied
 from tests.org.hub import Hub, expected, held
 
-KEPT = ("repo", "access", "member", "token")
+KEPT = ("repo", "access", "member", "token", "audit")
 
 
 @pytest.fixture

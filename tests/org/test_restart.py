@@ -13,6 +13,7 @@ import pytest
 
 from filemem.errors import Locked
 from filemem.org import access
+from filemem.org.engine import Principal
 from filemem.org.memory import ASKING, Everything
 from filemem.org.postgres import Postgres
 from filemem.org.queue import Queue
@@ -49,7 +50,7 @@ def test_a_database_that_restarts_under_them_stops_neither_worker_nor_service(
     counts = {"answered": 0, "away": 0, "wrong": 0}
 
     def ask() -> None:
-        ASKING.set("ada")
+        ASKING.set(Principal("ada"))
         memory = Everything(alone)
         while not ended.is_set():
             try:
