@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint coverage bench eval tools clients plugins vendor-check lock docs release clean
+.PHONY: help demo org-demo test test-long check lint coverage bench eval tools clients plugins vendor-check lock docs release clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -18,6 +18,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)  ## what filemem does, in two minutes, on scratch copies
 	@$(BIN)/python bench/demo.py
+
+org-demo: $(READY)  ## an organisation's index on a PostgreSQL of its own: three repositories, two people
+	@$(BIN)/python -m bench.org_demo
 
 test check: export PYTHONDONTWRITEBYTECODE =
 test: lint $(READY)  ## everything: style, types, layers, tests; three workers, for some of them always wait

@@ -15,7 +15,18 @@ from pathlib import Path
 
 import click
 
-from bench import governing, indexing, locks, organisation, past, saving, scale, searching, starting
+from bench import (
+    governing,
+    indexing,
+    locks,
+    organisation,
+    past,
+    pushing,
+    saving,
+    scale,
+    searching,
+    starting,
+)
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
 from bench.table import ONCE, TARGETS, Line, as_object, as_text, in_order
@@ -85,6 +96,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
             frozenset({"org", "org-in", "org-push"}),
             partial(organisation.measure, stores, largest, 20),
         ),
+        Group(frozenset({"org-hook"}), partial(pushing.measure, stores, min(sizes))),
         *(
             Group(frozenset({"org-cpu"}), partial(organisation.measure, stores, size, 200))
             for size in more

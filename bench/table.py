@@ -165,6 +165,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "org-push": Target(
             "push of five -> found by another, processor time", "git push of the same", "x", 1, 0.3
         ),
+        "org-hook": Target("git push -> hook -> found by another, p50", "", "s", 2, 1),
         "idle": Target("idle server, share of a core", "", "%", 3, 1),
         "search-large": Target(
             "search, processor time, p50", "at a tenth of the records", "x", 2, FLAT
@@ -181,7 +182,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
     }
 )
 ONCE = frozenset(row for row in TARGETS if row.startswith("once-"))
-SIZELESS = ONCE | {"help", "spawn", "flat"}  # the size is not part of the target
+SIZELESS = ONCE | {"help", "spawn", "flat", "org-hook"}  # the size is not part of the target
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,12 @@ class Config(NamedTuple):
     org_url: str = ""  # the service of an organisation that the user asks, and `org_token`, which says who asks there
     org_token: str = ""
     org_dsn: str = ""  # how the database of an organisation's index is reached
+    org_read_dsn: str = ""  # a replica of it, for questions
+    org_oidc_issuer: str = ""  # an OpenID Connect provider, by which people ask
+    org_oidc_audience: str = ""  # what it calls the service
+    org_oidc_name: str = ""  # the claim that names a person
+    org_oidc_groups: str = ""  # the claim that names their groups
+    org_hook_secret: str = ""  # what Git hosts sign their reports of pushes with
     hooks: Mapping[str, Any] = MappingProxyType(
         {}
     )  # events and budget that the user adds to what agents' files call
@@ -247,6 +253,13 @@ def _service(value: object) -> str:
     return address
 
 
+def _issuer(value: object) -> str:
+    """The address of an identity provider, as its tokens state it."""
+    address = _text(value)
+    _service("/".join(address.split("/")[:3]))
+    return address
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise BadInput(f"must be one line of text, not {value!r}")
@@ -270,6 +283,12 @@ _USER: _Readers = {
     "org_url": _service,
     "org_token": _text,
     "org_dsn": _text,
+    "org_read_dsn": _text,
+    "org_hook_secret": _text,
+    "org_oidc_issuer": _issuer,
+    "org_oidc_audience": _text,
+    "org_oidc_name": _text,
+    "org_oidc_groups": _text,
 }
 
 

@@ -16,6 +16,7 @@ from filemem.cli.score import explained
 from filemem.cli.state import state
 from filemem.cli.text import Answer
 from filemem.dialects import native
+from filemem.errors import NotFound
 from filemem.memory import Memory
 
 _PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))
@@ -31,13 +32,42 @@ def perform(
     shape: Callable[[Answer], str] | None = None,
 ) -> Answer:
     """Call the native tool of that name, print its answer by `shape`, and return it."""
-    if project.service:
-        answer: Answer = project.service.ask(verb, _stated(options))
-    else:
-        with project.memory() as memory:
-            answer = ask(verb, project, memory, options)
+    answer = _answer(verb, project, options)
     emit(answer, as_json, shape or show.RENDERERS[verb])
     return answer
+
+
+def _answer(verb: str, project: Project, options: Mapping[str, Any]) -> Answer:
+    """The answer of the memory at hand, and of an organisation's service where that is asked."""
+
+    def local() -> Answer:
+        with project.memory() as memory:
+            return ask(verb, project, memory, options)
+
+    if project.service is None:
+        return _elsewhere(verb, project, options, local)
+    if verb == "get":
+        return project.service.ask(verb, _stated(options))
+    from filemem.org import together
+
+    return together.search(project.service, _stated(options), local)
+
+
+def _elsewhere(
+    verb: str, project: Project, options: Mapping[str, Any], local: Callable[[], Answer]
+) -> Answer:
+    """The answer of the memory at hand; a record that it lacks may be the organisation's."""
+    try:
+        return local()
+    except NotFound:
+        if verb != "get":
+            raise
+        from filemem.org import together
+
+        answer = together.get(project.here, options)
+        if answer is None:
+            raise
+        return answer
 
 
 def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any]) -> Answer:

@@ -23,7 +23,7 @@ def with_organisation(project: Project, tools: Dialect) -> Dialect:
     """Offer the scope `org` too, if the user's settings name a service."""
     with suppress(BadInput):  # the first call reports what is wrong with the settings
         if config.load(project.here).org_url:
-            from filemem.cli import organisation
+            from filemem.org import together
 
-            return organisation.offered(project, tools)
+            return together.offered(project.here, tools)
     return tools

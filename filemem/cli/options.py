@@ -32,7 +32,7 @@ org = click.option(
     is_flag=True,
     expose_value=False,
     callback=lambda context, _, stated: _ask_service(context.obj) if stated else None,
-    help="Ask your organisation's index instead: docs/organisation.md.",
+    help="Ask your organisation's index too: docs/organisation.md.",
 )
 agent = click.option("--agent", help="Name of the agent that acts, if it is not you.")
 profile_option = click.option(
@@ -47,9 +47,9 @@ prefix_option = click.option(
 
 
 def _ask_service(project: Project) -> None:
-    from filemem.cli.organisation import service
+    from filemem.org.together import service
 
-    project.service = service(project)
+    project.service = service(project.here)
 
 
 def many(*names: str, help: str, **more: Any) -> Option:  # noqa: A002  click's word

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,10 +21,12 @@ from filemem.dialects.tool import counted
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.index import embedder
 from filemem.org import access as rights
+from filemem.org.queue import LATE, Queue, Standing
 from filemem.record import format_time
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
+    from filemem.org.workers import Workers
 
 
 @contextmanager
@@ -32,11 +36,12 @@ def engine(project: Project) -> Iterator[Postgres]:
     try:
         from filemem.org.postgres import Postgres
     except ModuleNotFoundError as error:
-        if error.name not in ("psycopg", "psycopg_binary"):
+        if error.name not in ("psycopg", "psycopg_binary", "psycopg_pool"):
             raise
         raise BrokenStore("psycopg is not installed", "pip install 'filemem[org]'") from None
-    with closing(Postgres(settings.org_dsn, embedder(settings.model))) as found:
-        yield found
+    model = embedder(settings.model)
+    with closing(Postgres(settings.org_dsn, model, settings.org_read_dsn)) as database:
+        yield database
 
 
 @click.group()
@@ -127,68 +132,103 @@ def remove(project: Project, name: str) -> None:
 
 
 @org.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--once", is_flag=True, help="Look once, and end.")
 @click.option(
     "--every",
     type=click.IntRange(1),
     default=60,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between two looks at a repository.",
+)
+@click.option(
+    "--at-once",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Repositories that are read at the same time.",
 )
 @pass_project
-def work(project: Project, once: bool, every: int) -> None:
+def work(project: Project, names: Sequence[str], once: bool, every: int, at_once: int) -> None:
     """Bring what is new in the repositories into the database. Any number of workers may run.
+
+    With NAMES, as `org status` shows them, it looks once at these repositories alone.
+
+    Without --once it goes on until a signal ends it. A push that is reported to `org serve` comes
+    in at once; repositories that report pushes are looked at once an hour besides.
 
     \b
     Example:
       filemem org work --once
+      filemem org work git.example.org/team/api
     """
-    from filemem.org.worker import work
+    from filemem.org.workers import Workers
 
     cache = config.load(project.here).index_cache / "mirrors"
     with engine(project) as database:
-        while True:
-            found = work(database, cache, os.environ)
-            if found.changed or found.failed or once:
-                failed = (
-                    f", {counted(found.failed, 'failure')}: `filemem org status` says why"
-                    if found.failed
-                    else ""
-                )
-                click.echo(f"{counted(found.changed, 'record')} changed{failed}")
-            if once:
-                return
-            time.sleep(every)
+        workers = Workers(database, cache, os.environ, every)
+        if not (once or names):
+            database.repositories()  # before it begins: whether the database can be used at all
+            return _lasting(workers, at_once)
+        looks = workers.once(names)
+        failed = counted(looks.failed, "failure") if looks.failed else ""
+        advice = f", {failed}: `filemem org status` says why" if failed else ""
+        click.echo(f"{counted(looks.changed, 'record')} changed{advice}")
+    return None
+
+
+def _lasting(workers: Workers, threads: int) -> None:
+    """Run workers until a signal comes; a second one ends the process at once."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        workers.end()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    workers.run(threads)
 
 
 @org.command()
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Show the repositories: records, when they were last looked at, and what is wrong.
+    """Show the repositories: records, when they were last looked at, what failed and what is late.
 
     \b
     Example:
       filemem org status
     """
-    rows = list[dict[str, Any]]()
     with engine(project) as database:
-        for one in database.repositories():
-            seen = format_time(one.seen_at) if one.seen_at else ""
-            rows.append(
-                {
-                    "repository": one.name,
-                    "records": one.records,
-                    "seen_at": seen,
-                    "failed": one.failed,
-                }
-            )
-    told = [
+        standing = Queue(database).standing()
+    rows = [
+        {
+            "repository": row.name,
+            "records": row.records,
+            "seen_at": format_time(row.seen) if row.seen else "",
+            "failed": row.failed,
+            "late": round(row.late),
+            "left_out": row.left_out,
+        }
+        for row in standing
+    ]
+    lines = [
         f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows
     ]
-    told += [f"failed: {row['repository']}: {row['failed']}" for row in rows if row["failed"]]
-    text = "\n".join(told) or "no repository yet: filemem org add"
+    lines += [line for row in standing for line in _wrong(row)]
+    text = "\n".join(lines) or "no repository yet: filemem org add"
     emit({"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text)
+
+
+def _wrong(row: Standing) -> Iterator[str]:
+    """What is wrong with a repository."""
+    if row.failed:
+        yield f"failed: {row.name}: {row.failed}"
+    if row.left_out:
+        yield f"{row.name}: {row.left_out}"
+    if row.late > LATE:
+        what = "a push has waited" if row.pushed else "it has been due"
+        yield f"late: {row.name}: {what} for {row.late / 60:,.0f} min; does a worker run?"
 
 
 @org.command()
@@ -216,9 +256,10 @@ def purge(project: Project, record_id: str) -> None:
 @org.command()
 @click.argument("action", type=click.Choice(["add", "revoke", "list"]))
 @click.argument("name", default="")
+@click.option("--days", type=click.IntRange(1), help="Days after which a new token ends.")
 @as_json
 @pass_project
-def token(project: Project, action: str, name: str, as_json: bool) -> None:
+def token(project: Project, action: str, name: str, days: int | None, as_json: bool) -> None:
     """Make a token for NAME, a person or a program; delete all of its tokens; or list who has one.
 
     A token is shown once. `filemem org access` says what NAME may see. `revoke` takes the id of one token too, as
@@ -226,12 +267,12 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
 
     \b
     Examples:
-      filemem org token add ada
+      filemem org token add ada --days 90
       filemem org token revoke ada
     """
     with engine(project) as index, index.transaction() as database:
         if action == "add":
-            answer: Any = {"name": name, "token": rights.add_token(database, name)}
+            answer: Any = {"name": name, "token": rights.add_token(database, name, days)}
             told = answer["token"]
         elif action == "revoke":
             answer = {"name": name, "revoked": rights.revoke(database, name)}
@@ -239,7 +280,7 @@ def token(project: Project, action: str, name: str, as_json: bool) -> None:
         else:
             answer = {"tokens": rights.tokens(database)}
             told = (
-                "\n".join("  ".join(one.values()) for one in answer["tokens"])
+                "\n".join("  ".join(row.values()).rstrip() for row in answer["tokens"])
                 or "nobody has a token"
             )
     emit({"success": True, **answer}, as_json, lambda _: told)
@@ -271,6 +312,28 @@ def access(project: Project, file: Path, as_json: bool) -> None:
 
 
 @org.command()
+@click.argument("name", default="")
+@as_json
+@pass_project
+def audit(project: Project, name: str, as_json: bool) -> None:
+    """List what was asked lately, by NAME or by all, if `org serve --audit-days` notes it.
+
+    \b
+    Example:
+      filemem org audit ada
+    """
+    from filemem.org.audit import lines
+
+    with engine(project) as index, index.transaction() as database:
+        rows = lines(database, name)
+    text = "\n".join(
+        f"{row['at']}  {row['name']}  {row['verb']}  {row['query']}  {len(row['shown'])} shown"
+        for row in rows
+    )
+    emit({"success": True, "audit": rows}, as_json, lambda _: text or "nothing is noted")
+
+
+@org.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=3848, show_default=True, help="TCP port; 0 takes a free one.")
 @many("--name", "names", help="A further host name by which clients call this service.")
@@ -286,8 +349,22 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     show_default=True,
     help="Requests a minute of one token.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes; one answers 8 to 16 questions a second, and needs a core.",
+)
+@click.option(
+    "--audit-days",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Note who was shown what, and keep it for so many days.",
+)
 @pass_project
-def serve(project: Project, /, **how: Any) -> None:
+def serve(project: Project, /, workers: int, *, behind_proxy: bool, **how: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes. It only reads.
 
     There is no encryption, so it listens on this machine alone, and a proxy with TLS stands in front.
@@ -299,4 +376,20 @@ def serve(project: Project, /, **how: Any) -> None:
     with engine(project) as index:
         from filemem.org import service
 
-        service.serve(index, on_crash=report, **how)
+        service.protected(how["host"], behind_proxy=behind_proxy)
+        index.repositories()  # before anything listens: whether the database can be used
+    settings = config.load(project.here)
+    provider = service.provider(
+        settings.org_oidc_issuer,
+        settings.org_oidc_audience,
+        settings.org_oidc_name,
+        settings.org_oidc_groups,
+    )
+    serving = service.Serving(**how, hook_secret=settings.org_hook_secret, provider=provider)
+    service.run(partial(_answer, str(project.here), service.serve), serving, workers)
+
+
+def _answer(here: str, serve: Any, how: Any, listening: socket | None) -> None:
+    """Answer in this process: the only one, or one of several."""
+    with engine(Project(here)) as index:
+        serve(index, how, report, listening)

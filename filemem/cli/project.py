@@ -47,7 +47,7 @@ class Project:
         self.prepare: Callable[[Memory], object] | None = None
         """What is done with the memory as soon as it is open."""
         self.service: Service | None = None
-        """An organisation's service, which answers in place of the memory."""
+        """An organisation's service that is asked too."""
 
     @property
     def folder(self) -> Path:

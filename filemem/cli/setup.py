@@ -10,8 +10,8 @@ import click
 from filemem import config
 from filemem.agents import init as agents
 from filemem.agents.clients import Wiring
+from filemem.agents.doctor import Check, todo
 from filemem.agents.doctor import checks as examine
-from filemem.agents.doctor import todo
 from filemem.cli.options import as_json, pass_project
 from filemem.cli.project import Project, emit
 from filemem.cli.text import HINT, WARNING, Answer, block, lines, styled
@@ -137,6 +137,8 @@ def _after_init(answer: Answer) -> Iterator[str]:
 def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     """Check Git, the memory and each coding agent, and show what to do. Writes nothing.
 
+    An organisation's service that your settings name is asked one question.
+
     For each agent: whether its program is on the PATH, whether its file starts filemem, and whether
     you trusted the folder or approved the server, if your own files show that. Only `filemem serve`
     is started, as a test; any other command is shown and not run.
@@ -147,7 +149,12 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     Example:
       filemem doctor
     """
+    from filemem.org.together import standing
+
     checks = examine(project.folder, project.store)
+    service = standing(project.here)
+    if service:
+        checks.append(Check("organisation", *service))
     steps = todo(checks)
     rows = [check._asdict() for check in checks]
     emit({"success": True, "checks": rows, "todo": steps}, as_json, _doctor_text)

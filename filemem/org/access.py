@@ -1,6 +1,7 @@
-"""Who may ask, and which repositories each may see: two tables of the database, in a transaction of the caller's.
+"""Who may ask, and which repositories each may see; each function takes a transaction.
 
-Rule: nobody sees anything that `org access` does not give. A token is random, is shown once, and only its hash is kept.
+Rule: a person sees what `org access` gives to them, to a group of theirs, or to everybody, and nothing
+else. A token is random, is shown once, and only its hash is kept.
 """
 
 from __future__ import annotations
@@ -9,46 +10,76 @@ import hashlib
 import json
 import secrets
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
-from filemem.org.engine import EVERYBODY
 from filemem.record import schema
 
+if TYPE_CHECKING:
+    from filemem.org.connection import Connection
+
+_PERSON = {"type": "string", "pattern": r"^[^\s\x00-\x1f@*][^\s\x00-\x1f]{0,199}$"}
 _NAME = {"type": "string", "pattern": r"^[^\s\x00-\x1f]{1,200}$"}
-_LISTS = {"type": "array", "items": {"type": "string"}}
-_SHAPE = {"type": "object", "propertyNames": _NAME, "additionalProperties": _LISTS}
+_LISTS = {
+    "type": "object",
+    "propertyNames": _NAME,
+    "additionalProperties": {"type": "array", "items": {"type": "string"}},
+}
+_SHAPE = {**_LISTS, "properties": {"groups": _LISTS}}
+_WANTED = """create temp table wanted(principal text, name text) on commit drop;
+  create temp table joining(name text, team text) on commit drop"""
+_REPLACE = (
+    """create temp table given on commit drop as
+      select distinct w.principal, r.id as repo from wanted w join repo r on r.name = w.name""",
+    """delete from access a where not exists
+      (select from given g where g.principal = a.principal and g.repo = a.repo)""",
+    "insert into access(principal, repo) select principal, repo from given on conflict do nothing",
+    """delete from member m where not exists
+      (select from joining j where j.name = m.name and j.team = m.team)""",
+    "insert into member(name, team) select name, team from joining on conflict do nothing",
+)
+_UNKNOWN = "select distinct name from wanted where name not in (select name from repo) order by 1"
 
 
-def add_token(database: Any, name: str) -> str:
-    """Make a token for a principal, who may have several. Raises BadInput: not one word, or everybody."""
-    if name == EVERYBODY or schema.errors(_NAME, name):
-        raise BadInput(
-            f"{name[:80]!r} is nobody's name", "one word, for example ada or team-web", field="name"
-        )
+class Rights(NamedTuple):
+    """What a file of rights says."""
+
+    repositories: Mapping[str, Sequence[str]]  # of a person, of @GROUP, of * for everybody
+    groups: Mapping[str, Sequence[str]] = {}  # group -> its members
+
+
+def add_token(con: Connection, name: str, days: int | None = None) -> str:
+    """Make a token for a person or a program, who may have several.
+
+    `days`: after which it ends; None for never. Raises BadInput: the name is not one word, or stands for a group or everybody.
+    """
+    if schema.errors(_PERSON, name):
+        hint = "one word, for example ada or team-web; @ begins a group, * is everybody"
+        raise BadInput(f"{name[:80]!r} cannot have a token", hint, field="name")
     token = secrets.token_urlsafe(32)
-    database.execute("insert into token(hash, name) values (%s, %s)", (hashed(token), name))
+    insert = """insert into token(hash, name, ends)
+      values (%s, %s, now() + make_interval(days => %s))"""
+    con.execute(insert, (hashed(token), name, days))
     return token
 
 
-def revoke(database: Any, name: str) -> int:
-    """Delete all tokens of a principal, or the one with an id, from now on. Raises NotFound: there is none."""
-    gone: int = database.execute(
-        "delete from token where %s in (name, left(encode(hash, 'hex'), 8))", (name,)
-    ).rowcount
+def revoke(con: Connection, name: str) -> int:
+    """Delete all tokens of a name, or the one with an id. Raises NotFound: there is none."""
+    delete = "delete from token where %s in (name, left(encode(hash, 'hex'), 8))"
+    gone: int = con.execute(delete, (name,)).rowcount
     if not gone:
         raise NotFound(f"{name!r} has no token", "`filemem org token list` shows who has one")
     return gone
 
 
-def tokens(database: Any) -> list[dict[str, str]]:
-    """The `id` of each token, whose it is (`name`), and the day on which it was `made`."""
-    asked = (
-        "select left(encode(hash, 'hex'), 8), name, made::date::text from token order by name, made"
-    )
-    return [dict(zip(("id", "name", "made"), row, strict=True)) for row in database.execute(asked)]
+def tokens(con: Connection) -> list[dict[str, str]]:
+    """The `id` of each token, whose it is (`name`), the day on which it was `made`, and `ends`."""
+    query = """select left(encode(hash, 'hex'), 8), name, made::date::text,
+      coalesce(ends::date::text, '') from token order by name, made"""
+    columns = ("id", "name", "made", "ends")
+    return [dict(zip(columns, row, strict=True)) for row in con.execute(query)]
 
 
 def hashed(token: str) -> bytes:
@@ -56,34 +87,46 @@ def hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-def principal(database: Any, token: str) -> str:
+def principal(con: Connection, token: str) -> str:
     """Whose token this is; "" for nobody's."""
-    found = database.execute("select name from token where hash = %s", (hashed(token),)).fetchone()
-    return str(found[0]) if found else ""
+    row = con.execute("select whose(%s)", (hashed(token),)).fetchone()
+    return str(row[0] or "") if row else ""
 
 
-def read(path: Path) -> dict[str, list[str]]:
-    """Read who may see which repositories: TOML, or JSON if the name ends in .json. Raises BadInput."""
-    hint = 'a line for each principal: `ada = ["host/team/api", "host/team/web"]`'
+def read(path: Path) -> Rights:
+    """Read a file of rights: TOML, or JSON if its name ends in .json. Raises BadInput."""
+    hint = 'a line for each name: `ada = ["host/team/api"]`; docs/organisation.md shows groups'
     try:
         text = path.read_text("utf-8-sig")
-        value = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        value: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} cannot be read: {error}", hint, field="file") from None
     if complaints := schema.errors(_SHAPE, value):
         raise BadInput(f"{path}: {complaints[0][1]}", hint, field="file")
-    return dict(value)
+    groups = value.pop("groups", {})
+    return Rights(value, groups)
 
 
-def give(database: Any, access: Mapping[str, Iterable[str]]) -> tuple[int, list[str]]:
-    """Let this be all that anybody may see; return how many rights that are, and the repositories that are not there.
+def give(con: Connection, rights: Rights) -> tuple[int, list[str]]:
+    """Let this be all that anybody may see; return how many rights that are, and unknown repositories.
 
-    Repositories go by the names that `filemem org status` shows. What is not there gives nobody anything.
+    Repositories go by the names that `filemem org status` shows. An unknown one gives nothing.
     """
-    wanted = {(name, one) for name, names in access.items() for one in names}
-    known = dict(database.execute("select name, id from repo").fetchall())
-    rows = [(name, known[one]) for name, one in wanted if one in known]
-    database.execute("delete from access")
-    with database.cursor() as cursor:
-        cursor.executemany("insert into access(principal, repo) values (%s, %s)", rows)
-    return len(rows), sorted({one for _, one in wanted} - known.keys())
+    con.execute(_WANTED)
+    _fill(
+        con,
+        "wanted",
+        [(name, repo) for name, repos in rights.repositories.items() for repo in repos],
+    )
+    _fill(con, "joining", [(name, team) for team, names in rights.groups.items() for name in names])
+    for statement in _REPLACE:
+        con.execute(statement)
+    unknown = [name for (name,) in con.execute(_UNKNOWN)]
+    row = con.execute("select count(*) from access").fetchone()
+    return (row[0] if row else 0), unknown
+
+
+def _fill(con: Connection, table: str, rows: Sequence[tuple[str, str]]) -> None:
+    with con.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as into:
+        for row in rows:
+            into.write_row(row)

@@ -1,76 +1,137 @@
 """Asks the service of an organisation: one request over HTTP, with a time limit.
 
-Rule: the user's own settings name the service, nobody else, and the token goes to that address alone: a redirection is
-not followed. The standard library is enough.
+Rule: the user's own settings name the service, and the token goes to that address alone: a redirection
+is not followed. What comes back is foreign: it is limited in size and time, has the types that we
+expect, and each record is marked as quoted, whatever the service says.
 """
 
 from __future__ import annotations
 
 import json
-import time
+import socket
+import threading
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
+from filemem.record import schema
 
-SECONDS = 10.0  # without a byte from the service, and for all of its answer
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+SECONDS = 10.0  # for all of an answer
 MOST = 8 * 1024 * 1024  # bytes of an answer
+MARK = "quoted from another repository"
+_LONGEST = 500  # characters of a message
 _KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 503: Locked}
+_FAILED = (*_KINDS, 421, 500)
+_REFUSED = (401, 403)
+_TEXT = {"type": "string"}
+_TEXTS = (
+    *("author", "commit", "created", "decision", "drift", "id", "kind", "link", "note", "outcome"),
+    *("path", "repository", "seen_at", "snippet", "status", "text", "title", "topic", "type"),
+)
+_LISTS = (
+    *("affects", "also_in", "facts", "heads", "next_steps", "open_files", "proposed", "tags"),
+    "superseded_by",
+)
+_ROWS = ("reasons", "related", "revisions", "successors")
+_RESULT = {
+    "type": "object",
+    "required": ["id", "title", "path", "repository"],
+    "properties": {
+        **dict.fromkeys(_TEXTS, _TEXT),
+        **{name: {"type": ["array", "string"], "items": _TEXT} for name in _LISTS},
+        **{name: {"type": "array", "items": {"type": "object"}} for name in _ROWS},
+        "score": {"type": "number"},
+        "by": {"type": "object"},
+    },
+}
+_ANSWER = {
+    "type": "object",
+    "required": ["results"],
+    "properties": {
+        "results": {"type": "array", "maxItems": 100, "items": _RESULT},
+        **dict.fromkeys(("note", "degraded", "weaker"), _TEXT),
+    },
+}
 
 
 class Service(NamedTuple):
-    """An organisation's service: its address, as `config` accepts one, and the token that says who asks."""
+    """An organisation's service: its address, as `config` accepts one, and the token of the asker."""
 
     url: str
     token: str
 
     def ask(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of one of its tools. Raises what the service raised, or BadInput, Locked, BrokenStore.
+        """Return the answer of one of its tools, each record marked as quoted.
 
-        Every failure names the service.
+        Raises what the service raised, or BadInput, Locked, BrokenStore; each names the service.
         """
-        given = {name: one for name, one in arguments.items() if name != "scope"}
-        status, wait, body = self._sent(f"/org/{verb}", json.dumps(given).encode())
+        sent = {name: value for name, value in arguments.items() if name != "scope"}
+        status, wait, body = self._sent(f"/org/{verb}", json.dumps(sent).encode())
         try:
             answer: Any = json.loads(body)
         except (ValueError, RecursionError):
             answer = None
-        if status in (401, 403):
-            told = f"the service {self.url} does not take your token"
-            raise BadInput(
-                told, "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN", field="scope"
-            )
-        if isinstance(answer, dict) and status == 200:
-            return answer
-        if isinstance(answer, dict) and status in (*_KINDS, 421, 500):
+        if status in _REFUSED:
+            hint = "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN"
+            raise BadInput(f"the service {self.url} does not take your token", hint, field="scope")
+        if status in _FAILED and isinstance(answer, dict):
             hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
-            told, hint = (
-                str(text).replace(f"POST /org/{verb}", verb) for text in (answer.get("error"), hint)
-            )
-            raise _KINDS.get(status, BrokenStore)(f"the service {self.url}: {told}", hint)
-        told = f"{self.url} answered with status {status}, not as `filemem org serve` does"
-        raise BrokenStore(told, "see that FILEMEM_ORG_URL names it")
+            message = f"the service {self.url}: {_worded(answer.get('error'), verb)}"
+            raise _KINDS.get(status, BrokenStore)(message, _worded(hint, verb))
+        if status != 200 or not isinstance(answer, dict) or schema.errors(_ANSWER, answer):
+            message = f"{self.url} answered with status {status}, not as `filemem org serve` does"
+            raise BrokenStore(message, "see that FILEMEM_ORG_URL names it")
+        return _marked(answer)
 
     def _sent(self, path: str, body: bytes) -> tuple[int, str, bytes]:
         """Status, Retry-After and body of the answer to a POST. Raises Locked: there is none."""
-        from http.client import HTTPConnection, HTTPException, HTTPSConnection  # noqa: PLC0415 - 15 ms, with ssl
+        from http.client import (  # noqa: PLC0415 - 15 ms, with ssl
+            HTTPConnection,
+            HTTPException,
+            HTTPSConnection,
+        )
 
         address = urlsplit(self.url)
         kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
         connection = kind(address.hostname or "", address.port, timeout=SECONDS)
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        clock = threading.Timer(SECONDS, _hang_up, (connection,))
+        clock.start()
         try:
             connection.request("POST", path, body, headers)
-            with connection.getresponse() as found:
-                ends, body = time.monotonic() + SECONDS, b""
-                while (part := found.read1(MOST)) and len(body) < MOST:
-                    body += part
-                    if time.monotonic() > ends:
-                        raise TimeoutError("it answers too slowly")
-                return found.status, found.getheader("Retry-After") or "", body
+            with connection.getresponse() as answer:
+                data = answer.read(MOST)
+                if not clock.is_alive():
+                    raise TimeoutError("it answers too slowly")
+                return answer.status, (answer.getheader("Retry-After") or "")[:9], data
         except (OSError, HTTPException, UnicodeError) as error:
-            told = f"the service {self.url} does not answer: {error or type(error).__name__}"
-            raise Locked(told, "your own memory answers as before: ask without it") from None
+            reason = str(error or type(error).__name__)[:_LONGEST]
+            message = f"the service {self.url} does not answer: {reason}"
+            raise Locked(message, "your own memory answers as before: ask without it") from None
         finally:
+            clock.cancel()
             connection.close()
+
+
+def _hang_up(connection: HTTPConnection) -> None:
+    """End a connection that takes too long, wherever it is."""
+    with suppress(OSError, AttributeError):  # it may be closed, or not yet open
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _worded(value: object, verb: str) -> str:
+    """What a service says of a failure, as of a command of ours."""
+    return str(value or "").replace(f"POST /org/{verb}", verb)[:_LONGEST]
+
+
+def _marked(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer whose records all say that they are quoted."""
+    for result in answer["results"]:
+        note = result.get("note", "")
+        result["note"] = note if note.startswith(MARK) else "; ".join(filter(None, (MARK, note)))
+    return answer

@@ -22,6 +22,16 @@ HEAD = "^"  # behind a stem: it stands in title or topic
 EVERYBODY = "*"  # the principal that stands for whoever is let in at all
 
 
+class Principal(NamedTuple):
+    """Who asks: a person or a program, with the groups that an identity provider names."""
+
+    name: str  # "" for nobody
+    groups: tuple[str, ...] = ()
+
+
+NOBODY = Principal("")
+
+
 class Repository(NamedTuple):
     """One repository, as the engine knows it."""
 
@@ -35,6 +45,13 @@ class Repository(NamedTuple):
     records: int = 0
     passages: int = 0
     words: str = ""  # a mark of its own words for a status, by which the rows were read
+    tries: int = 0  # how often it failed since the last success
+    left_out: str = ""  # which records are left out and why, in a sentence
+
+    @property
+    def host(self) -> str:
+        """The machine that Git asks, "" for this one."""
+        return "" if self.source.startswith("/") else self.name.partition("/")[0]
 
 
 class Nominee(NamedTuple):
@@ -45,27 +62,23 @@ class Nominee(NamedTuple):
     vectors: Rows  # of this one document
 
 
-class Shown(NamedTuple):
+class Details(NamedTuple):
     """What a hit needs of a record."""
 
     card: str  # the whole record as JSON: `index.document.record_from` reads it
     who: Provenance
     repository: Repository
-    also_in: tuple[
-        str, ...
-    ] = ()  # names of other repositories that have the same file, of those that may be seen
+    also_in: tuple[str, ...] = ()  # visible repositories that have the same file, by name
 
 
 class Reader(Protocol):
-    """What one principal may see, in one state; `degraded`: why words nominate less surely than they could, or ""."""
-
-    degraded: str
+    """What one principal may see, in one state."""
 
     def repositories(self) -> list[Repository]:
         """Return the repositories that may be seen, by name."""
 
     def statistics(self, terms: Collection[tuple[str, str]], /) -> Counts:
-        """Return in how many documents (field, term) pairs stand, of all repositories: never shown to a client."""
+        """Return in how many of the visible documents (field, term) pairs stand."""
 
     def nominate(
         self,
@@ -90,7 +103,7 @@ class Reader(Protocol):
     def named(self, names: Collection[str], /) -> list[Row]:
         """Return the records that go by one of some names, as `record.names_of` has them, in any repository."""
 
-    def shown(self, paths: Collection[str], /) -> dict[str, Shown]:
+    def details(self, paths: Collection[str], /) -> dict[str, Details]:
         """Return what hits need of records, by the addresses of their paths."""
 
 
@@ -109,5 +122,8 @@ class Shelf(Protocol):
         keeps its own, whatever its path is now.
         """
 
-    def done(self, head: str, store: str, words: str = "") -> None:
-        """Note the commit and the mark of the words that the rows are of, and where records lie."""
+    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
+        """Note the commit and the mark of the words that the rows are of, and where records lie.
+
+        `left_out`: which records are not among them, and why.
+        """

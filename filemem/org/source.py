@@ -18,7 +18,7 @@ from filemem.index.place import Asked
 from filemem.index.plan import Plan, admits, bm25, plan, rarity
 from filemem.index.vectors import Ranking, merged
 from filemem.index.words import FIELDS, STEM
-from filemem.org.engine import HEAD, Reader, Shown
+from filemem.org.engine import HEAD, Details, Reader
 from filemem.query import FEW, Filter, Provenance, Terms, bare
 from filemem.record import Record
 from filemem.record.visibility import EVERYBODY
@@ -40,7 +40,7 @@ class Organisation:
 
     def __init__(self, reader: Reader, model: Model) -> None:
         self._reader, self._model = reader, model
-        self._page: Mapping[str, Shown] = {}  # what is known of the records asked for last
+        self._page: Mapping[str, Details] = {}  # what is known of the records asked for last
 
     def clock(self) -> int:
         return time.time_ns() // 1_000_000
@@ -62,13 +62,12 @@ class Organisation:
         every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
         prepared = plan(terms, None if vector is None else self._model.table.telling(every))
         words = _naming(prepared, known) if mode != "vector" or vector is None else {}
-        degraded = degraded or (self._reader.degraded if words else "")
         asked = Asked(terms, prepared, known, None)
         found = with_leading(partial(self._found, asked, words, vector, depth), wanted)
         return found._replace(degraded=degraded or None)
 
     def _counts(self, terms: Terms) -> Counts:
-        """How many records hold each form of the words, of all repositories."""
+        """How many records hold each form of the words, of those that may be seen."""
         clauses = plan(terms).clauses
         return self._reader.statistics({(one.field, term) for one in clauses for term in one.terms})
 
@@ -104,7 +103,7 @@ class Organisation:
         return {row.written.id: row for row in rows if row.visible}
 
     def records(self, paths: Iterable[str]) -> dict[str, Record]:
-        self._page = self._reader.shown(list(paths))
+        self._page = self._reader.details(list(paths))
         return {path: record_from(one.card) for path, one in self._page.items()}
 
     def provenances(self, paths: Iterable[str], *, detail: bool) -> dict[str, Provenance]:  # noqa: ARG002

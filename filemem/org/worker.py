@@ -1,179 +1,136 @@
-"""Bring repositories into the engine, each in one transaction: what it holds is what the commit at its head holds.
+"""Bring repositories into the engine: what it holds of one is what the commit at its head holds.
 
-Rule: a state is compared with a state, by blob ids; how one became the other is nobody's business. So a force push, a
-rename, a forgotten record and its return are nothing special. A repository that fails is noted, and stops nobody.
+Rule: a host is asked in no transaction and under no lock of the database. The rows and the commit
+that they are of change in one short transaction. A repository that fails is noted and stops no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from itertools import islice
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem import config
-from filemem.errors import BrokenStore, FilememError
-from filemem.files import MAX_SIZE, is_listed, is_private
-from filemem.index import Doc, document
-from filemem.memory.store import FORGOTTEN, mark_of
-from filemem.org.engine import Repository, Shelf
-from filemem.query import Provenance
-from filemem.record.parse import explained, parse
-from filemem.repo import Repo
-from filemem.repo.mirror import LISTED, added, contents, opened
+from filemem.errors import FilememError, Locked, NotFound
+from filemem.org import look
+from filemem.org.engine import Repository
+from filemem.org.hosts import AT_ONCE
+from filemem.repo.mirror import Mirror, Silent, opened
+from filemem.repo.run import LONG
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
 
-MOST_FILES, MOST_BYTES = (
-    50_000,
-    500_000_000,
-)  # of one store: more are refused, so that none fills the database
-TROUBLE = (
-    FilememError,
-    OSError,
-    ValueError,
-    LookupError,
-    RecursionError,
-)  # what a repository can bring upon a worker
-_CHUNK = 200  # records that are read and written at a time
-_PATH = 500  # characters of the longest path that is read
-_AT_ONCE = 4  # repositories: a host that does not answer holds up one
-
-
-Words = tuple[tuple[str, str], ...]  # a word of the project's for a status, and ours
+# What a repository can bring upon a worker.
+TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)
+DOUBLED = 5  # how often the limit of a call doubles with failures: to about an hour
+_ROUNDS = 3  # attempts while other workers write the same repository
 
 
 class Pass(NamedTuple):
-    """What one look at all repositories came to."""
+    """What one look at some repositories came to."""
 
     changed: int = 0  # records that were put in or taken out
     failed: int = 0  # repositories
 
 
-def work(engine: Postgres, cache: Path, environment: Mapping[str, str]) -> Pass:
-    """Look at every repository once; `cache` is the folder of clones."""
+class _Looks:
+    """One look at some repositories: each host has threads of its own, and waits for no other."""
 
-    def look(one: Repository) -> Pass:
+    def __init__(self, engine: Postgres, cache: Path, environment: Mapping[str, str]) -> None:
+        self._engine = engine
+        self._where = (cache, environment)
+        self._silent = set[str]()  # hosts that did not answer
+
+    def look(self, repository: Repository) -> Pass:
+        """Look at one. A host that was silent once is not asked again."""
         try:
-            return Pass(changed=take(engine, one.number, cache, environment))
+            if repository.host in self._silent:
+                raise Silent(f"{repository.host} did not answer before, so it was not asked")
+            return Pass(changed=take(self._engine, repository.number, *self._where))
         except TROUBLE as error:
-            engine.fail(
-                one.number, getattr(error, "told", "") or f"{type(error).__name__}: {error}"
-            )
+            if isinstance(error, Silent):
+                self._silent.add(repository.host)
+            self._engine.fail(repository.number, reason(error))
             return Pass(failed=1)
 
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        looks = list(threads.map(look, engine.repositories()))
-    engine.recount()
-    return Pass(sum(one.changed for one in looks), sum(one.failed for one in looks))
+    def run(self, repositories: Collection[Repository]) -> Pass:
+        """Look at all of them."""
+        with ExitStack() as stack:
+            hosts = {repository.host for repository in repositories}
+            lanes = {host: stack.enter_context(ThreadPoolExecutor(AT_ONCE)) for host in hosts}
+            ends = [lanes[each.host].submit(self.look, each) for each in repositories]
+        passes = [end.result() for end in ends]
+        return Pass(sum(each.changed for each in passes), sum(each.failed for each in passes))
+
+
+def work(
+    engine: Postgres, cache: Path, environment: Mapping[str, str], names: Collection[str] = ()
+) -> Pass:
+    """Look at every repository once, or at those of some names.
+
+    Args:
+        engine: the database.
+        cache: the folder of clones.
+        environment: of the calls of Git.
+        names: as `org status` shows them; none for all.
+
+    Raises NotFound: a name is not in the index.
+    """
+    repositories = engine.repositories()
+    if names:
+        repositories = [repository for repository in repositories if repository.name in names]
+        unknown = set(names) - {repository.name for repository in repositories}
+        if unknown:
+            raise NotFound(f"no repository {min(unknown)!r}", "`filemem org status` lists them")
+    done = _Looks(engine, cache, environment).run(repositories)
+    engine.tidy()
+    return done
+
+
+def reason(error: Exception) -> str:
+    """Why a look failed, in a sentence."""
+    return getattr(error, "told", "") or f"{type(error).__name__}: {error}"
 
 
 def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, str]) -> int:
-    """Bring one repository in step, if no other worker has it; return how many records changed."""
+    """Bring one repository in step; return how many records changed.
+
+    Raises what is in TROUBLE. A call of Git may take longer each time that the repository failed, so
+    that a large one comes in.
+    """
+    repository = engine.repository(number)
+    if repository is None:
+        return 0
+    limit = LONG * 2 ** min(repository.tries, DOUBLED)
+    with opened(repository.source, cache, environment, limit) as repo:
+        for _ in range(_ROUNDS):
+            changed = _brought(engine, number, repo)
+            if changed is not None:
+                return changed
+    raise Locked("other workers change it all the time", "it is tried again")
+
+
+def _brought(engine: Postgres, number: int, repo: Mirror) -> int | None:
+    """Bring in what differs; None if another worker changed the repository meanwhile."""
+    known = engine.repository(number)
+    if known is None:
+        return 0
+    now = look.standing(repo, known)
+    if now[:3] == (known.head, known.store, known.words):
+        engine.seen(number)
+        return 0
+    kept = engine.kept(number)
+    difference = look.compare(repo, known, now, kept)
+    changed = 0
+    left_out = list[str]()
     with engine.taking(number) as shelf:
-        if shelf is None:
-            return 0
-        known = shelf.repository
-        with closing(opened(known.source, cache, environment)) as repo:
-            now = _Standing(known.head, known.store, known.words)
-            if not known.head or repo.head() != known.head:
-                now = _standing(repo, known.source)
-            if known.head and not now.head:
-                raise BrokenStore(
-                    "HEAD names no commit", "its records stay; `filemem org remove` takes them out"
-                )
-            same = now[:3] == (known.head, known.store, known.words)
-            changed = 0 if same else _changed(shelf, repo, now)
-            shelf.done(now.head, now.store, now.mark)
-        return changed
-
-
-class _Standing(NamedTuple):
-    """What the settings at HEAD say."""
-
-    head: str  # the commit whose records count, "" for none
-    store: str  # their folder
-    mark: str = ""  # of the words
-    words: Words = ()  # what the project calls a status
-
-
-def _standing(repo: Repo, source: str) -> _Standing:
-    head = repo.head() or ""
-    item = repo.item(config.REPOSITORY_FILE, head) if head else None
-    data = dict(contents(repo, source, (item.oid,), MAX_SIZE))[item.oid] if item else b""
-    if data is None:
-        raise BrokenStore(
-            f"{config.REPOSITORY_FILE} cannot be read, so nobody knows where its records lie"
-        )
-    stated = config.stated(data)
-    if stated.branch:
-        head = repo.resolve(f"refs/heads/{stated.branch}") or ""
-    words = tuple(sorted(stated.status.items()))
-    mark = mark_of(repr(words)) if words else ""
-    store = "." if stated.branch else stated.store or config.Config().store
-    return _Standing(head, store, mark, words)
-
-
-def _changed(shelf: Shelf, repo: Repo, now: _Standing) -> int:
-    """Put in what differs, and take out what is gone, forgotten or private; return how many records those are."""
-    head, store = now.head, now.store
-    anew = now.mark != shelf.repository.words
-    prefix = "" if store == "." else f"{store}/"
-    listed = repo.listing(head, store, LISTED) if head and "private" not in store.split("/") else {}
-    files = {path.removeprefix(prefix): blob for path, blob in listed.items()}
-    marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
-    if len(files) > MOST_FILES:
-        raise BrokenStore(
-            f"its store holds {len(files):,} files; of one repository at most {MOST_FILES:,} are read"
-        )
-    there = shelf.kept()
-    hidden = {path for path, (_, id_) in there.items() if mark_of(id_) in marks} if marks else set()
-    gone = dict.fromkeys(path for path in there if path not in files or path in hidden)
-    changed = [path for path, blob in files.items() if anew or there.get(path, ("",))[0] != blob]
-    public = [path for path in changed if is_listed(path) and not is_private(path)]
-    differing = [path for path in public if path.isprintable() and len(path) <= _PATH]
-    born = _births(repo, head, shelf.repository.head, prefix, {*differing} - there.keys())
-    count, size, rest = 0, 0, iter(differing)
-    while (chunk := list(islice(rest, _CHUNK))) or gone:
-        data = dict(
-            contents(repo, shelf.repository.source, (files[path] for path in chunk), MAX_SIZE)
-        )
-        if (size := size + sum(len(one or b"") for one in data.values())) > MOST_BYTES:
-            raise BrokenStore(
-                f"its new records have over {MOST_BYTES:,} bytes: more are not read of one repository"
-            )
-        docs: dict[str, Doc | None] = {
-            path: _document(data[files[path]], path, files[path], marks, now.words)
-            for path in chunk
-        }
-        news = gone | {path: doc for path, doc in docs.items() if doc or path in there}
-        shelf.put(news, born)
-        count, gone = count + len(news), {}
-    return count
-
-
-def _document(
-    data: bytes | None, path: str, blob: str, marks: Collection[str], words: Words
-) -> Doc | None:
-    """What is kept of a file; None if it is no record, is forgotten, or is not for everybody."""
-    record = None if data is None else explained(parse(data, path), words).record
-    if record is None or mark_of(record.id) in marks:
-        return None
-    doc = document(record, blob)
-    return None if doc.node.audience else doc
-
-
-def _births(
-    repo: Repo, head: str, old: str, prefix: str, wanted: set[str]
-) -> dict[str, Provenance]:
-    """Who first wrote some files: by the commits since the last look, else by all."""
-    found: dict[str, Provenance] = {}
-    for without in ((f"^{old}",), ()) if old else ((),):
-        if not wanted - found.keys():
-            break
-        for path, who in added(repo, head, prefix, without):
-            found.setdefault(path, who)
-    return found
+        if shelf is None or shelf.repository.head != known.head:
+            return None if shelf else 0
+        for part in look.changes(repo, difference, kept):
+            shelf.put(part.docs, difference.born)
+            changed += len(part.docs)
+            left_out += part.left_out
+        shelf.done(now.head, now.store, now.mark, look.summary(left_out))
+    return changed

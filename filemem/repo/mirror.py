@@ -6,12 +6,16 @@ no files of its own that could be read by mistake; of its settings none runs a p
 
 from __future__ import annotations
 
-import os
+import contextlib
+import fcntl
 import re
+import resource
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from filemem import secrets
 from filemem.changes import object_id
 from filemem.errors import BadInput, BrokenStore
 from filemem.query import Provenance
@@ -22,6 +26,8 @@ from filemem.repo.run import LONG, OFF, GitError, Places, clean, find, finish, l
 _ADDRESS = re.compile(
     r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
 )
+MOST_BYTES = 20_000_000_000  # of one file of a clone: a pack of more is not fetched
+_USER = 32  # characters of a login; a longer one is a token
 _REACHING = (
     "core.sshCommand",
     "credential.helper",
@@ -39,10 +45,15 @@ _AT_ONCE = 1000  # objects that are fetched by one call
 LISTED = 50_000_000  # bytes of a list of files: a tree that holds itself again and again has no end
 
 
+class Silent(BrokenStore):
+    """A host did not answer in time."""
+
+
 class Mirror(Repo):
     """A repository that is only read."""
 
     hash_name = "sha1"  # of what is written, which is nothing: Git need not be asked
+    limit = 0.0  # seconds for a call that reaches the host of a clone; 0 for a repository in place
 
 
 def named(text: str, here: Path) -> tuple[str, str]:
@@ -50,10 +61,10 @@ def named(text: str, here: Path) -> tuple[str, str]:
 
     Raises BadInput: neither; or a path at which there is no repository.
     """
-    if found := _ADDRESS.fullmatch(text):
-        return re.sub(r":(?!\d+/)", "/", found[1], count=1), text
+    if name := name_of(text):
+        return name, text
     path = (here / text).resolve()
-    hint = "give https://host/path, ssh://host/path, user@host:path (no password in it) or a folder"
+    hint = "give https://host/path, ssh://host/path, user@host:path (no password or token in it) or a folder"
     if (
         "://" in text
         or "::" in text
@@ -66,6 +77,15 @@ def named(text: str, here: Path) -> tuple[str, str]:
         )
     _places(path)
     return str(path), str(path)
+
+
+def name_of(address: str) -> str:
+    """Return the name of the repository at an https or ssh address, "" if the text is none."""
+    match = _ADDRESS.fullmatch(address)
+    user = address.rpartition("@")[0].rpartition("/")[2]
+    if len(user) > _USER or secrets.find(user):
+        return ""
+    return re.sub(r":(?!\d+/)", "/", match[1], count=1) if match else ""
 
 
 def web_page(source: str) -> str:
@@ -84,46 +104,66 @@ def _places(path: Path) -> Places:
     return Places(git_dir, git_dir, git_dir)
 
 
-def opened(source: str, cache: Path, environment: Mapping[str, str]) -> Mirror:
-    """Open a repository as it is now: of an address a bare clone below `cache`, without old contents if possible.
+@contextlib.contextmanager
+def opened(
+    source: str, cache: Path, environment: Mapping[str, str], limit: float = LONG
+) -> Iterator[Mirror]:
+    """Open a repository as it is now: of an address a bare clone below `cache`.
 
-    Raises NotFound, BrokenStore: it cannot be read, or reached.
+    Old contents are not cloned if possible. One process at a time uses a clone. `limit`: seconds for
+    a call that reaches the host. Raises NotFound, BrokenStore: it cannot be read; Silent.
     """
     if source.startswith("/"):
-        return Mirror(Path(source), environment, _places(Path(source)))
+        repo = Mirror(Path(source), environment, _places(Path(source)))
+        with contextlib.closing(repo):
+            yield repo
+        return
+    # Records of others, whoever else has an account here.
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = cache / f"{object_id('blob', source.encode(), 'sha1')}.git"
+    with folder.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _renew(source, folder, environment, limit)
+        repo = Mirror(folder, environment, _places(folder))
+        repo.limit = limit
+        with contextlib.closing(repo):
+            yield repo
+
+
+def _renew(source: str, folder: Path, environment: Mapping[str, str], limit: float) -> None:
+    """Clone a repository, or fetch what is new there."""
     if not folder.exists():
-        cache.mkdir(
-            mode=0o700, parents=True, exist_ok=True
-        )  # records of others, whoever else has an account here
-        aside = folder.with_suffix(f".{os.getpid()}")
+        aside = folder.with_suffix(".new")
         shutil.rmtree(aside, ignore_errors=True)
         how = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
-        _reach(cache, environment, "clone", *how, "--", source, str(aside))
+        clone = ("clone", *how, "--", source, str(aside))
+        _reach(folder.parent, environment, *clone, limit=limit)
         _reach(aside, environment, "symbolic-ref", "HEAD", _HEAD)
         aside.rename(folder)
-    begun = (folder / "packed-refs").exists() or any((folder / "refs/heads").iterdir())
-    what = (
-        "+refs/heads/*:refs/heads/*",
-        *([f"+HEAD:{_HEAD}"] if begun else []),
-    )  # an empty one has no HEAD
-    _reach(folder, environment, "fetch", *_QUIETLY, "--prune", "--", "origin", *what)
-    return Mirror(folder, environment, _places(folder))
+    what = ["+refs/heads/*:refs/heads/*"]
+    if (folder / "packed-refs").exists() or any((folder / "refs/heads").iterdir()):
+        what.append(f"+HEAD:{_HEAD}")  # an empty one has no HEAD
+    fetch = ("fetch", *_QUIETLY, "--prune", "--", "origin", *what)
+    _reach(folder, environment, *fetch, limit=limit)
 
 
 _QUIETLY = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no")
 
 
-def contents(
-    repo: Repo, source: str, blobs: Iterable[str], most: int
-) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the bytes of blobs, each with its id; None for one that has more than `most`, or is not there."""
+def bring(repo: Mirror, blobs: Iterable[str]) -> None:
+    """Fetch the blobs that a clone may lack, many at once. Raises BrokenStore."""
     wanted = list(dict.fromkeys(blobs))
-    if repo.partial and not source.startswith("/"):  # what a clone lacks is fetched, many at once
-        for at in range(0, len(wanted), _AT_ONCE):
-            data = "".join(f"{oid}\n" for oid in wanted[at : at + _AT_ONCE]).encode()
-            how = (*_QUIETLY, "--filter=blob:none", "--stdin", "origin")
-            _reach(repo.git_dir, repo.environment, "fetch", *how, data=data)
+    if not repo.limit or not repo.partial:
+        return
+    for at in range(0, len(wanted), _AT_ONCE):
+        data = "".join(f"{oid}\n" for oid in wanted[at : at + _AT_ONCE]).encode()
+        how = (*_QUIETLY, "--filter=blob:none", "--stdin", "origin")
+        _reach(repo.git_dir, repo.environment, "fetch", *how, data=data, limit=repo.limit)
+
+
+def contents(repo: Repo, blobs: Iterable[str], most: int) -> Iterator[tuple[str, bytes | None]]:
+    """Yield the bytes of blobs that are here, each with its id; None for one that has more than `most`."""
+    wanted = list(dict.fromkeys(blobs))
     yield from zip(wanted, repo.objects.read_all(wanted, most=most), strict=True)
 
 
@@ -155,15 +195,27 @@ def added(
             yield path.removeprefix(prefix), who
 
 
-def _reach(folder: Path, environment: Mapping[str, str], *words: str, data: bytes = b"") -> None:
-    """Run a call that reaches another machine, with the user's own keys and helpers. Raises GitError."""
-    settings = (part for one in _NETWORK for part in ("-c", one))
-    process = start(
-        [locate(environment, folder), "--no-pager", *settings, *words], folder, clean(environment)
-    )
+def _reach(
+    folder: Path,
+    environment: Mapping[str, str],
+    *words: str,
+    data: bytes = b"",
+    limit: float = LONG,
+) -> None:
+    """Run a call that reaches another machine, with the user's own keys and helpers.
+
+    Raises Silent: it took longer than `limit` seconds; BrokenStore: it failed.
+    """
+    settings = (part for setting in _NETWORK for part in ("-c", setting))
+    program = locate(environment, folder)
+    command = [program, "--no-pager", *settings, *words]
+    process = start(command, folder, clean(environment))
+    if sys.platform == "linux":  # and of what it starts
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     try:
-        finish(process, words[0], data, LONG)
+        finish(process, words[0], data, limit)
     except GitError as error:
-        raise BrokenStore(
-            error.message, "check the address, and whether this user may read it there"
-        ) from None
+        kind = Silent if error.code == -1 else BrokenStore
+        hint = "check the address, and whether this user may read it there"
+        raise kind(error.message, hint) from None

@@ -64,9 +64,13 @@ def serve(
     site: Site,
     on_start: OnStart = lambda *_: None,
     on_crash: OnCrash = log_crash,
+    listening: socket.socket | None = None,
 ) -> None:
-    """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
-    listening = listen(address)
+    """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port.
+
+    `listening`: a socket that another process opened for this address.
+    """
+    listening = listening or listen(address)
     calls = Calls(offer, open_memory, on_crash, MANY if address.guard else 1)
     server = _made(offer, calls, version, address, listening, site)
     sys.stderr.write(

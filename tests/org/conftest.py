@@ -19,6 +19,7 @@ import pytest
 from filemem.index import embedder
 from filemem.org.postgres import Postgres
 from tests.org import server
+from tests.support import write
 
 NAMED = os.environ.get("FILEMEM_TEST_DSN", "")  # before the session takes such variables away
 MODEL = embedder()
@@ -75,3 +76,30 @@ def engine(dsn: str) -> Iterator[Postgres]:
     """An engine without any repository."""
     with closing(Postgres(dsn, MODEL)) as found:
         yield found
+
+
+@pytest.fixture
+def another() -> Iterator[Path]:
+    """The folder of a server that a test has for itself."""
+    if not server.binaries():
+        pytest.skip("no programs of PostgreSQL")
+    folder = Path(tempfile.mkdtemp(prefix="fm-", dir="/tmp"))
+    folder.chmod(0o755)
+    server.start(folder / "pg", fsync="on")
+    yield folder / "pg"
+    server.stop(folder / "pg")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def reached(tmp_path: Path, guarded_home: Path) -> Iterator[Path]:
+    """A folder whose repositories ssh reaches at any host: the user's own settings say how."""
+    folder = tmp_path / "far"
+    folder.mkdir()
+    program = write(
+        tmp_path / "ssh", f'#!/bin/sh\ncd {folder} && shift $(($# - 1)) && exec sh -c "$1"\n'
+    )
+    program.chmod(0o755)
+    settings_file = write(guarded_home / ".gitconfig", f"[core]\n\tsshCommand = {program}\n")
+    yield folder
+    settings_file.unlink()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from contextlib import closing
 from pathlib import Path
 
 from filemem import chain
@@ -154,7 +153,7 @@ def expected(path: Path) -> Held:
     )
     listed = {name.removeprefix("memory/"): head.split()[2] for head, name in rows}
     marks = {name.rpartition("/")[2] for name in listed if name.startswith(".forgotten/")}
-    with closing(opened(str(path), path, os.environ)) as repo:
+    with opened(str(path), path, os.environ) as repo:
         read = {
             name: parse(repo.objects.read(blob) or b"", name)
             for name, blob in listed.items()
@@ -191,7 +190,8 @@ def held(engine: Postgres, path: Path) -> Held:
     with engine.transaction() as con:
         rows = con.execute(asked, (str(path),)).fetchall()
         counted = con.execute(
-            "select records, head from repo where name = %s", (str(path),)
+            "select s.records, s.head from state s join repo r on r.id = s.repo where r.name = %s",
+            (str(path),),
         ).fetchone()
     assert all(passages >= there and bodies == 1 for *_, passages, there, bodies in rows)
     assert counted == (len(rows), git(path, "rev-parse", "HEAD"))

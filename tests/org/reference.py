@@ -11,7 +11,7 @@ from filemem.errors import NotFound
 from filemem.index import Counts, Doc, Index, Row, addressed
 from filemem.index.vectors import embed
 from filemem.index.words import tokens_of
-from filemem.org.engine import EVERYBODY, Nominee, Repository, Shown
+from filemem.org.engine import EVERYBODY, Details, Nominee, Repository
 from filemem.query import Filter, Provenance, Terms
 from tests.org.conftest import MODEL
 
@@ -58,9 +58,6 @@ class Reference:
             del shelf.docs[path]
         return len(gone)
 
-    def recount(self) -> bool:
-        return True
-
     @contextmanager
     def reading(self, principal: str) -> Iterator[ReferenceReader]:
         names = (
@@ -91,7 +88,7 @@ class ReferenceShelf:
                 self.docs[path] = doc
                 self.who.setdefault(doc.node.id, first.get(path, Provenance()))
 
-    def done(self, head: str, store: str, words: str = "") -> None:
+    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
         passages = sum(max(1, len(doc.passages)) for doc in self.docs.values())
         self.repository = self.repository._replace(
             head=head,
@@ -117,8 +114,6 @@ class ReferenceShelf:
 class ReferenceReader:
     """Everything that may be seen, by one index."""
 
-    degraded = ""
-
     def __init__(self, shelves: Collection[ReferenceShelf], folder: Path) -> None:
         self._shelves = {one.repository.number: one for one in shelves}
         self._rows = [
@@ -140,9 +135,7 @@ class ReferenceReader:
         return sorted((one.repository for one in self._shelves.values()), key=lambda one: one.name)
 
     def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
-        raise NotImplementedError(
-            "counted over all repositories, which one reader does not have here"
-        )
+        raise NotImplementedError("the index counts for itself here")
 
     def nominate(
         self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
@@ -182,7 +175,7 @@ class ReferenceReader:
             if row.visible and {*names} & {*plain.values("name")}
         ]
 
-    def shown(self, paths: Collection[str]) -> dict[str, Shown]:
+    def details(self, paths: Collection[str]) -> dict[str, Details]:
         found = {}
         for number, plain, row in self._rows:
             if row.written.path in paths:
@@ -193,7 +186,7 @@ class ReferenceReader:
                     if r.blob == row.blob and n != number
                 }
                 who = shelf.who[plain.written.id]
-                found[row.written.path] = Shown(
+                found[row.written.path] = Details(
                     doc.card, who, shelf.repository, tuple(sorted(others))
                 )
         return found

@@ -44,8 +44,18 @@ def _run(program: str, *words: str) -> None:
         cwd="/",
         env=env,
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         **who,
     )  # type: ignore[call-overload]
+
+
+def client(program: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run psql or pg_dump."""
+    folder = binaries()
+    command = str(folder / program) if folder else program
+    return subprocess.run(
+        [command, *words], check=False, input=text, capture_output=True, text=True
+    )
 
 
 def start(folder: Path, **settings: str) -> str:
@@ -62,6 +72,24 @@ def start(folder: Path, **settings: str) -> str:
         file.writelines(f"{name} = {value}\n" for name, value in every.items())
     _run("pg_ctl", "-D", str(data), "-w", "-s", "-l", str(data / "log"), "start")
     return f"host={folder} user=filemem dbname="
+
+
+def replica(folder: Path, of: str) -> str:
+    """Start a replica that follows the server at `of`; return how to connect to it."""
+    folder.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    data = folder / "data"
+    _run("pg_basebackup", "-D", str(data), "-d", of, "-R", "-c", "fast")
+    with (data / "postgresql.auto.conf").open("a") as file:
+        file.write(f"unix_socket_directories = '{folder}'\n")
+    _run("pg_ctl", "-D", str(data), "-w", "-s", "-l", str(data / "log"), "start")
+    return f"host={folder} user=filemem dbname="
+
+
+def restart(folder: Path) -> None:
+    """Restart a server; what was open is lost."""
+    _run("pg_ctl", "-D", str(folder / "data"), "-w", "-s", "-m", "immediate", "restart")
 
 
 def stop(folder: Path) -> None:

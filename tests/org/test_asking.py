@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,7 +141,11 @@ def test_servers_offer_the_scope_only_to_their_own_user(
         (400, b'{"error": "limit: too large", "field": "limit"}', BadInput, "limit: too large"),
         (429, b'{"error": "this token asks too often"}', Locked, "too often"),
         (500, b'{"error": "internal error, logged"}', BrokenStore, "internal error"),
-        (200, b"{}" + b" " * 2_000, None, ""),
+        (200, b'{"results": []}' + b" " * 2_000, None, ""),
+        (200, b"{}", BrokenStore, "status 200"),
+        (200, b'{"results": [{"id": 1}]}', BrokenStore, "status 200"),
+        (200, b'{"results": {}, "note": ""}', BrokenStore, "status 200"),
+        (200, b'{"results": [], "note": ["a"]}', BrokenStore, "status 200"),
         (200, b'{"a": "' + b"x" * 2_000 + b'"}', BrokenStore, "status 200"),  # more than is read
     ],
 )
@@ -174,3 +180,67 @@ def test_a_search_without_it_imports_nothing_of_it(tmp_path: Path) -> None:
         for row in done.err.splitlines()
         if "filemem.org" in row or "psycopg" in row or "http.client" in row
     ]
+
+
+RECORD: dict[str, object] = {
+    "id": "decision_a_1_abcdefgh",
+    "title": "Use \x1b[2JRedis",
+    "path": "a.md",
+}
+RECORD |= {"repository": "team/api", "type": "decision", "topic": "cache", "score": 0.5}
+
+
+def test_what_a_service_says_of_itself_does_not_unmark_it(tmp_path: Path) -> None:
+    rows = [RECORD, {**RECORD, "note": "trust me"}, {**RECORD, "note": f"{client.MARK}; old"}]
+    with answering(200, json.dumps({"results": rows}).encode()) as (url, _):
+        results = Service(url, "secret").ask("search", {"query": "x"})["results"]
+    assert all(result["note"].startswith(client.MARK) for result in results)
+    assert results[1]["note"] == f"{client.MARK}; trust me"
+
+
+def test_a_service_that_answers_drop_by_drop_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SECONDS", 0.5)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while not ended.wait(0.05):
+                    connection.sendall(b"X: y\r\n")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with pytest.raises(Locked, match="does not answer"):
+            Service(f"http://127.0.0.1:{server.getsockname()[1]}", "secret").ask("get", {})
+        ended.set()
+        thread.join()
+
+
+def test_what_is_here_comes_beside_what_others_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo(tmp_path / "repo")
+    ours = ("--topic", "caching", "--decision", "Use Redis", "--reasoning", "It was measured")
+    ok(repo, "save", "decision", *ours)
+    (own,) = ok(repo, "search", "redis")["results"]
+    body = json.dumps({"results": [RECORD, {**RECORD, "id": own["id"]}]}).encode()
+    with answering(200, body) as (url, tokens):
+        monkeypatch.setenv("FILEMEM_ORG_URL", url)
+        monkeypatch.setenv("FILEMEM_ORG_TOKEN", "secret")
+        results = ok(repo, "search", "--org", "redis")["results"]
+        assert [(row["id"], row.get("repository", "")) for row in results] == [
+            (own["id"], ""),
+            (RECORD["id"], "team/api"),
+        ]
+        text = cli(repo, "search", "--org", "redis").out
+        assert "\x1b[2J" not in text
+        assert text.count(client.MARK) == 1
+        before = len(tokens)
+        assert ok(repo, "get", str(RECORD["id"]))["results"][0]["repository"] == "team/api"
+        assert len(tokens) == before + 1
+        assert cli(repo, "get", "a word of mine").code == 4
+        assert len(tokens) == before + 1, "only whole ids leave this machine"
+        assert f"organisation: {url} answers" in cli(repo, "doctor").out
+    assert f"organisation: the service {url} does not answer" in cli(repo, "doctor").out

@@ -33,6 +33,9 @@ REFUSED = (
     "git@-oProxyCommand:x",
     "https://git.example.org/api\n--upload-pack=id",
     "/nowhere/at/all",
+    f"ssh://ghp_{'a1B2c3D4e5F6' * 3}@git.example.org/api",
+    f"glpat-{'x1Y2z3' * 4}@git.example.org:team/api",
+    f"ssh://{'0123456789abcdef' * 3}@git.example.org/api",
 )
 
 
@@ -96,6 +99,7 @@ def test_without_a_database_or_its_driver_the_answer_says_what_to_do(
     assert f'socket "{tmp_path}' in cli(tmp_path, "org", "status").err, "the user's own, not evil"
     (tmp_path / ".filemem.toml").unlink()
     monkeypatch.delitem(sys.modules, "filemem.org.postgres")
+    monkeypatch.delitem(sys.modules, "filemem.org.connection")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     lacking = cli(tmp_path, "org", "status")
     assert (lacking.code, "pip install 'filemem[org]'" in lacking.err) == (7, True)

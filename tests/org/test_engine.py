@@ -104,7 +104,7 @@ def test_nomination_keeps_to_a_filter_and_shows_the_same_bytes_once(kind: Any) -
             last = reader.nominate(*asked, wanted, 10)
             assert f"{one} decision_b" in [each.row.written.id for each in last]
             assert len(last) == 1 or wanted.live
-        shown = reader.shown([f"{one} a.md"])[f"{one} a.md"]
+        shown = reader.details([f"{one} a.md"])[f"{one} a.md"]
         assert (shown.who, shown.also_in, shown.repository.name) == (WHO, ("two",), "one")
 
 
@@ -119,7 +119,7 @@ def test_a_record_keeps_who_wrote_it_first_under_another_path(kind: Any) -> None
         shelf.done("e" * 40, "memory")
     allow(kind, EVERYBODY, "one")
     with kind.reading("anybody") as reader:
-        assert reader.shown([f"{number} z.md"])[f"{number} z.md"].who.author == "Ada"
+        assert reader.details([f"{number} z.md"])[f"{number} z.md"].who.author == "Ada"
 
 
 def test_what_is_dropped_or_purged_is_gone(kind: Any) -> None:
@@ -142,7 +142,6 @@ def test_a_hit_has_its_own_ids_and_says_where_it_is_from(engine: Postgres) -> No
     )
     with engine.transaction() as con:
         con.execute("update repo set source = 'https://git.example.org/team/one.git'")
-    engine.recount()
     allow(engine, "ada", "one")
     with engine.reading("ada") as reader:
         hits = search(Organisation(reader, MODEL), "redis", ALL, limit=10).hits
@@ -161,7 +160,7 @@ def test_a_stranger_sees_no_row_of_any_table(engine: Postgres) -> None:
     allow(engine, "ada", "one")
     tables = "select (select count(*) from repo), (select count(*) from doc), (select count(*) from body)"
     tables += ", (select count(*) from link) > 0, (select count(*) from passage) > 0, (select count(*) from holding("
-    tables += "array['redi', 'kafka'], array[1, 1]::real[]))"
+    tables += "array['redi', 'kafka'], array[1, 1]::real[], 9))"
     for principal, seen in {
         "ada": (1, 1, 1, True, True, 1),
         "bob": (0, 0, 0, False, False, 0),
@@ -198,7 +197,6 @@ def test_words_are_ranked_by_bm25_if_the_server_can(engine: Postgres) -> None:
     fill(engine, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1))
     allow(engine, "ada", "one")
     with engine.reading("ada") as reader:
-        assert reader.degraded == ""
         assert [one.row.written.topic for one in reader.nominate({"redi": 1.0}, None, ALL, 1)] == [
             "cache"
         ]
@@ -216,9 +214,9 @@ def test_the_graph_finds_what_comparing_all_finds(
     vector = MODEL.encode(["sessions are stored"])[0].tolist()
     found = []
     for below in (50_000, 10):
-        monkeypatch.setattr("filemem.org.rows.EXACT_BELOW", below)
+        monkeypatch.setattr("filemem.org.reader.EXACT_BELOW", below)
         monkeypatch.setattr("filemem.org.postgres.EXACT_BELOW", below)
-        engine.recount()
+        engine.tidy()
         with engine.reading("ada") as reader:
             found.append(
                 {one.row.number for one in reader.nominate({}, vector, Filter(live=True), 10)}

@@ -18,7 +18,7 @@ import pytest
 
 from filemem.errors import BadInput
 from filemem.memory import Memory
-from filemem.org import access, service, worker
+from filemem.org import access, offer, worker
 from filemem.org.postgres import Postgres
 from filemem.server.calls import ANSWER
 from tests.org.conftest import MODEL, copied
@@ -109,7 +109,9 @@ def running(template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             }
             access.give(
                 database,
-                {"ada": both, "bob": both[1:], "fay": ["team/web", "team/mirror"], "gone": both},
+                access.Rights(
+                    {"ada": both, "bob": both[1:], "fay": ["team/web", "team/mirror"], "gone": both}
+                ),
             )
             access.revoke(database, "gone")
         with serving(dsn, "--rate", "6000", "--name", "memories.example.org") as port:
@@ -124,14 +126,16 @@ def serving(dsn: str, *options: str) -> Iterator[int]:
         command, stderr=subprocess.PIPE, env={**os.environ, "FILEMEM_ORG_DSN": dsn}
     ) as process:
         assert process.stderr is not None
-        yield int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
+        lines = iter(process.stderr.readline, b"")
+        started = next(line.decode() for line in lines if b"serves MCP" in line)
+        yield int(started.rpartition(":")[2].partition("/")[0])
         process.terminate()
         assert process.wait(20) in (-15, 143)
 
 
 @pytest.mark.parametrize("name", ROUTES)
 def test_a_stranger_sees_nothing_over_every_route_and_tool(running: Running, name: str) -> None:
-    assert {route.path for route in service.ROUTES} == {f"/org/{one}" for one in ROUTES}
+    assert {route.path for route in offer.ROUTES} == {f"/org/{one}" for one in ROUTES}
     for token in ("", "x" * 43, running.tokens["gone"], running.tokens["eve"]):
         told = [
             running.ask(method, f"/org/{name}", ROUTES[name], token)[:2]
@@ -169,7 +173,9 @@ def test_everybody_sees_the_repositories_that_access_gives_them(running: Running
     assert running.ask("POST", "/org/get", {"id": redis["id"]}, running.tokens["bob"])[0] == 404
     with running.engine.transaction() as database:
         before = database.execute("select principal, repo from access").fetchall()
-        assert access.give(database, {"*": ["team/api"], "bob": ["team/web", "team/none"]}) == (
+        assert access.give(
+            database, access.Rights({"*": ["team/api"], "bob": ["team/web", "team/none"]})
+        ) == (
             2,
             ["team/none"],
         )
@@ -383,7 +389,7 @@ def test_it_starts_with_a_database_and_on_this_machine_unless_a_proxy_is_in_fron
 def test_a_file_of_access_is_read_whole_or_refused(tmp_path: Path, text: str, told: str) -> None:
     path = write(tmp_path / ("access.json" if text.startswith("{") else "access.toml"), text)
     if not told:
-        assert access.read(path) == {"ada": ["a", "b"]}
+        assert access.read(path) == access.Rights({"ada": ["a", "b"]})
     else:
         with pytest.raises(BadInput, match=told):
             access.read(path)

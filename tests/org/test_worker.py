@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -21,9 +20,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from filemem.org import worker
+from filemem.org import look
 from filemem.org.postgres import Postgres
-from filemem.org.rows import PostgresShelf
+from filemem.org.shelf import PostgresShelf
 from filemem.org.worker import Pass, work
 from tests.org.hub import CHANGES, Hub, expected, held
 from tests.support import git, make_repo, write
@@ -35,7 +34,7 @@ class Killed(BaseException):
 
 def test_any_history_ends_as_head_says(engine: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.engine = engine
-    monkeypatch.setattr(worker, "_CHUNK", 2)  # records that are written at a time
+    monkeypatch.setattr(look, "CHUNK", 2)  # records that are written at a time
     run_state_machine_as_test(machine, settings=BRIEF)
 
 
@@ -119,7 +118,7 @@ def test_a_repository_that_fails_is_noted_and_stops_nobody(
     write(hubs[1].path / ".filemem.toml", "store = '../../etc'\n")
     hubs[1].commit()
     engine.add({str(hub.path): str(hub.path) for hub in hubs} | {"gone": "/nowhere/at/all"})
-    with patch.object(worker, "MOST_FILES", 6):
+    with patch.object(look, "MOST_FILES", 6):
         for _ in range(7):
             hubs[2].push()
         found = work(engine, tmp_path, os.environ)
@@ -156,7 +155,7 @@ def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_
         f"---\ntype: decision\ntopic: {'very long ' * 1000}\n---\n# Use x\n",
     )
     hub.commit()
-    with patch.object(worker, "MOST_BYTES", 10_000):
+    with patch.object(look, "MOST_BYTES", 10_000):
         assert work(engine, tmp_path, os.environ) == Pass(failed=1)
     assert "10,000 bytes" in engine.repositories()[0].failed
     assert work(engine, tmp_path, os.environ) == Pass(changed=1)
@@ -229,17 +228,3 @@ def test_an_address_is_cloned_bare_and_fetched_anew(
         found = con.execute("select path, blob from doc").fetchall()
     assert dict(found) == {path: blob for path, (blob, _) in expected(hub.path).items()}
     assert list((tmp_path / "clones").glob("*/objects/pack/*.promisor"))
-
-
-@pytest.fixture
-def reached(tmp_path: Path, guarded_home: Path) -> Iterator[Path]:
-    """A folder whose repositories ssh reaches at any host: the user's own settings say how."""
-    folder = tmp_path / "far"
-    folder.mkdir()
-    program = write(
-        tmp_path / "ssh", f'#!/bin/sh\ncd {folder} && shift $(($# - 1)) && exec sh -c "$1"\n'
-    )
-    program.chmod(0o755)
-    settings_file = write(guarded_home / ".gitconfig", f"[core]\n\tsshCommand = {program}\n")
-    yield folder
-    settings_file.unlink()

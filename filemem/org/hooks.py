@@ -1,0 +1,88 @@
+"""Pushes as Git hosts report them: whether a report is genuine, and which repositories it names.
+
+Rule: nothing of a report is believed but the names of repositories. A worker then reads Git itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from filemem.errors import BadInput
+from filemem.repo.mirror import name_of
+
+SHORTEST = 16  # characters of a secret
+SIGNATURES = ("x-hub-signature-256", "x-gitea-signature")  # of GitHub; of Gitea and Forgejo
+EVENTS = ("x-github-event", "x-gitea-event", "x-gitlab-event")
+PUSHES = ("push", "repository_update")  # what an event is called that can bring new records
+_ADDRESSES = (
+    *("clone_url", "ssh_url", "html_url", "web_url", "url", "homepage"),
+    *("git_http_url", "git_ssh_url"),
+)
+
+
+def secrets_in(text: str) -> tuple[str, ...]:
+    """Return the secrets in a setting, between spaces. Raises BadInput: one is short."""
+    secrets = tuple(text.split())
+    if any(len(secret) < SHORTEST for secret in secrets):
+        hint = "openssl rand -hex 32"
+        raise BadInput(
+            f"a hook's secret needs {SHORTEST} characters", hint, field="org_hook_secret"
+        )
+    return secrets
+
+
+def genuine(headers: Mapping[str, str], body: bytes, secrets: tuple[str, ...]) -> bool:
+    """Whether a sender knows one of the secrets: it signed the body, or sent the secret as a token.
+
+    Headers go by lower-case names. GitHub and Gitea sign, GitLab sends `X-Gitlab-Token`, and a
+    hook of plain Git sends `Authorization: Bearer SECRET`.
+    """
+    signatures = [headers[name].removeprefix("sha256=") for name in SIGNATURES if name in headers]
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    tokens = [headers.get("x-gitlab-token", ""), bearer if scheme.lower() == "bearer" else ""]
+    return any(_knows(secret.encode(), body, signatures, tokens) for secret in secrets)
+
+
+def _knows(secret: bytes, body: bytes, signatures: list[str], tokens: list[str]) -> bool:
+    right = hmac.new(secret, body, "sha256").hexdigest().encode()
+    signed = [hmac.compare_digest(_bytes(text), right) for text in signatures]
+    sent = [hmac.compare_digest(_bytes(text), secret) for text in tokens]
+    return any(signed) or any(sent)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def pushed(headers: Mapping[str, str], body: bytes) -> list[str]:
+    """Return the names that the repository of a report may have here; none if it is no push.
+
+    Raises BadInput: the body is not a JSON object that names a repository.
+    """
+    try:
+        report: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        report = None
+    if not isinstance(report, dict):
+        raise BadInput("the body is not a JSON object", "set the content type application/json")
+    event = next((headers[name] for name in EVENTS if name in headers), "push")
+    if event == "System Hook":  # of GitLab, for all its repositories
+        event = str(report.get("event_name"))
+    if not event.lower().startswith(PUSHES):
+        return []
+    names = list(dict.fromkeys(filter(None, _names(report))))
+    if not names:
+        raise BadInput("the report names no repository", '{"repository": "host/team/api"}')
+    return names
+
+
+def _names(report: Mapping[str, Any]) -> Iterator[str]:
+    for part in (report.get("repository"), report.get("project")):
+        if isinstance(part, str):
+            yield from (part, name_of(part))
+        if isinstance(part, dict):
+            addresses = [part.get(key) for key in _ADDRESSES]
+            yield from (name_of(text) for text in addresses if isinstance(text, str))

@@ -1,0 +1,78 @@
+"""Figures of the service and the index, as Prometheus reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from filemem.org.queue import Standing
+
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+_OWN = CollectorRegistry()
+_REQUESTS = Counter("filemem_org_requests", "Requests answered", ["route", "status"], registry=_OWN)
+_SECONDS = Histogram("filemem_org_request_seconds", "Time to the answer", ["route"], registry=_OWN)
+
+
+def count(route: str, status: int, seconds: float) -> None:
+    """Count one answer."""
+    _REQUESTS.labels(route, str(status)).inc()
+    _SECONDS.labels(route).observe(seconds)
+
+
+def text(rows: Sequence[Standing], folder: str) -> str:
+    """Return all figures.
+
+    Args:
+        rows: how the repositories stand.
+        folder: where several processes keep their figures; "" if there is one process.
+    """
+    requests = _OWN
+    if folder:
+        requests = CollectorRegistry()
+        multiprocess.MultiProcessCollector(requests, folder)  # type: ignore[no-untyped-call]
+    index = CollectorRegistry()
+    index.register(_Index(rows))
+    return (generate_latest(requests) + generate_latest(index)).decode()
+
+
+class _Index(Collector):
+    """How the index stands."""
+
+    def __init__(self, rows: Sequence[Standing]) -> None:
+        self._rows = rows
+
+    def collect(self) -> Iterator[Metric]:
+        """See `Collector`."""
+        rows = self._rows
+        totals = {
+            "repositories": ("Repositories in the index", len(rows)),
+            "records": ("Records in the index", sum(row.records for row in rows)),
+            "passages": ("Passages in the index", sum(row.passages for row in rows)),
+            "queue_due": ("Repositories that wait for a worker", sum(row.late > 0 for row in rows)),
+            "queue_held": ("Repositories that a worker reads", sum(row.held for row in rows)),
+            "queue_late_seconds": (
+                "How long the first of them has waited",
+                max((row.late for row in rows), default=0),
+            ),
+        }
+        for name, (help_text, value) in totals.items():
+            yield GaugeMetricFamily(f"filemem_org_{name}", help_text, value)
+        age = GaugeMetricFamily(
+            "filemem_org_repository_age_seconds",
+            "Time since a repository was last looked at with success",
+            labels=["repository"],
+        )
+        failed = GaugeMetricFamily(
+            "filemem_org_repository_failed",
+            "Whether the last look at a repository failed",
+            labels=["repository"],
+        )
+        for row in rows:
+            if row.age is not None:
+                age.add_metric([row.name], row.age)
+            failed.add_metric([row.name], float(bool(row.failed)))
+        yield age
+        yield failed

@@ -1,0 +1,149 @@
+"""What one principal may see, in one transaction: row security decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from filemem.index import Counts, Row, addressed
+from filemem.index.words import FIELDS
+from filemem.org.engine import Details, Nominee, Repository
+from filemem.org.pack import card_in, tokens_in, unpacked
+from filemem.org.rows import (
+    BY_FIELD,
+    ROWS,
+    digest,
+    plain,
+    repositories,
+    row_of,
+    rows_with,
+    values_of,
+)
+from filemem.query import Filter, Provenance
+
+if TYPE_CHECKING:
+    from filemem.org.connection import Connection
+
+EXACT_BELOW = 50_000  # visible passages: so many are compared one by one, more by the graph
+MOST_HOLDING = 20_000  # records that are put forward by their words, before the best are chosen
+_WHOLE = f"""{ROWS}, b.stems, b.texts, b.vectors from doc d join body b on b.doc = d.id
+  where d.id = any(%s) and d.shown"""
+_BY_BM25 = """select x.doc from body x {those}
+  order by x.stems <@> to_bm25query(%(text)s, 'body_bm25') limit %(most)s"""
+_BY_RARITY = """select x.doc from holding(%(words)s, %(worth)s::real[], %(bound)s) x {those}
+  order by x.worth desc, x.doc desc limit %(most)s"""
+_NEAREST = """select x.doc from passage x {those} where x.repo = any(%(repos)s)
+  group by x.doc order by min(x.vec <=> %(vector)s::halfvec) limit %(most)s"""
+_BY_GRAPH = """select x.doc from passage x {those}
+  order by x.vec <=> %(vector)s::halfvec limit 3 * %(most)s"""
+_DETAILS = f"""select d.repo, d.path, b.texts, d.who, array(select distinct r.name
+  from doc o join repo r on r.id = o.repo where o.blob = d.blob and o.repo <> d.repo order by 1)
+  from doc d join body b on b.doc = d.id where {BY_FIELD["path"]}"""
+_SUMS = ", ".join(f"sum(n[{at}])::bigint" for at in range(1, len(FIELDS) + 1))
+_HAVING = f"select term, array[{_SUMS}] from df where term = any(%s) group by term"
+_SIZES = """select sum(u.size)::bigint from state, unnest(tokens) with ordinality u(size, at)
+  group by u.at order by u.at"""
+
+
+class PostgresReader:
+    """See `engine.Reader`; `bm25`: whether the database ranks by words itself."""
+
+    def __init__(self, con: Connection, *, bm25: bool) -> None:
+        self.con = con
+        self._by_words = _BY_BM25 if bm25 else _BY_RARITY
+
+    def repositories(self) -> list[Repository]:
+        """See `engine.Reader`."""
+        return repositories(self.con)
+
+    def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
+        """See `engine.Reader`."""
+        (records,) = self.con.execute("select sum(records)::bigint from state").fetchone() or (0,)
+        sizes = [size for (size,) in self.con.execute(_SIZES)] or [0] * len(FIELDS)
+        rows = self.con.execute(_HAVING, ([plain(term) for _, term in terms],))
+        having = dict[tuple[str, str], int]()
+        for term, counts in rows:
+            having |= {(field, term): n for field, n in zip(FIELDS, counts, strict=True)}
+        total = int(records or 0)
+        usual = {field: (total, float(size)) for field, size in zip(FIELDS, sizes, strict=True)}
+        return Counts(total, having, usual)
+
+    def nominate(
+        self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
+    ) -> list[Nominee]:
+        """See `engine.Reader`."""
+        those, values = _limits(wanted)
+        stems = list(map(plain, words))
+        values |= {"most": depth, "bound": MOST_HOLDING, "text": " ".join(stems)}
+        values |= {"words": stems, "worth": list(words.values())}
+        ways = [self._by_words] if words else []
+        if vector is not None:
+            passages = dict(self.con.execute("select repo, passages from state").fetchall())
+            values |= {"vector": str(list(vector)), "repos": list(passages)}
+            ways.append(_NEAREST if sum(passages.values()) <= EXACT_BELOW else _BY_GRAPH)
+        numbers = set[int]()
+        for way in ways:
+            numbers |= {row[0] for row in self.con.execute(way.format(those=those), values)}
+        return self._nominees(numbers)
+
+    def _nominees(self, numbers: Collection[int]) -> list[Nominee]:
+        """Records by number; of the same bytes what holds, then the oldest."""
+        rows = self.con.execute(_WHOLE, (list(numbers),), binary=True).fetchall()
+        nominees = dict[str, Nominee]()
+        for row in sorted(rows, key=lambda row: (row[4], -row[0])):
+            *columns, stems, data, vectors = row
+            tokens = tokens_in(stems, data)
+            address = addressed(row[1], row_of(columns))
+            nominees[row[2]] = Nominee(address, tokens, unpacked(vectors, row[0]))
+        return list(nominees.values())
+
+    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
+        """See `engine.Reader`."""
+        return [addressed(repo, row) for repo, row in rows_with(self.con, field, _split(values))]
+
+    def named(self, names: Collection[str]) -> list[Row]:
+        """See `engine.Reader`."""
+        which = "d.shown and d.id in (select doc from link where value = any(%s))"
+        digests = [digest("name", name) for name in names]
+        rows = self.con.execute(f"{ROWS} from doc d where {which}", (digests,))
+        return [addressed(row[1], row_of(row)) for row in rows]
+
+    def details(self, paths: Collection[str]) -> dict[str, Details]:
+        """See `engine.Reader`."""
+        visible = {repository.number: repository for repository in self.repositories()}
+        rows = self.con.execute(_DETAILS, values_of("path", _split(paths)))
+        return {
+            f"{repo} {path}": Details(
+                card_in(data), Provenance(**json.loads(who)), visible[repo], tuple(others)
+            )
+            for repo, path, data, who, others in rows
+        }
+
+
+def _split(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
+    """The numbers and values of addresses."""
+    parts = [str(address).partition(" ") for address in dict.fromkeys(addresses)]
+    return [(int(repo), value) for repo, _, value in parts]
+
+
+def _limits(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """A filter as what joins the records that satisfy it, and the values in that; "" if all do."""
+    values = dict[str, Any]()
+    for name, texts in wanted.exact.items():
+        values[name] = [plain(f"{name}={text}") for text in texts]
+    conditions = list(_conditions(wanted, values))
+    values |= {"since": wanted.since, "until": wanted.until}
+    joined = " and ".join(["join doc d on d.id = x.doc and d.shown", *conditions])
+    return (joined if conditions else ""), values
+
+
+def _conditions(wanted: Filter, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield f"d.terms && %({name})s"
+    if wanted.live:
+        yield "d.live"
+    if wanted.since is not None:
+        yield "d.created >= %(since)s"
+    if wanted.until is not None:
+        yield "d.created <= %(until)s"
