@@ -28,7 +28,7 @@ from filemem.web.route import Answer, Arguments, Told, revisit
 
 if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Row
-    from filemem.query import Snippet
+    from filemem.query import Hit, Snippet
     from filemem.record import Record
 
 ASSETS = Path(__file__).parent / "assets"
