@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +16,6 @@ import segno
 
 from filemem import VERSION, config
 from filemem.agents import doctor
-from filemem.cli import browser
 from filemem.cli.project import Project, document_at
 from filemem.dialects.tool import Dialect
 from filemem.errors import BadInput, FilememError
@@ -73,11 +71,11 @@ def serve(
     project: Project,
     offer: Dialect,
     request: Request,
-    private: Path,
+    show: Callable[[str], None],
     opener: OpenMemory,
     on_crash: OnCrash,
 ) -> None:
-    """Serve the page and MCP until a signal comes; `private`: a folder of the Git directory."""
+    """Serve the page and MCP until a signal comes; `show` opens an address in the browser."""
     if request.phone:
         request = _for_phone(request)
     page = _page(project, request)
@@ -87,7 +85,7 @@ def serve(
         _announce(page, port, ask, with_token=shows_token, record=request.record)
         if request.record:
             address = page.at(port, with_token=bool(page.address.token), record=request.record)
-            Thread(target=browser.show, args=(private, address)).start()
+            Thread(target=show, args=(address,)).start()
         unneeded = config.web().unneeded
         if unneeded:
             click.echo(f"filemem: {unneeded}", err=True)

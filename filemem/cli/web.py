@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from filemem.cli import browser
 from filemem.cli.offer import offer
 from filemem.cli.options import many, pass_project, prefix_option, profile_option
 from filemem.cli.project import Project
@@ -76,18 +77,19 @@ def web(
       filemem web --phone
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem web --host 0.0.0.0 --name build.lan
     """
-    from filemem.cli import browser, page
+    from filemem.cli import page
 
     repo = Repo.discover(project.folder)  # without one it does not start
     repo.close()
+    show = partial(browser.show, repo.private)
     record, pages = project.page_of(id) if id else ("", [])
     if pages:
         click.echo(pages[0])
-        browser.show(repo.private, pages[0])
+        show(pages[0])
         return
     tools = offer(project, profile["profile"], profile["prefix"])
     request = page.Request(host, port, token, names, phone, record)
-    page.serve(project, tools, request, repo.private, partial(_open_memory, project), report)
+    page.serve(project, tools, request, show, partial(_open_memory, project), report)
 
 
 def _open_memory(project: Project) -> Memory:
