@@ -8,14 +8,13 @@ This module is imported before anything heavy: it uses the standard library, `fi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.dialects.parameter import TEXT, TEXTS, Parameter, schema_of
+from filemem.dialects.parameter import Parameter, schema_of
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from filemem.hints import suggest
 
@@ -188,89 +187,6 @@ _PROMPTS = (
         "for what you do not know; invent nothing.",
     ),
 )
-
-
-_TEXTS = TEXTS
-_SHAPES: Mapping[str, Mapping[str, Any]] = {
-    "text": TEXT,
-    "said": {"type": "string", "pattern": r"\S"},  # text that must say something
-    "texts": _TEXTS,
-    "words": {"anyOf": [TEXT, _TEXTS]},  # one word or several
-    "flag": {"type": "boolean"},
-    "object": {"type": "object"},
-    "fraction": {"type": "number", "minimum": 0, "maximum": 1},
-    "id": {"anyOf": [{"type": "integer"}, TEXT]},  # older programs pass numbers as text
-}
-
-
-def arguments(
-    rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Read the schema of an object from rows of `name ...: shape = default # description`.
-
-    `!` after a name says that it is required. A shape is a word of `_SHAPES` or `shapes`, whole numbers as `1..100` or
-    `0..`, or words to choose from as `a|b`; a default is JSON. `closed` refuses names that are not among the rows.
-    """
-    properties: dict[str, Any] = {}
-    required = []
-    for row in filter(None, map(str.strip, rows.splitlines())):
-        names, _, rest = row.partition(": ")
-        rest, _, description = rest.partition(" # ")
-        word, _, default = rest.partition(" = ")
-        shape = {
-            **_shape(word.strip(), shapes),
-            **({"default": json.loads(default)} if default else {}),
-        }
-        for name in names.split():
-            properties[name.rstrip("!")] = shape | (
-                {"description": description} if description else {}
-            )
-            required += [name[:-1]] if name.endswith("!") else []
-    needed = {"required": required} if required else {}
-    return {
-        "type": "object",
-        "properties": properties,
-        **needed,
-        **({"additionalProperties": False} if closed else {}),
-    }
-
-
-def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    if bounds := re.fullmatch(r"(\d+)\.\.(\d*)", word):
-        most = {"maximum": int(bounds[2])} if bounds[2] else {}
-        return {"type": "integer", "minimum": int(bounds[1]), **most}
-    return {"enum": word.split("|")} if "|" in word else {**_SHAPES, **more}[word]
-
-
-def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """Read a table of tools: `name reads|writes|deletes [open] [cut]: description`, and its arguments indented below.
-
-    `open` accepts arguments that are not in the table, `cut` cuts answers to the dialect's budget; `calls` are named as
-    the tools. Arguments below a row `unlisted` are accepted and not listed.
-    """
-    known = {call.__name__: call for call in calls}
-    found = []
-    for block in re.split(r"\n(?=\S)", table.strip()):
-        head, _, rows = block.partition("\n")
-        form, _, description = head.partition(": ")
-        name, how, *rest = form.split()
-        rows, _, more = rows.partition("    unlisted\n")
-        schema, hidden = (
-            arguments(part, closed="open" not in rest, **shapes) for part in (rows + more, more)
-        )
-        unlisted = frozenset(hidden["properties"])
-        found.append(
-            Tool(
-                name,
-                description,
-                schema,
-                known[name],
-                {"reads": READS, "writes": WRITES, "deletes": DELETES}[how],
-                cut="cut" in rest,
-                unlisted=unlisted,
-            )
-        )
-    return tuple(found)
 
 
 def tool(
