@@ -3,7 +3,7 @@
 Each lists our server, and its first request holds our tools. On a branch that edits a governed file
 its first request holds the governing decision once, also where two clients' files call the hook,
 and no other decision. Prints what our tools and instructions cost there. Then a session of each
-client that the model can drive is told at the right moments: see `sessions`.
+client that the model can drive is told at the right moments: see `sessions`. What our answers cost there: see `answers`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.dialects import native
-from tests.clients import sessions
+from tests.clients import answers, sessions
 from tests.clients.model import Model
 from tests.clients.toy import CLIENTS, Toy, installed, key
 
@@ -98,7 +98,9 @@ def main() -> int:
         return 0
     model = Model()
     failed = False
-    rows = dict.fromkeys(WIRED, tried) | dict.fromkeys(sessions.ROWS, sessions.tried)
+    rows = dict.fromkeys(WIRED, tried)
+    for module in (sessions, answers):
+        rows |= dict.fromkeys(module.ROWS, module.tried)
     for row, check in rows.items():
         if not sys.argv[1:] or row in sys.argv[1:]:
             with tempfile.TemporaryDirectory(

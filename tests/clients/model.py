@@ -120,7 +120,9 @@ def responses(calls: list[Call]) -> Script:
         item: dict[str, object] = {"type": "message", "role": "assistant", "content": [words]}
         if done < len(calls):
             name, arguments = calls[done]
+            space, _, name = name.rpartition("/")
             item = {"type": "function_call", "name": name, "arguments": json.dumps(arguments)}
+            item |= {"namespace": space} if space else {}
             if "input" in arguments:  # a tool that takes text
                 item = {"type": "custom_tool_call", "name": name, "input": arguments["input"]}
             item["call_id"] = f"call_{done}"

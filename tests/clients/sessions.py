@@ -34,9 +34,14 @@ ROWS: Mapping[str, Mapping[str, str]] = {
     "gemini, quiet session": {},
 }
 """Row -> what its session is told."""
-_SCRIPTS = {"claude": messages, "codex": responses, "gemini": contents}
+SCRIPTS = {
+    "claude": messages,
+    "codex": responses,
+    "gemini": contents,
+    "opencode": messages,
+}
 # Of Claude Code in a print, and of Codex without a sandbox: a container may have none.
-_OPTIONS = {
+OPTIONS = {
     "claude": ["--permission-mode", "acceptEdits", "--allowedTools", "Read,Edit,Bash"],
     "codex": ["--dangerously-bypass-approvals-and-sandbox"],
     "gemini": [],
@@ -72,8 +77,8 @@ def tried(row: str, model: Model, folder: Path) -> tuple[list[str], str]:
         settings = folder / ".codex/config.toml"
         settings.write_text(settings.read_text().replace('"gpt-5"', '"gpt-5.5"'))
     calls = _calls(name, toy.project, busy=bool(ROWS[row]))
-    model.scripts[key(row)] = _SCRIPTS[name](calls)
-    words = [*client.prompt, *_OPTIONS[name]]
+    model.scripts[key(row)] = SCRIPTS[name](calls)
+    words = [*client.prompt, *OPTIONS[name]]
     printed = toy.run(*words)
     requests = [request for request in model.sent[key(row)] if "tools" in request]
     if len(requests) != len(calls) + 1:
