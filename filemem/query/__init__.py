@@ -1,4 +1,4 @@
-"""Searching, as far as it is pure: what a query says, what a filter lets through, where a hit is placed."""
+"""The pure part of a search: what a query says, what a filter passes, where a hit is placed."""
 
 from filemem.query.filter import (
     FIELDS,

@@ -1,7 +1,8 @@
-"""Restrictions on a search: exact terms, a time span, a path. Rule: a restriction only ever narrows.
+"""Restrictions on a search: exact terms, a time span, a path. A restriction only ever narrows.
 
-Several values of one field are alternatives; different fields must all hold. Values are compared whole, after
-`fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster than its input.
+Several values of one field are alternatives; different fields must all hold. Values are compared
+whole, after `fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster
+than its input.
 """
 
 import re
@@ -37,17 +38,24 @@ NAMED: Mapping[str, str] = {term: field for field, term in FIELDS.items()}
 
 
 def fold(value: str) -> str:
-    """Return the form in which names such as tags and agents are stored and compared: NFC, casefolded, trimmed."""
+    """Return the form in which names such as tags are compared: NFC, case folded, trimmed."""
     return unicodedata.normalize("NFC", value.strip()).casefold()
 
 
-# How a value of a term is read if not by `fold`, and the words that there are, if not any will do.
-READ: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
-    "type": (fold, TYPES),
-    "status": (fold, STATUSES),
-    "outcome": (lambda word: parse_outcome(word) or word, OUTCOMES),
-    "topic": (topic_key, ()),
-    **dict.fromkeys(("branch", "user", "run"), (str.strip, ())),
+class Reading(NamedTuple):
+    """How a value of a term is read, and the words that it may be; without any, all are."""
+
+    read: Callable[[str], str] = fold
+    allowed: tuple[str, ...] = ()
+
+
+# Terms that are not read as `Reading()`.
+READ: Mapping[str, Reading] = {
+    "type": Reading(allowed=TYPES),
+    "status": Reading(allowed=STATUSES),
+    "outcome": Reading(lambda word: parse_outcome(word) or word, OUTCOMES),
+    "topic": Reading(topic_key),
+    **dict.fromkeys(("branch", "user", "run"), Reading(str.strip)),
 }
 
 
@@ -79,30 +87,40 @@ class Filter(NamedTuple):
 
 
 def merge(a: Filter, b: Filter) -> Filter:
-    """Return the filter that lets through what both let through; of two paths the later one counts."""
-    values: dict[str, tuple[str, ...]] = {}
-    for name in FIELDS:
-        one, other = getattr(a, name), getattr(b, name)
-        both = tuple(value for value in one if value in other) or NOTHING
-        values[name] = both if one and other else one or other
+    """Return the filter that passes what both pass; of two paths the later one counts."""
+    values = {name: _both(getattr(a, name), getattr(b, name)) for name in FIELDS}
     return a._replace(
         **values,
-        since=max((t for t in (a.since, b.since) if t is not None), default=None),
-        until=min((t for t in (a.until, b.until) if t is not None), default=None),
+        since=max((time for time in (a.since, b.since) if time is not None), default=None),
+        until=min((time for time in (a.until, b.until) if time is not None), default=None),
         path=b.path or a.path,
         live=a.live or b.live,
         reader=a.reader or b.reader,
     )
 
 
+def _both(values: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values that two restrictions allow; one without values allows all."""
+    if not values or not others:
+        return values or others
+    return tuple(value for value in values if value in others) or NOTHING
+
+
 def passes(wanted: Filter, node: Node, *, holds: bool) -> bool:
     """Return whether a record passes, by its node: what no node says lets nothing through."""
-    exact = all(_term(node, name) in values for name, values in wanted.exact.items())
-    since = wanted.since is None or node.created >= wanted.since
-    until = wanted.until is None or node.created <= wanted.until
-    path = not wanted.path or any(touches(one, wanted.path) for one in node.affects)
-    seen = wanted.reader is None or wanted.reader.sees(node.audience)
-    return exact and since and until and path and seen and (holds or not wanted.live)
+    if wanted.live and not holds:
+        return False
+    if wanted.reader is not None and not wanted.reader.sees(node.audience):
+        return False
+    if wanted.path and not any(touches(path, wanted.path) for path in node.affects):
+        return False
+    if not _is_between(node.created, wanted.since, wanted.until):
+        return False
+    return all(_term(node, name) in values for name, values in wanted.exact.items())
+
+
+def _is_between(time: int, since: int | None, until: int | None) -> bool:
+    return (since is None or since <= time) and (until is None or time <= until)
 
 
 def _term(node: Node, name: str) -> str | None:
@@ -114,14 +132,17 @@ def _term(node: Node, name: str) -> str | None:
 
 
 def touches(affected: str, path: str) -> bool:
-    """Return whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other."""
+    """Return whether a stated `affects` and a path meet.
+
+    Either may be a glob or a folder of the other.
+    """
     if not segments(path):  # the top folder
         return within(affected)
     return affects_match(affected, path) or affects_match(path, affected)
 
 
 def within(path: str) -> bool:
-    """Whether a stated path or glob can be one of this repository: relative, and not leading out of it."""
+    """Whether a path or glob can be one of this repository: relative, not leading out of it."""
     outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
     return bool(path.strip()) and not outside and ".." not in segments(path)
 
@@ -129,10 +150,11 @@ def within(path: str) -> bool:
 def affects_match(pattern: str, path: str) -> bool:
     """Return whether `pattern` covers `path`: the same path, a folder above it, or a glob.
 
-    `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers all that is below what it
-    matches. Time is at most the product of both lengths.
+    `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers all that is
+    below what it matches. Time is at most the product of both lengths.
     """
-    parts, names = segments(pattern), segments(path)
+    parts = segments(pattern)
+    names = segments(path)
     if not parts or not names:
         return False
     # reached: how many names the pattern read so far may have consumed
@@ -169,18 +191,21 @@ def _spelt_out(glob: str) -> tuple[str, tuple[str, ...]]:
 
 
 def fixed(pattern: str) -> str:
-    """The part of a path or glob before its first wildcard: the file or folder that holds all it can match."""
+    """The part of a path or glob before its first wildcard: what holds all that it can match."""
     parts = segments(pattern)
     plain = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     return "/".join(parts[:plain])
 
 
 def segments(path: str) -> list[str]:
-    """The parts of a path or glob that say something: `src/../x` is `x`. A `..` stays that takes back nothing known."""
-    found: list[str] = []
+    """The parts of a path or glob that say something: `src/../x` is `x`.
+
+    A `..` stays if it takes back nothing known.
+    """
+    parts: list[str] = []
     for name in path.strip().replace("\\", "/").split("/"):
-        if name == ".." and found and found[-1] != ".." and not {"*", "?"} & set(found[-1]):
-            found.pop()
+        if name == ".." and parts and parts[-1] != ".." and not {"*", "?"} & set(parts[-1]):
+            parts.pop()
         elif name not in ("", "."):
-            found.append(name)
-    return found
+            parts.append(name)
+    return parts

@@ -1,4 +1,4 @@
-"""One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
+"""One result, as every surface gets it, and an answer of several."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -7,9 +7,12 @@ from filemem.query.score import Scores
 from filemem.query.snippet import Ranges
 from filemem.record import Edge, Record
 
-FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
-WEAK = 0.5  # of the score of the best: what has less is counted, not shown, unless it is asked for
-HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
+FRESH = "fresh"
+CHANGED = "changed"
+MISSING = "missing"
+UNKNOWN = "unknown"
+WEAK = 0.5  # of the score of the best: what has less is counted, not shown, unless asked for
+HALF = 0.5  # a file that keeps less of itself is another: by this Git finds renames (diff -M)
 
 
 class Provenance(NamedTuple):
@@ -19,16 +22,10 @@ class Provenance(NamedTuple):
     agent: str = ""  # the program that wrote it, as the record or the commit says
     commit: str = ""  # the commit that brought it, with its `date` in epoch milliseconds
     date: int | None = None
-    branch: str = (
-        ""  # the branch that is checked out; `default` the default branch, "" if there is none
-    )
-    default: str = ""
-    merged: bool | None = (
-        None  # whether the default branch has the record; None where that is not known
-    )
-    landed: int | None = (
-        None  # since when the default branch has it, epoch milliseconds; None where that is not known
-    )
+    branch: str = ""  # that is checked out
+    default: str = ""  # the default branch, "" if there is none
+    merged: bool | None = None  # whether the default branch has it; None if that is not known
+    landed: int | None = None  # since when, epoch milliseconds; None if that is not known
     reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
     co_authors: tuple[str, ...] = ()
     edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
@@ -51,7 +48,7 @@ class Drift(NamedTuple):
 
     @property
     def outgrown(self) -> bool:
-        """Whether code has left a decision behind: a path that it states is gone, or half of its files are."""
+        """Whether code left a decision behind: a path that it states is gone, or half its files."""
         return self.verdict == MISSING or (self.drifted and len(self.missing) >= HALF * self.files)
 
     def __str__(self) -> str:
@@ -87,34 +84,22 @@ class Hit(NamedTuple):
     record: Record
     path: str
     created: int  # epoch milliseconds; from Git where the record states no date
-    score: float = 0.0  # of its place, 0..1: its own, but never less than that of what known order puts below it
-    scores: Scores | None = (
-        None  # its own parts and their mean; None for a listing, or where it was brought in
-    )
+    score: float = 0.0  # of its place, 0..1: never less than that of what known order puts below
+    scores: Scores | None = None  # its own; None for a listing, or if it was brought in
     superseded_by: tuple[str, ...] = ()  # direct successors; empty for what holds
-    heads: tuple[
-        str, ...
-    ] = ()  # what holds today for it; several where its topic is forked, or several replaced it
-    vacancy: str = ""  # in words, where nothing holds for it
-    proposed: tuple[
-        str, ...
-    ] = ()  # what is only proposed in its place; empty where something has replaced it
+    heads: tuple[str, ...] = ()  # what holds for it: several after a fork, or replaced by several
+    vacancy: str = ""  # in words, if nothing holds for it
+    proposed: tuple[str, ...] = ()  # what is proposed in its place, if nothing has replaced it
     earlier: int = 0  # found of the same chain and left out; stated on its newest alone
     brought_in: bool = False  # not found by the query, but it holds today for a hit that was
     related: tuple[Edge, ...] = ()  # edges from and to it, each with the reason it was stated for
     already_rejected: tuple[str, ...] = ()  # alternatives that it rejected and the query names
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()  # why it was found
-    instead: Mapping[
-        str, tuple[str, ...]
-    ] = {}  # words of the query that it does not have -> what it says for them
-    drift: Drift | None = (
-        None  # how the code stands that it governs; None where nobody looked or it governs none
-    )
-    evidence: tuple[
-        Evidence, ...
-    ] = ()  # what history says came of it, as far as no outcome answers it
-    repository: str = ""  # where it is from, if several are asked; "" for the one at hand
+    instead: Mapping[str, tuple[str, ...]] = {}  # words of the query -> what it says for them
+    drift: Drift | None = None  # of the code that it governs; None if it was not looked at
+    evidence: tuple[Evidence, ...] = ()  # of what came of it, as far as no outcome answers it
+    repository: str = ""  # that it is from, if several are searched; "" for the one at hand
     quoted: bool = False  # whether that is another one: its text is data
     link: str = ""  # where the file can be read on the web, if an organisation's index knows that
     seen_at: int | None = None  # when that index last looked at the repository, epoch milliseconds
@@ -151,9 +136,9 @@ def bare(address: str) -> str:
 
 
 class Results:
-    """An answer to a search: hits, best first; why it may be worse than it could be; of a timeline its `anchor`.
+    """An answer to a search: hits, best first, and why it may be worse than it could be.
 
-    `far`: nothing of the question is in what was found.
+    A timeline has an `anchor`. `far`: nothing of the question is in what was found.
     """
 
     def __init__(

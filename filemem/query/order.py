@@ -1,9 +1,10 @@
-"""Known order: what the history of decisions says about the places of hits, whatever their scores say.
+"""Known order: what the history of decisions says about the places of hits, whatever their scores.
 
-Rule: a superseded decision never stands above the decision that holds instead of it. The hits of one chain stand
-together at the place of the best of them: what holds today first (brought in where the query did not find it),
-the newest of what led there after it, three in all; what is left out is counted. A decision whose status is not
-understood stands behind all else. Everything else keeps its place.
+Rule: a superseded decision never stands above the decision that holds instead of it. The hits of
+one chain stand together at the place of the best of them: what holds today first (brought in if the
+query did not find it), the newest of what led there after it, three in all; what is left out is
+counted. A decision whose status is not understood stands behind all else. Everything else keeps its
+place.
 """
 
 from collections import defaultdict
@@ -24,33 +25,34 @@ class Placed(NamedTuple):
     id: str  # the record
     scored: Scored | None  # None where it holds for a record that was found: the caller loads it
     earlier: int = 0  # found of the same chain and left out; stated on its newest alone
-    worth: float = 0.0  # the score of the best found of its chain: one place, one score, however much of it is shown
+    worth: float = 0.0  # the score of the best found of its chain
 
 
 def arrange(
-    scored: Iterable[Scored],  # each record once
-    known: Mapping[str, Facts],  # of the decisions among them
+    scored: Iterable[Scored],
+    facts: Mapping[str, Facts],
     *,
-    unclear: Collection[str] = (),  # those whose status is not understood
-    may_bring: Callable[[str], bool] = lambda _: (
-        True
-    ),  # whether a head that was not found satisfies the filter
-    may_show: Callable[[str], bool] = lambda _: (
-        True
-    ),  # whether what was found is for more than to lead to what holds
+    unclear: Collection[str] = (),
+    may_bring: Callable[[str], bool] = lambda _: True,
+    may_show: Callable[[str], bool] = lambda _: True,
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
-    """Return the places of an answer, best first."""
-    found = {each.id: each for each in sorted(scored, key=attrgetter("rank"))}
-    last = [node for node in found if node in unclear and may_show(node)]
+    """Return the places of an answer, best first.
+
+    `scored` has each record once, `facts` are those of the decisions among them. `unclear` are
+    those whose status is not understood. `may_bring`: whether a head that was not found satisfies
+    the filter. `may_show`: whether what was found is for more than to lead to what holds.
+    """
+    by_id = {row.id: row for row in sorted(scored, key=attrgetter("rank"))}
+    last = [node for node in by_id if node in unclear and may_show(node)]
     placed: list[Placed] = []
-    for members in _groups(found, known):
+    for group in _groups(by_id, facts):
         if limit is not None and len(placed) >= limit:
             break
-        facts = {node: known.get(node, NO_FACTS) for node in members}
-        placed += _of_one_chain(facts, found, unclear, may_bring, may_show)
+        members = {node: facts.get(node, NO_FACTS) for node in group}
+        placed += _of_one_chain(members, by_id, unclear, may_bring, may_show)
     least = min((place.worth for place in placed), default=1.0)
-    placed += [Placed(node, found[node], 0, min(least, found[node].scores.final)) for node in last]
+    placed += [Placed(node, by_id[node], 0, min(least, by_id[node].scores.final)) for node in last]
     return tuple(placed[:limit])
 
 
@@ -59,8 +61,8 @@ def is_unclear(node: Node) -> bool:
     return node.type == DECISION and node.status == UNKNOWN
 
 
-def _groups(found: Iterable[str], known: Mapping[str, Facts]) -> list[list[str]]:
-    """Put together what shares a topic or a head; groups and members in the order of `found`."""
+def _groups(nodes: Iterable[str], facts: Mapping[str, Facts]) -> list[list[str]]:
+    """Put together what shares a topic or a head; groups and members stay in order."""
     leader: dict[str, str] = {}
 
     def lead(name: str) -> str:
@@ -68,38 +70,41 @@ def _groups(found: Iterable[str], known: Mapping[str, Facts]) -> list[list[str]]
             leader[name] = name = leader[leader[name]]
         return name
 
-    for node in found:
-        for other in known.get(node, NO_FACTS).ties:
+    for node in nodes:
+        for other in facts.get(node, NO_FACTS).ties:
             if other != node:
                 leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
-    for node in found:
+    for node in nodes:
         groups[lead(node)].append(node)
     return list(groups.values())
 
 
 def _of_one_chain(
     members: Mapping[str, Facts],
-    found: Mapping[str, Scored],
+    by_id: Mapping[str, Scored],
     unclear: Collection[str],
     may_bring: Callable[[str], bool],
     may_show: Callable[[str], bool],
 ) -> list[Placed]:
-    live: dict[str, None] = {}  # their own heads, and every head of a forked topic
+    live = _live(members)
+    visible = [node for node in members if may_show(node)]
+    heads = [node for node in visible if node in live]
+    missing = [node for node in live if node not in by_id and may_bring(node)]
+    heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
+    others = [node for node in visible if node not in live and node not in unclear]
+    others.sort(key=lambda node: by_id[node].created, reverse=True)
+    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]
+    earlier = len(others) - len(kept)
+    worth = by_id[next(iter(members))].scores.final
+    placed = [Placed(node, by_id.get(node), worth=worth) for node in (*heads, *kept)]
+    return [place._replace(earlier=earlier) for place in placed[:1]] + placed[1:]
+
+
+def _live(members: Mapping[str, Facts]) -> Collection[str]:
+    """Return the heads of decisions in order, and every head of a forked topic."""
+    live: dict[str, None] = {}
     for node, facts in members.items():
         if node in facts.heads or facts.superseded_by:
             live.update(dict.fromkeys((*facts.heads, *facts.forked)))
-    heads = [node for node in members if node in live and may_show(node)]
-    missing = [node for node in live if node not in found and may_bring(node)]
-    heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    others = [
-        node for node in members if node not in live and node not in unclear and may_show(node)
-    ]
-    others.sort(key=lambda node: found[node].created, reverse=True)
-    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    earlier = len(others) - len(kept)
-    worth = found[next(iter(members))].scores.final
-    return [
-        Placed(node, found.get(node), 0 if at else earlier, worth)
-        for at, node in enumerate([*heads, *kept])
-    ]
+    return live

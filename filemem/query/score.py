@@ -1,7 +1,8 @@
 """What a candidate is worth, as parts on 0..1 and their weighted mean.
 
-Rule: no part depends on the tail of a result list. The keyword part is relative to the best of this query, the
-meaning parts are cosines as they are; so the same record gets nearly the same score whatever else was found.
+Rule: no part depends on the tail of a result list. The keyword part is relative to the best of this
+query, the meaning parts are cosines as they are; so the same record gets nearly the same score
+whatever else was found.
 """
 
 import math
@@ -26,27 +27,24 @@ class Weights(NamedTuple):
     recency: float = 0.0
 
 
-# Measured on three retrieval sets, each part left out in turn: bench/relevance.md. Recency moves a record past another
-# only where they are within .04.
+# Measured on three retrieval sets, each part left out in turn: bench/relevance.md. Recency moves
+# a record past another only if they are within .04.
 HYBRID = Weights(keyword=0.35, vector=0.60, title=0.10, wording=0.30, recency=0.05)
 KEYWORD_ONLY = Weights(keyword=1.0)
 MEANING_ONLY = Weights(keyword=0.0, vector=0.60, title=0.10, wording=0.30)
 
-# A checkpoint holds the words of everything that was in the works; what was decided about it should come first.
+# A checkpoint holds the words of all that was in the works; what was decided should come first.
 LESSER = 0.5
 
-EVEN, STEEP = (
-    0.42,
-    12.0,
-)  # where a record is as likely about what was asked as not, and how fast that turns
+# Where a record is as likely about the question as not, and how fast that turns.
+EVEN = 0.42
+STEEP = 12.0
 
-ENOUGH = (
-    0.5  # share of a query's words, by weight, that a full match has: else "use" alone makes one
-)
+# Share of a query's words, by weight, that a full match has: else "use" alone makes one.
+ENOUGH = 0.5
 
-WORDS_ALONE = (
-    0.94  # the most that several words are worth where no vector says that the same is meant
-)
+# The most that several words are worth if no vector says that the same is meant.
+WORDS_ALONE = 0.94
 
 FEW = 3  # records that hold a word that is asked for alone
 
@@ -58,14 +56,10 @@ class Candidate(NamedTuple):
 
     node: Node
     blob: str
-    keyword: float = 0.0  # the raw BM25 score; 0 where no word matched
-    cosine: float | None = (
-        None  # of the best passage, `title_cosine` of the title; None without a vector
-    )
+    keyword: float = 0.0  # the raw BM25 score; 0 if no word matched
+    cosine: float | None = None  # of the best passage; None without a vector, as of the title
     title_cosine: float | None = None
-    wording: float | None = (
-        None  # how well its likest words meet the query's; None where nobody looked
-    )
+    wording: float | None = None  # how well its likest words meet the query's, if compared
     facts: Facts = NO_FACTS
 
     @property
@@ -99,74 +93,113 @@ class Scored(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int, str]:
-        """Sort key, best first: score, then the younger, then the id, so that equal input gives equal order."""
+        """Sort key, best first: score, then the younger, then the id, so that no two are equal."""
         return (-self.scores.final, -self.created, self.id)
 
 
+class _Scale(NamedTuple):
+    """What the candidates of one query are measured by: weights, and the best among them."""
+
+    weights: Weights
+    keyword: float
+    cosine: float
+    best_wording: float
+    least_wording: float
+
+
 def score(
-    candidates: Iterable[Candidate],  # the union of what words and vectors found, each record once
+    candidates: Iterable[Candidate],
     *,
     now: int,
-    recency: bool = True,  # whether age counts at all
-    weights: Weights
-    | None = None,  # None takes HYBRID; where no candidate has a cosine it is KEYWORD_ONLY
-    lesser: Container[str] = (),  # ids of records whose worth counts LESSER
-    whole: float = 0.0,  # the BM25 of a record with every word; the best must have half of it to count in full
+    recency: bool = True,
+    weights: Weights | None = None,
+    lesser: Container[str] = (),
+    whole: float = 0.0,
     word: bool = False,
 ) -> tuple[Scored, ...]:
     """Return the candidates with scores, best first.
 
-    A single `word` that tells FEW records from the others puts them first, in the upper half of the scale: a name that
-    was typed is meant, however near in meaning other texts are.
+    `candidates` are what words and vectors found, each record once. `recency`: whether age counts.
+    `weights`: HYBRID by default, and KEYWORD_ONLY if no candidate has a cosine. `lesser` are ids of
+    records whose worth counts LESSER. `whole` is the BM25 of a record with every word; the best
+    must have half of it to count in full. A single `word` that tells FEW records from the others
+    puts them first, in the upper half of the scale: a name that was typed is meant, however near
+    in meaning other texts are.
     """
-    found = list(candidates)
-    cosines = [each.cosine for each in found if each.cosine is not None]
-    met = [each.wording for each in found if each.wording is not None]
-    use = (
-        weights if weights and (cosines or weights.keyword) else HYBRID if cosines else KEYWORD_ONLY
-    )
-    use = use._replace(wording=use.wording if met else 0.0, recency=use.recency if recency else 0.0)
-    best_keyword = max((each.keyword for each in found), default=0.0)
-    # Where words are all there is to go by, one that a sentence shares with a record makes no full match.
-    full = (
-        ENOUGH * whole
-        if cosines
-        else whole
-        if word or not whole
-        else max(whole, best_keyword / WORDS_ALONE)
-    )
-    best_keyword = max(best_keyword, full) or 1.0
-    best_cosine = _unit(max(cosines, default=0.0))
-    best_met = _unit(max(met, default=0.0))
-    least_met = _unit(min(met, default=0.0))
-    total = sum(use)
-    named = word and use.keyword > 0 and 0 < sum(each.keyword > 0 for each in found) <= FEW
+    rows = list(candidates)
+    scale = _scale(rows, weights, recency=recency, whole=whole, word=word)
+    total = sum(scale.weights)
+    is_few = 0 < sum(row.keyword > 0 for row in rows) <= FEW
+    is_name = word and is_few and scale.weights.keyword > 0
     rated: list[Scored] = []
-    for each in found:
-        keyword = each.keyword / best_keyword
-        # A record not yet embedded is judged by its words on this query's scale, or a fresh save would sink.
-        vector = keyword * best_cosine if each.cosine is None else _unit(each.cosine)
-        title = vector if each.title_cosine is None else _unit(each.title_cosine)
-        unmet = keyword * best_met if each.cosine is None else least_met
-        wording = unmet if each.wording is None else _unit(each.wording)
-        parts = (
-            keyword,
-            vector,
-            title,
-            wording,
-            _recency(each.node, now) if recency else 0.0,
-        )
-        final = min(1.0, sum(map(mul, use, parts)) / total)
-        final *= LESSER if each.node.id in lesser else 1.0
-        final = final / 2 + (0.5 if each.keyword > 0 else 0.0) if named else final
-        rated.append(Scored(each.node.id, each.node.created, Scores(*parts, final)))
+    for row in rows:
+        parts = _parts(row, scale, _recency(row.node, now) if recency else 0.0)
+        final = min(1.0, sum(map(mul, scale.weights, parts)) / total)
+        if row.node.id in lesser:
+            final *= LESSER
+        if is_name:
+            final = final / 2 + (0.5 if row.keyword > 0 else 0.0)
+        rated.append(Scored(row.node.id, row.node.created, Scores(*parts, final)))
     return tuple(sorted(rated, key=attrgetter("rank")))
 
 
-def relevance(scores: Scores) -> float:
-    """How likely a record is about what was asked, 0..1, whatever else was found: see `likely`.
+def _scale(
+    rows: Sequence[Candidate], weights: Weights | None, *, recency: bool, whole: float, word: bool
+) -> _Scale:
+    cosines = [row.cosine for row in rows if row.cosine is not None]
+    wordings = [row.wording for row in rows if row.wording is not None]
+    best_keyword = max((row.keyword for row in rows), default=0.0)
+    if cosines:
+        full = ENOUGH * whole
+    elif word or not whole:
+        full = whole
+    else:  # one word that a sentence shares with a record makes no full match
+        full = max(whole, best_keyword / WORDS_ALONE)
+    return _Scale(
+        _weights(weights, cosines=bool(cosines), wordings=bool(wordings), recency=recency),
+        max(best_keyword, full) or 1.0,
+        _unit(max(cosines, default=0.0)),
+        _unit(max(wordings, default=0.0)),
+        _unit(min(wordings, default=0.0)),
+    )
 
-    Only the parts that are cosines count: the keyword part is relative to the best of its query, which may be far off.
+
+def _weights(weights: Weights | None, *, cosines: bool, wordings: bool, recency: bool) -> Weights:
+    """Return the weights of the parts that the candidates have."""
+    if weights is None or not (cosines or weights.keyword):
+        weights = HYBRID if cosines else KEYWORD_ONLY
+    if not wordings:
+        weights = weights._replace(wording=0.0)
+    return weights if recency else weights._replace(recency=0.0)
+
+
+_Parts = tuple[float, float, float, float, float]
+
+
+def _parts(row: Candidate, scale: _Scale, recency: float) -> _Parts:
+    """Return the parts of a score, in the order of Weights.
+
+    A record not yet embedded is judged by its words on this query's scale, or a fresh save would
+    sink.
+    """
+    keyword = row.keyword / scale.keyword
+    if row.cosine is None:
+        vector = keyword * scale.cosine
+        wording = keyword * scale.best_wording
+    else:
+        vector = _unit(row.cosine)
+        wording = scale.least_wording
+    if row.wording is not None:
+        wording = _unit(row.wording)
+    title = vector if row.title_cosine is None else _unit(row.title_cosine)
+    return keyword, vector, title, wording, recency
+
+
+def relevance(scores: Scores) -> float:
+    """How likely a record is about the question, 0..1, whatever else was found: see `likely`.
+
+    Only the parts that are cosines count: the keyword part is relative to the best of its query,
+    which may be far off.
     """
     if not scores.vector and not scores.wording:  # no vectors: the words are all there is to go by
         return scores.keyword
@@ -174,25 +207,28 @@ def relevance(scores: Scores) -> float:
 
 
 def likely(meaning: float) -> float:
-    """Put a mean of cosines on the scale on which users set thresholds: a logistic curve through .5 at EVEN.
+    """Put a mean of cosines on the scale of users' thresholds: a logistic curve, .5 at EVEN.
 
-    Measured on two retrieval sets with the bundled model: relevant records have a mean of .40 to .80 (median .58), the
-    best record for a question about something else .17 to .44 (median .30).
+    Measured on two retrieval sets with the bundled model: relevant records have a mean of .40 to
+    .80 (median .58), the best record for a question about something else .17 to .44 (median .30).
     """
     return 1.0 / (1.0 + math.exp(-STEEP * (meaning - EVEN)))
 
 
-def promising(parts: Sequence[tuple[float, float | None, float | None]], most: int) -> list[int]:
-    """Return the places of the best candidates by (keyword, cosine, title_cosine): what is quickly known of many."""
-    best_keyword = max([one[0] for one in parts], default=0.0) or 1.0
-    best_cosine = max([one[1] for one in parts if one[1] is not None], default=0.0)
+# What is quickly known of a candidate: keyword, cosine and title_cosine.
+Quick = tuple[float, float | None, float | None]
+
+
+def promising(parts: Sequence[Quick], most: int) -> list[int]:
+    """Return the places of the best candidates."""
+    best_keyword = max([keyword for keyword, _, _ in parts], default=0.0) or 1.0
+    best_cosine = max([cosine for _, cosine, _ in parts if cosine is not None], default=0.0)
 
     def worth(at: int) -> float:
         keyword, cosine, title = parts[at]
         vector = keyword / best_keyword * best_cosine if cosine is None else cosine
-        near = (HYBRID.vector + HYBRID.wording) * vector + HYBRID.title * (
-            vector if title is None else title
-        )
+        near = HYBRID.title * (vector if title is None else title)
+        near = (HYBRID.vector + HYBRID.wording) * vector + near
         return HYBRID.keyword * keyword / best_keyword + near
 
     return sorted(range(len(parts)), key=worth, reverse=True)[:most]
@@ -218,10 +254,11 @@ MOST_WORDS = 2_000  # of each text; more does not change the answer
 _STEM = 6  # letters; what is beyond them is taken for an ending
 
 
-def topical(asked: str, topic: str) -> float:
-    """How far a question is about a topic by its name, 0..1: the share of both their words that they have in common."""
-    one, other = (_words(text.replace("_", " ")) for text in (asked, topic))
-    return 2 * len(one & other) / ((len(one) + len(other)) or 1)
+def topical(question: str, topic: str) -> float:
+    """How far a question is about a topic by its name, 0..1: the share of words in common."""
+    words = _words(question.replace("_", " "))
+    names = _words(topic.replace("_", " "))
+    return 2 * len(words & names) / ((len(words) + len(names)) or 1)
 
 
 @lru_cache(maxsize=4)  # a text is compared with several

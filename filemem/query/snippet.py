@@ -1,14 +1,14 @@
-"""Parts of texts that are shown: the fragment of a hit that says why it was found, and what is worth quoting.
+"""Parts of texts that are shown: the fragment that says why a hit was found, what is worth quoting.
 
-Rule: every function reads its text once. Likeness of words is a rough stem (`cached` shows for `caching`), good
-enough to point at, never used to decide what is found.
+Rule: every function reads its text once. Likeness of words is a rough stem (`cached` shows for
+`caching`), good enough to point at, never used to decide what is found.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,9 +20,8 @@ Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
-_USUAL = frozenset(
-    SECTIONS
-) | {  # headings of every record of a kind: they tell nothing of this one
+# Headings of every record of a kind: they say nothing of this one.
+_USUAL = frozenset(SECTIONS) | {
     "context and problem statement",
     "problem statement",
     "summary",
@@ -32,9 +31,8 @@ _USUAL = frozenset(
     "table of contents",
 }
 _NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
-_RULE = re.compile(
-    r"[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|?)+[ \t]*"
-)  # between a table's head and its rows
+# Between a table's head and its rows.
+_RULE = re.compile(r"[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|?)+[ \t]*")
 _STATED = ("status", "date", "created")  # shown beside a record anyway
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
@@ -42,53 +40,75 @@ _ELLIPSIS = "…"
 _STAYING = frozenset(("keep", "stay", "leave"))  # `Keep Redis` is about Redis
 COMMON = frozenset(
     _WORD.findall(
-        "a an and are as at be but by can do does for from had has have how if in into is it its not of on or our "
-        "should so such that the their then there these they this to use was we were what when where which who why "
-        "will with you"
+        "a an and are as at be but by can do does for from had has have how if in into is it its "
+        "not of on or our should so such that the their then there these they this to use was we "
+        "were what when where which who why will with you"
     )
 )
 
 
+class _Span(NamedTuple):
+    """Where a wanted word stands in a text, and the word as it is wanted."""
+
+    start: int
+    end: int
+    name: str
+
+
 def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
-    """The most telling fragment of a text, at most `width` characters, and where the query's words stand in it."""
+    """The most telling fragment of a text, and where the query's words stand in it.
+
+    It has at most `width` characters, and an ellipsis where it is cut.
+    """
     flat = " ".join(text.split())
-    found = _wanted(terms).spans(flat)
-    start = max(0, min(_best_window(found, width), len(flat) - width))
-    end = min(len(flat), start + width)
-    # Both cuts move inwards to the next gap, unless that costs more than a long word.
+    spans = _wanted(terms).spans(flat)
+    start = max(0, min(_best_window(spans, width), len(flat) - width))
+    start, end = _at_gaps(flat, start, min(len(flat), start + width))
+    lead = _ELLIPSIS if start > 0 else ""
+    tail = _ELLIPSIS if end < len(flat) else ""
+    shift = len(lead) - start
+    inside = (span for span in spans if start <= span.start and span.end <= end)
+    ranges = tuple((span.start + shift, span.end + shift) for span in inside)
+    return f"{lead}{flat[start:end]}{tail}", ranges
+
+
+def _at_gaps(flat: str, start: int, end: int) -> tuple[int, int]:
+    """Move both cuts inwards to the next gap, unless that costs more than a long word."""
     if start > 0 and not flat[start - 1].isspace():
         start = flat.find(" ", start, start + 40) + 1 or start
     if end < len(flat) and not flat[end].isspace():
         gap = flat.rfind(" ", max(start, end - 40), end)
         end = gap if gap > start else end
-    lead = _ELLIPSIS if start > 0 else ""
-    tail = _ELLIPSIS if end < len(flat) else ""
-    shift = len(lead) - start
-    ranges = tuple((a + shift, b + shift) for a, b, _ in found if a >= start and b <= end)
-    return f"{lead}{flat[start:end]}{tail}", ranges
+    return start, end
 
 
 def beyond(title: str, text: str) -> str:
-    """Return what a text says beyond a title that is its first line, or the beginning of it, cut; else all of it."""
+    """Return what a text says beyond a title that is its first line, or the beginning of it, cut.
+
+    Else all of it.
+    """
     start = title.removesuffix(_ELLIPSIS)
     rest = text[len(start) :]
     if not text.startswith(start) or (start == title and rest[:1] not in ("", "\n")):
         return text
-    word = (
-        ""
-        if start == title or start[-1:].isspace() or rest[:1].isspace()
-        else start.rpartition(" ")[2]
-    )
-    return f"{_ELLIPSIS}{word}{rest.lstrip()}" if start != title else rest.lstrip()
+    if start == title:
+        return rest.lstrip()
+    is_at_gap = start[-1:].isspace() or rest[:1].isspace()
+    word = "" if is_at_gap else start.rpartition(" ")[2]
+    return f"{_ELLIPSIS}{word}{rest.lstrip()}"
 
 
 def prose(text: str) -> str:
-    """What of a text is worth quoting: no comments, status, date or usual headings, unless that is all."""
+    """What of a text is worth quoting: no comments, status, date or usual headings.
+
+    All of it, if it has nothing else.
+    """
     readable = _without_comments(text)
     kept: list[str] = []
     in_field = False
     for line in readable.split("\n"):
-        if heading := re.match(_HEADING, line):
+        heading = re.match(_HEADING, line)
+        if heading:
             name = re.sub(_NUMBER, "", heading[1].casefold())
             in_field = field_named(name.partition(":")[0]) in _STATED
             if not in_field and name not in _USUAL:
@@ -112,9 +132,12 @@ def _states(line: str) -> bool:
 
 
 def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
-    """Return the rejected alternatives of which a query has half of the telling words, one of them not in `chosen`."""
+    """Return the rejected alternatives that a query names.
+
+    It has half of their telling words, one of them not in `chosen`.
+    """
     wanted = _wanted(terms)
-    found = []
+    named = []
     for item in rejected:
         alternative = item.partition(":")[0]
         met = wanted.names(alternative)
@@ -122,8 +145,8 @@ def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> 
             continue
         words = {_plain(word) for word in _WORD.findall(alternative)} - COMMON
         if 2 * len(met) >= len(words) and met - wanted.names(chosen) - _STAYING:
-            found.append(item)
-    return tuple(found)
+            named.append(item)
+    return tuple(named)
 
 
 class _Wanted(NamedTuple):
@@ -135,27 +158,31 @@ class _Wanted(NamedTuple):
 
     def names(self, text: str) -> set[str]:
         """Return the wanted words that a text has."""
-        return {name for _, _, name in self.spans(text)}
+        return {span.name for span in self.spans(text)}
 
-    def spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Start, end and the wanted word, in order, not overlapping."""
-        lower = text.replace("İ", "I").lower()  # it alone would become two letters
-        found = [
-            (at.start(), -at.end(), one)
-            for one in self.unspaced
-            for at in re.finditer(re.escape(one), text)
-        ]
-        for at in self.alike.finditer(lower):
-            word = _plain(at.group())
-            names = self.by_stem.get(word[:_STEM], ())
-            found += [(at.start(), -at.end(), name) for name in names if _alike(name, word)]
-        spans: list[tuple[int, int, str]] = []
-        for start, minus_end, name in sorted(
-            found
-        ):  # of those that begin together the longest first
-            if not spans or start >= spans[-1][1]:
-                spans.append((start, -minus_end, name))
+    def spans(self, text: str) -> list[_Span]:
+        """Return where wanted words stand, in order, not overlapping."""
+        spans: list[_Span] = []
+        end = 0
+        # Of those that begin together the longest counts.
+        for span in sorted(
+            self._all_spans(text), key=lambda span: (span.start, -span.end, span.name)
+        ):
+            if span.start >= end:
+                spans.append(span)
+                end = span.end
         return spans
+
+    def _all_spans(self, text: str) -> Iterator[_Span]:
+        for part in self.unspaced:
+            for match in re.finditer(re.escape(part), text):
+                yield _Span(match.start(), match.end(), part)
+        lower = text.replace("İ", "I").lower()  # it alone would become two letters
+        for match in self.alike.finditer(lower):
+            word = _plain(match.group())
+            for name in self.by_stem.get(word[:_STEM], ()):
+                if _alike(name, word):
+                    yield _Span(match.start(), match.end(), name)
 
 
 @lru_cache(maxsize=2)  # one query is asked of every text that is shown
@@ -202,18 +229,21 @@ def _alike(a: str, b: str) -> bool:
     return shared >= max(_STEM, len(shorter) - 1) and len(longer) - shared <= _ENDING
 
 
-def _best_window(found: list[tuple[int, int, str]], width: int) -> int:
+def _best_window(spans: Sequence[_Span], width: int) -> int:
     """Return where the window with the most different words begins; of equal ones the first."""
-    inside: dict[str, int] = defaultdict(int)
-    best, best_at, first = 0, 0, 0
-    for at, (_, end, name) in enumerate(found):
-        inside[name] += 1
-        while found[first][0] < end - width and first < at:
-            left = found[first][2]
-            inside[left] -= 1
-            if not inside[left]:
-                del inside[left]
+    inside: Counter[str] = Counter()
+    best = 0
+    best_start = 0
+    first = 0
+    for at, span in enumerate(spans):
+        inside[span.name] += 1
+        while spans[first].start < span.end - width and first < at:
+            name = spans[first].name
+            inside[name] -= 1
+            if not inside[name]:
+                del inside[name]
             first += 1
         if len(inside) > best:
-            best, best_at = len(inside), (found[first][0] + end - width) // 2
-    return max(0, best_at)
+            best = len(inside)
+            best_start = (spans[first].start + span.end - width) // 2
+    return max(0, best_start)

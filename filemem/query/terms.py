@@ -1,98 +1,148 @@
 """What a person or agent typed, taken apart: words, phrases, exclusions, restrictions.
 
-Rule: one pass over capped text, no recursion, no rejection. Whatever is not understood is plain text, because
-the user meant something by it.
+Rule: one pass over capped text, no recursion, no rejection. Whatever is not understood is plain
+text, because the user meant something by it.
 """
 
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import chain, product
+from typing import Any, NamedTuple
 
-from filemem.query.filter import NAMED, READ, Filter, fold
+from filemem.query.filter import NAMED, READ, Filter, Reading, fold
 from filemem.record import parse_span
 
 MAX_BYTES = 2048
 MAX_TERMS = 64
-PROSE = 12  # words; a longer query is a sentence, and a single word in quotes is set off in it, not asked for
+# Words; a longer query is a sentence, and a single word in quotes is set off in it, not asked for.
+PROSE = 12
 DAY = 86_400_000  # milliseconds
-UNSPACED = (
-    "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
-)
+# Letters of scripts without spaces.
+UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 LONG_RUN = 5  # characters of such a script that are more than one word
 
 _CURLY = str.maketrans("“”„‟«»", '""' * 3)
-_EDGE = ",;!?"  # never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`)
+# Never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`).
+_EDGE = ",;!?"
+
+
+class Substitute(NamedTuple):
+    """A phrase that may stand for another, and what it counts."""
+
+    phrase: str
+    weight: float
 
 
 class Alike(NamedTuple):
-    """Some words of a query, as typed, and what developers say instead: phrases, each with its weight, best first."""
+    """Some words of a query, as typed, and what developers say instead, best first."""
 
     words: tuple[str, ...]
-    instead: tuple[tuple[str, float], ...]
+    instead: tuple[Substitute, ...]
 
 
 class Terms(NamedTuple):
     """The words of a query, as typed (not stemmed, not split)."""
 
     words: tuple[str, ...] = ()  # each once, in order; any of them may match
-    phrases: tuple[
-        str, ...
-    ] = ()  # quoted, a single word too unless it stands in PROSE; every one must occur
+    phrases: tuple[str, ...] = ()  # quoted, in PROSE of several words; every one must occur
     excluded: tuple[str, ...] = ()  # words or phrases behind a minus; none may occur
     text: str = ""  # the query without exclusions and restrictions, for the embedder
-    odd: tuple[
-        str, ...
-    ] = ()  # restrictions that cannot be made, as `outcome:broken`: they are read as words
+    odd: tuple[str, ...] = ()  # `outcome:broken` is no restriction: it is read as words
     cut: bool = False  # whether there was more than counts
     alike: tuple[Alike, ...] = ()  # what may be said instead of its words; `parse` knows of none
 
     @property
     def is_word(self) -> bool:
-        """Whether all that is asked for is one word; a long run of a script without spaces is a sentence."""
+        """Whether all of it is one word; a long run of a script without spaces is a sentence."""
         run = re.search(f"{UNSPACED}{{{LONG_RUN},}}", self.text)
         return len(self.words) + len(self.phrases) == 1 and " " not in self.text and not run
 
 
-def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
-    """Return the terms and the restrictions of a query string; at most 2 KB and 64 words of it count.
+class Query(NamedTuple):
+    """What a query string asks for, and what it is restricted to."""
 
-    A restriction given twice (`tag:a tag:b`, `tag:a,b`) means either; one with a value that its field cannot have
-    (`type:string`) is plain text, and so are ages (`since:2w`) without `now`.
+    terms: Terms
+    wanted: Filter
+
+
+def parse(text: str, now: int | None = None) -> Query:
+    """Read a query string; at most 2 KB and 64 words of it count.
+
+    A restriction given twice (`tag:a tag:b`, `tag:a,b`) means either; one with a value that its
+    field cannot have (`type:string`) is plain text, and so are ages (`since:2w`) without `now`.
     """
-    found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}, "odd": {}}
-    said: list[str] = []
-    wanted = Filter()
-    prose = len(text.split()) > PROSE
-    left, cut = MAX_TERMS, len(text.encode("utf-8", "replace")) > MAX_BYTES
-    for token in _TOKEN.finditer(clean(text).translate(_CURLY)):
+    reading = _Reading(text, now)
+    for match in _TOKEN.finditer(clean(text).translate(_CURLY)):
+        reading.add(match)
+    return reading.query()
+
+
+class _Reading:
+    """A query half read."""
+
+    def __init__(self, text: str, now: int | None) -> None:
+        self.now = now
+        self.is_prose = len(text.split()) > PROSE
+        self.is_cut = len(text.encode("utf-8", "replace")) > MAX_BYTES
+        self.left = MAX_TERMS
+        self.words: dict[str, None] = {}
+        self.phrases: dict[str, None] = {}
+        self.excluded: dict[str, None] = {}
+        self.odd: dict[str, None] = {}
+        self.plain: list[str] = []
+        self.wanted = Filter()
+
+    def add(self, token: re.Match[str]) -> None:
+        """Take a word or a phrase in quotes, with what stands in front of it."""
+        if self._restrict(token):
+            return
+        text = token[0]
+        minus, key, bare = token.group("minus", "key", "bare")
+        if key or text in _EMPTY:
+            self.odd[text] = None
+        words = self._allowed(_words(text.lstrip("-") if minus else text))
+        if words and minus:
+            self.excluded[" ".join(words)] = None
+        elif words:
+            self.plain += words
+            self._add(words, in_quotes=bare is None and not key)
+
+    def _restrict(self, token: re.Match[str]) -> bool:
+        """Take a restriction such as `tag:a`; False if it is none."""
         minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
-        if (
-            restriction := {}
-            if minus or not key
-            else _restriction(key, quoted if bare is None else bare, now)
-        ):
-            wanted = _widen(wanted, restriction)
-            continue
-        if key or token.group() in _EMPTY:
-            found["odd"][token.group()] = None
-        parts = _words(token.group().lstrip("-") if minus else token.group())
-        cut |= len(parts) > left
-        parts = parts[:left]
-        left -= len(parts)
-        if not parts:
-            continue
-        whole = " ".join(parts)
-        if minus:
-            found["excluded"][whole] = None
-            continue
-        said.append(whole)
-        phrase = bare is None and not key and (len(parts) > 1 or not prose)
-        found["phrases" if phrase else "words"].update(dict.fromkeys([whole] if phrase else parts))
-    words, phrases, excluded, odd = map(tuple, found.values())
-    return Terms(words, phrases, excluded, " ".join(said), odd, cut), wanted
+        if minus or not key:
+            return False
+        restriction = _restriction(key, quoted if bare is None else bare, self.now)
+        self.wanted = _widen(self.wanted, restriction)
+        return bool(restriction)
+
+    def _allowed(self, words: list[str]) -> list[str]:
+        """Return as many words as are left."""
+        self.is_cut |= len(words) > self.left
+        words = words[: self.left]
+        self.left -= len(words)
+        return words
+
+    def _add(self, words: list[str], *, in_quotes: bool) -> None:
+        if in_quotes and (len(words) > 1 or not self.is_prose):
+            self.phrases[" ".join(words)] = None
+        else:
+            self.words.update(dict.fromkeys(words))
+
+    def query(self) -> Query:
+        """Return what was read."""
+        terms = Terms(
+            words=tuple(self.words),
+            phrases=tuple(self.phrases),
+            excluded=tuple(self.excluded),
+            text=" ".join(self.plain),
+            odd=tuple(self.odd),
+            cut=self.is_cut,
+        )
+        return Query(terms, self.wanted)
 
 
 def loosened(terms: Terms) -> Terms:
@@ -102,7 +152,7 @@ def loosened(terms: Terms) -> Terms:
 
 
 def clean(text: str, limit: int = MAX_BYTES) -> str:
-    """Return at most `limit` bytes of `text`, NFC, line breaks as spaces, other control characters dropped."""
+    """Return at most `limit` bytes of text, NFC, line breaks as spaces, no control characters."""
     short = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
     spaced = "".join(" " if char.isspace() else char for char in short)
     return unicodedata.normalize(
@@ -111,33 +161,41 @@ def clean(text: str, limit: int = MAX_BYTES) -> str:
 
 
 def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None:
-    """Return the moment that a restriction names, its first or, with `end`, its last, in epoch milliseconds, or None.
+    """Return the moment that a restriction names, in epoch milliseconds, or None.
 
-    It is a date in any form, a week, a month, a year, a time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30
-    days each, `1y`) or `now`, `today`, `yesterday` (UTC).
+    Its first one, or its last with `end`. It is a date in any form, a week, a month, a year, a
+    time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30 days each, `1y`) or `now`,
+    `today`, `yesterday` (UTC).
     """
     word = text.strip().casefold()
-    if age := re.fullmatch(_AGE, word):
-        return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
     if word in _DAYS:
-        if now is None or word == "now":
-            return now
-        first = now - now % DAY - _DAYS[word]
-        return first + DAY - 1 if end else first
+        return _day(word, now, end=end)
+    age = re.fullmatch(_AGE, word)
+    if age:
+        return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
     if re.fullmatch("[0-9]{4}", word):
         text = f"{word}-12-31" if end else f"{word}-01-01"
     span = parse_span(text)
-    return (span[1] if end else span[0]) if span else None
+    if span is None:
+        return None
+    return span.last if end else span.first
+
+
+def _day(word: str, now: int | None, *, end: bool) -> int | None:
+    if now is None or word == "now":
+        return now
+    first = now - now % DAY - _DAYS[word]
+    return first + DAY - 1 if end else first
 
 
 def _words(text: str) -> list[str]:
-    """Cut at white space, strip sentence marks, and drop what no letter or digit stands in."""
+    """Cut at white space, strip sentence marks, and drop what has no letter or digit."""
     words = (word.strip(_EDGE).rstrip(".:") for word in text.replace('"', " ").split())
-    return [word for word in words if any(char.isalnum() for char in word)]
+    return [word for word in words if _LETTER.search(word)]
 
 
 def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
-    """Return the field of Filter that `key:value` sets, or nothing where the value makes no sense for the key."""
+    """Return the field of Filter that `key:value` sets; none if the value is invalid for it."""
     if key in ("since", "until"):
         moment = parse_moment(value, now, end=key == "until")
         return {} if moment is None else {key: moment}
@@ -146,22 +204,28 @@ def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
         return {"path": value} if value else {}
     if key == "is":
         return {"live": True} if fold(value) == "live" else {}
-    read, allowed = READ.get(key, (fold, ()))
-    whole = {"topic": [value], "branch": [value]}.get(key, [])  # which may have a comma in it
-    parts = value.split(",") if key != "branch" else []
+    values = _values(key, value)
+    return {NAMED[key]: values} if values else {}
+
+
+def _values(key: str, value: str) -> tuple[str, ...]:
+    read, allowed = READ.get(key, Reading())
+    whole = [value] if key in ("topic", "branch") else []  # it may have a comma in it
+    parts = [] if key == "branch" else value.split(",")
     values = tuple(dict.fromkeys(filter(None, map(read, (*whole, *parts)))))
-    return {NAMED[key]: values} if values and (not allowed or set(values) <= set(allowed)) else {}
+    return values if not allowed or set(values) <= set(allowed) else ()
 
 
 def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
-    """Add one restriction: values of one field are alternatives, of single values the last counts."""
-    changed = dict(more)
+    """Add a restriction: values of one field are alternatives, of single values the last counts."""
+    changed: dict[str, Any] = dict(more)
     for field, value in more.items():
         if isinstance(value, tuple):
             changed[field] = tuple(dict.fromkeys((*getattr(wanted, field), *value)))
-    return wanted._replace(**changed)  # type: ignore[arg-type]  # `_restriction` gives each field its type
+    return wanted._replace(**changed)
 
 
+_LETTER = re.compile(r"[^\W_]")
 _AGE = r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])"
 _UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
 _DAYS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
@@ -174,85 +238,126 @@ _TOKEN = re.compile(
 )
 
 
-# -- what is said instead of a word: lists with a group on each line, `auth | sign in > oauth, saml`
+# -- what is said instead of a word ------------------------------------------------------------
+# In lists with a group on each line: `auth | sign in > oauth, saml`.
 
-MOST_LINES, MOST_TEXT = 500, 65_536  # of a list: lines, bytes; what is beyond them is not read
-MOST_NAMED, MOST_ALIKE = 16, 12  # phrases of a line, and those that stand for one
+MOST_LINES = 500  # of a list; what is beyond is not read
+MOST_TEXT = 65_536  # bytes of a list
+MOST_NAMED = 16  # phrases of a line
+MOST_ALIKE = 12  # phrases that stand for one
 KIND = 0.5  # weight of a kind of the thing, and of the thing for a kind of it
 _LOOKED_UP = 3  # words of a phrase of a query, at most
 _PHRASE = re.compile(r"(?=.{0,59}\w)[^|>,\s]+( [^|>,\s]+){0,3}")
 
 Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
-Synonyms = Mapping[tuple[str, ...], tuple[tuple[str, float], ...]]
+Synonyms = Mapping[tuple[str, ...], tuple[Substitute, ...]]
 
 
-def groups(
-    text: str, begins: Sequence[str] = ()
-) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
-    """Read a list: what means the same and what is a kind of it, for each group; and the numbers of malformed lines.
+class Group(NamedTuple):
+    """Phrases that mean the same, and kinds of it."""
 
-    `begins`: read only lines with a word that begins in one of these ways; a query needs few, and at once.
+    same: list[str]
+    kinds: list[str]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it has phrases of a list, several, and not too many."""
+        phrases = self.same + self.kinds
+        return 1 < len(phrases) <= MOST_NAMED and all(map(_PHRASE.fullmatch, phrases))
+
+
+class Groups(NamedTuple):
+    """The groups of a list, and the numbers of malformed lines."""
+
+    groups: list[Group]
+    malformed: list[int]
+
+
+def groups(text: str, begins: Sequence[str] = ()) -> Groups:
+    """Read a list.
+
+    `begins`: read only lines with a word that begins in one of these ways; a query needs few, and
+    at once.
     """
     near = re.compile(rf"\b(?:{'|'.join(map(re.escape, begins))})")
-    found, wrong = list[tuple[list[str], list[str]]](), list[int]()
+    read = Groups([], [])
     for number, line in enumerate(text[:MOST_TEXT].casefold().splitlines()[:MOST_LINES], 1):
-        if not line.strip() or line.lstrip().startswith("#") or (begins and not near.search(line)):
+        is_comment = not line.strip() or line.lstrip().startswith("#")
+        if is_comment or (begins and not near.search(line)):
             continue
-        head, mark, tail = line.partition(">")
-        same, kinds = (
-            [one.strip() for one in part.split(by)] for part, by in ((head, "|"), (tail, ","))
-        )
-        kinds = kinds if mark else []
-        if 1 < len(same + kinds) <= MOST_NAMED and all(map(_PHRASE.fullmatch, same + kinds)):
-            found.append((same, kinds))
+        group = _group(line)
+        if group.is_sound:
+            read.groups.append(group)
         else:
-            wrong.append(number)
-    return found, wrong
+            read.malformed.append(number)
+    return read
+
+
+def _group(line: str) -> Group:
+    head, mark, tail = line.partition(">")
+    same = [phrase.strip() for phrase in head.split("|")]
+    return Group(same, [phrase.strip() for phrase in tail.split(",")] if mark else [])
 
 
 def synonyms(text: str, key: Key, begins: Sequence[str] = ()) -> Synonyms:
-    """Return what a list says may stand for its phrases, by `key`: what means the same first, then kinds."""
-    table: dict[tuple[str, ...], dict[tuple[str, ...], tuple[str, float]]] = defaultdict(dict)
-    for same, kinds in groups(text, begins)[0]:
-        keys = {one: key(one) for one in (*same, *kinds)}
-        pairs = [(one, other, 1.0) for one in same for other in same]
-        pairs += [
-            pair
-            for one in same
-            for kind in kinds
-            for pair in ((one, kind, KIND), (kind, one, KIND))
-        ]
-        for one, other, weight in pairs:
-            if (
-                keys[one] != keys[other]
-                and weight > table[keys[one]].get(keys[other], ("", 0.0))[1]
-            ):
-                table[keys[one]][keys[other]] = other, weight
+    """Return what a list says may stand for its phrases, by `key`.
+
+    What means the same comes first, then kinds.
+    """
+    table: dict[tuple[str, ...], dict[tuple[str, ...], Substitute]] = defaultdict(dict)
+    for group in groups(text, begins).groups:
+        keys = {phrase: key(phrase) for phrase in (*group.same, *group.kinds)}
+        for phrase, substitute in _pairs(group):
+            other = keys[substitute.phrase]
+            if other == keys[phrase]:
+                continue
+            substitutes = table[keys[phrase]]
+            if other not in substitutes or substitute.weight > substitutes[other].weight:
+                substitutes[other] = substitute
     return {
-        known: tuple(sorted(of.values(), key=lambda one: -one[1])[:MOST_ALIKE])
-        for known, of in table.items()
+        phrase: tuple(sorted(substitutes.values(), key=lambda row: -row.weight)[:MOST_ALIKE])
+        for phrase, substitutes in table.items()
     }
 
 
+def _pairs(group: Group) -> Iterator[tuple[str, Substitute]]:
+    """Yield the phrases of a group with what may stand for them."""
+    for phrase, other in product(group.same, group.same):
+        yield phrase, Substitute(other, 1.0)
+    for phrase, kind in product(group.same, group.kinds):
+        yield phrase, Substitute(kind, KIND)
+        yield kind, Substitute(phrase, KIND)
+
+
 def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Alike, ...]:
-    """Return what may be said instead of the words of a query, the longest phrases of it looked up first."""
-    read = [(part, word) for word in words for part in key(word)]
-    found, at = list[Alike](), 0
-    while at < len(read):
-        for size in range(min(_LOOKED_UP, len(read) - at), 0, -1):
-            phrase = tuple(part for part, _ in read[at : at + size])
-            if instead := {other: weight for one in lists for other, weight in one.get(phrase, ())}:
-                typed = dict.fromkeys(word for _, word in read[at : at + size])
-                found.append(Alike(tuple(typed), tuple(instead.items())[:MOST_ALIKE]))
-                at += size
+    """Return what may be said instead of the words of a query.
+
+    The longest phrases of it are looked up first.
+    """
+    typed = [word for word in words for _ in key(word)]
+    parts = [part for word in words for part in key(word)]
+    rows: list[Alike] = []
+    at = 0
+    while at < len(parts):
+        for end in range(min(at + _LOOKED_UP, len(parts)), at, -1):
+            instead = _instead(tuple(parts[at:end]), lists)
+            if instead:
+                rows.append(Alike(tuple(dict.fromkeys(typed[at:end])), instead))
+                at = end
                 break
         else:
             at += 1
-    return tuple(found)
+    return tuple(rows)
 
 
-# -- names of code, taken apart, so that any spelling of a name finds any other -------------------
-# What is returned is added beside the text, never put in its place; both the index and a query add it.
+def _instead(phrase: tuple[str, ...], lists: Sequence[Synonyms]) -> tuple[Substitute, ...]:
+    """Return what the lists say for a phrase; of two weights of one substitute the last counts."""
+    rows = chain(*(synonyms.get(phrase, ()) for synonyms in lists))
+    return tuple({row.phrase: row for row in rows}.values())[:MOST_ALIKE]
+
+
+# -- names of code, taken apart, so that any spelling of a name finds any other -----------------
+# What is returned is added beside the text, never put in its place; index and query both add it.
 
 _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
@@ -267,15 +372,16 @@ _MAX_RUN = 64  # characters; the same
 def split_identifiers(text: str) -> str:
     """Return the words inside compound names of `text`, lower case, each once, separated by spaces.
 
-    `getUserById`, `get_user_by_id` and `get-user-by-id` all give `get user by id getuserbyid`; `HTTPServer2` gives
-    `http server 2 httpserver2`; paths and versions give their parts. Plain words give nothing.
+    `getUserById`, `get_user_by_id` and `get-user-by-id` all give `get user by id getuserbyid`;
+    `HTTPServer2` gives `http server 2 httpserver2`; paths and versions give their parts. Plain
+    words give nothing.
     """
-    found: dict[str, None] = {}
+    parts: dict[str, None] = {}
     for run in dict.fromkeys(unicodedata.normalize("NFC", text).split()):
         word = run.strip(_AROUND)
         if not (word.isalpha() and word[1:].islower()):  # most words of prose leave here
-            found.update(dict.fromkeys(_parts_of_all(word)))
-    return " ".join(found)
+            parts.update(dict.fromkeys(_parts_of_all(word)))
+    return " ".join(parts)
 
 
 @lru_cache(maxsize=4096)  # a project speaks of the same names again and again
@@ -287,9 +393,9 @@ def _parts(name: str) -> tuple[str, ...]:
     runs = [run for run in _BREAK.split(name) if run]
     words: list[str] = []
     for run in runs:
-        pieces = [run] if len(run) > _MAX_RUN or _HASH.fullmatch(run) else _pieces(run)
-        words += pieces if len(pieces) <= _MAX_PARTS else [run]
-        if 1 < len(pieces) <= _MAX_PARTS and len(runs) > 1:
+        pieces = _pieces(run)
+        words += pieces
+        if len(pieces) > 1 and len(runs) > 1:
             words.append(run)
     if len(words) < 2:
         return ()
@@ -299,7 +405,15 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _pieces(run: str) -> list[str]:
-    """Cut where lower case meets upper case, letters meet digits, and before the last capital of `HTTPServer`."""
+    """Cut a name into words; what is too long for a name stays whole."""
+    if len(run) > _MAX_RUN or _HASH.fullmatch(run):
+        return [run]
+    pieces = _cut(run)
+    return pieces if len(pieces) <= _MAX_PARTS else [run]
+
+
+def _cut(run: str) -> list[str]:
+    """Cut where case changes, at digits, and before the last capital of `HTTPServer`."""
     if run.isascii():
         return _PIECE.findall(run)
     shape = "".join("0" if char.isdigit() else "A" if char.isupper() else "a" for char in run)

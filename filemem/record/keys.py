@@ -156,21 +156,21 @@ def _plain(value: Value) -> str:
     return str(value)
 
 
-def _text(value: Value, key: Key) -> str:
+def _id(value: Value) -> str:
     text = _plain(value)
-    if key.name == "id" and not _ONE_WORD.fullmatch(text):
+    if not _ONE_WORD.fullmatch(text):
         raise WrongValue("one word without slashes")
     return text
 
 
-def _time(value: Value, _key: Key) -> int:
+def _time(value: Value) -> int:
     time = parse_time(_plain(value))
     if time is None:
         raise WrongValue("a date or time such as 2025-11-20T14:46:40.123Z")
     return time
 
 
-def _share(value: Value, _key: Key) -> float:
+def _share(value: Value) -> float:
     text = _plain(value)
     try:
         share = float(text)
@@ -181,7 +181,7 @@ def _share(value: Value, _key: Key) -> float:
     return share
 
 
-def _flag(value: Value, _key: Key) -> bool:
+def _flag(value: Value) -> bool:
     if _plain(value).strip() != SECRETS_ALLOWED:
         raise WrongValue(f"the word {SECRETS_ALLOWED}")
     return True
@@ -197,29 +197,29 @@ def _choice(value: Value, key: Key) -> str:
     return choice
 
 
-def _mapping(value: Value, _key: Key) -> dict[str, object]:
+def _mapping(value: Value) -> dict[str, object]:
     if not isinstance(value, dict):
         raise WrongValue("a mapping")
     return {str(name): typed(item) for name, item in value.items()}
 
 
-def _origin(value: Value, key: Key) -> str | dict[str, str]:
+def _origin(value: Value) -> str | dict[str, str]:
     if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
         return {str(name): str(item) for name, item in value.items()}
-    return _text(value, key)
+    return _plain(value)
 
 
-def _guards(value: Value, _key: Key) -> object:
+def _guards(value: Value) -> object:
     try:
         return read_guards(value)
     except ValueError as error:
         raise WrongGuards(str(error)) from None
 
 
-def _edges(value: Value, key: Key) -> tuple[str, ...]:
+def _edges(value: Value) -> tuple[str, ...]:
     if isinstance(value, str):
         return stated_references(str(value))
-    return _list([_unwrapped(item) for item in value] if isinstance(value, list) else value, key)
+    return _list([_unwrapped(item) for item in value] if isinstance(value, list) else value)
 
 
 def _unwrapped(item: Value) -> Value:
@@ -227,22 +227,21 @@ def _unwrapped(item: Value) -> Value:
     return f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item
 
 
-def _words(value: Value, key: Key) -> tuple[str, ...]:
+def _words(value: Value) -> tuple[str, ...]:
     if isinstance(value, Plain):
         return tuple(word(part) for part in map(str.strip, value.split(",")) if part)
-    return tuple(map(word, _list(value, key)))
+    return tuple(map(word, _list(value)))
 
 
-def _list(value: Value, _key: Key) -> tuple[str, ...]:
+def _list(value: Value) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [value]
     if any(not isinstance(item, str) for item in items):
         raise WrongValue("a list of text")
     return tuple(str(item) for item in items if item and not _is_null(item))
 
 
-_READERS: Mapping[str, Callable[[Value, Key], object]] = {
-    TEXT: _text,
-    CHOICE: _choice,
+_READERS: Mapping[str, Callable[[Value], object]] = {
+    TEXT: _plain,
     LIST: _list,
     WORDS: _words,
     EDGES: _edges,
@@ -253,6 +252,13 @@ _READERS: Mapping[str, Callable[[Value, Key], object]] = {
     ORIGIN: _origin,
     GUARDS: _guards,
 }
+
+
+def _read(value: Value, key: Key) -> object:
+    """Return a value in the shape of its key. Raises WrongValue."""
+    if key.shape == CHOICE:
+        return _choice(value, key)
+    return _id(value) if key.name == "id" else _READERS[key.shape](value)
 
 
 def word(text: str) -> str:
@@ -305,7 +311,7 @@ class _Reading(NamedTuple):
             add_edges(self.fields, links_of_field(name, flow(value).strip("[]")) or ())
         elif not _is_null(value):  # a template's blank is nothing stated
             try:
-                self._fill(name, key, _READERS[key.shape](value, key))
+                self._fill(name, key, _read(value, key))
             except WrongValue as wrong:
                 self.extra[name] = value
                 self.notes.append(self._complaint(name, key, wrong))

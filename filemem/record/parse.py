@@ -11,13 +11,13 @@ last of two equal keys in silence, and crash on deep nesting.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from filemem.record import body as md
 from filemem.record.adr_read import Preamble, Statement, read_preamble
-from filemem.record.body import edges_in, read_outcomes
+from filemem.record.body import edges_in
 from filemem.record.identity import (
     PRIVATE,
     TYPE_OF_FOLDER,
@@ -41,7 +41,6 @@ from filemem.record.model import (
     DECISION,
     UNKNOWN,
     UNKNOWN_STATUS,
-    Outcome,
     Parsed,
     Problem,
     Record,
@@ -209,34 +208,26 @@ def _add_sections(reading: _Reading) -> None:
             if text:
                 reading.fields[_TEXTS[name]] = text
         else:
-            log = read_outcomes(lines, ranges)
-            _keep_unread(reading, log.unread)
-            _add_log(reading, log.entries)
+            _add_log(reading, md.read_outcomes(lines, ranges))
 
 
-def _keep_unread(reading: _Reading, numbers: Sequence[int]) -> None:
-    if not numbers:
-        return
-    reading.extra["outcomes"] = [reading.lines[number].strip() for number in numbers]
-    message = "not an entry such as `- 2025-11-25T09:14:03Z failed: reason`"
-    for number in numbers[:_MOST_UNREAD]:
-        reading.note(number, "bad-outcome", "warning", message)
-
-
-def _add_log(reading: _Reading, entries: tuple[Outcome, ...]) -> None:
+def _add_log(reading: _Reading, log: md.Log) -> None:
     """Take the log; its newest entry counts, whatever the header says."""
-    if not entries:
+    if log.unread:
+        reading.extra["outcomes"] = [reading.lines[number].strip() for number in log.unread]
+    for number in log.unread[:_MOST_UNREAD]:
+        message = "not an entry such as `- 2025-11-25T09:14:03Z failed: reason`"
+        reading.note(number, "bad-outcome", "warning", message)
+    if not log.entries:
         return
-    newest = entries[-1].outcome
+    newest = log.entries[-1].outcome
     header = reading.fields.get("outcome")
     if header not in (None, newest):
         line = reading.header.lines.get("outcome", 1)
-        message = (
-            f"outcome is {header}, but the newest entry of `## Outcomes` says {newest}, "
-            "which counts"
-        )
+        why = f"the newest entry of `## Outcomes` says {newest}, which counts"
+        message = f"outcome is {header}, but {why}"
         reading.notes.append(Problem("", line, "outcome-differs", "warning", message))
-    reading.fields["outcomes"] = entries
+    reading.fields["outcomes"] = log.entries
     reading.fields["outcome"] = newest
 
 
@@ -244,7 +235,7 @@ def _add_preamble(reading: _Reading, preamble: Preamble) -> None:
     """Take what the body states where the header does not."""
     _add_status(reading, preamble.status)
     add_edges(reading.fields, preamble.links)
-    if reading.fields.get("created") is None and "created" not in reading.extra:
+    if reading.is_undated:
         _add_date(reading, preamble)
 
 
@@ -408,7 +399,7 @@ def _one_header(text: str) -> Header:
     first_line = text.count("\n", 0, split.start) + 1
     if len(split.header) > MAX_HEADER:
         message = f"the header is larger than {MAX_HEADER // 1024} KiB"
-        return _unread(split, Problem("", first_line, "header-size", "error", message))
+        return _unread(split, "header-size", message, first_line)
     if split.kind != "yaml":
         return _other_header(split, first_line)
     yaml = _handlers()["yaml"]
@@ -416,7 +407,8 @@ def _one_header(text: str) -> Header:
     return header
 
 
-def _unread(split: Split, problem: Problem) -> Header:
+def _unread(split: Split, code: str, message: str, line: int) -> Header:
+    problem = Problem("", line, code, "error", message)
     return Header(split.kind, body=split.body, sound=False, notes=(problem,))
 
 
@@ -428,18 +420,18 @@ def _other_header(split: Split, first_line: int) -> Header:
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
         entries = read_entries(flow(_handlers()[split.kind].load(text))).entries
     except RecursionError:
-        return _unread(split, _not_readable(split.kind, "it nests too deeply", first_line))
+        return _not_readable(split, "it nests too deeply", first_line)
     except (ValueError, Refused) as error:
-        return _unread(split, _not_readable(split.kind, str(error), first_line))
+        return _not_readable(split, str(error), first_line)
     values = {entry.key: entry.value for entry in entries if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
     return Header(split.kind, values, lines, split.body)
 
 
-def _not_readable(kind: str, reason: str, first_line: int) -> Problem:
-    """Return the problem that a library gives this reason for, on the line that it names."""
+def _not_readable(split: Split, reason: str, first_line: int) -> Header:
+    """Return a header that a library did not read for this reason, on the line that it names."""
     place = re.search(r"\bline (\d{1,6})", reason)
     line = first_line + int(place[1]) - 1 if place else first_line
     why = reason.partition("\n")[0]
-    message = f"the header cannot be read as {kind.upper()}: {why}"
-    return Problem("", line, f"{kind}-syntax", "error", message)
+    message = f"the header cannot be read as {split.kind.upper()}: {why}"
+    return _unread(split, f"{split.kind}-syntax", message, line)
