@@ -71,9 +71,7 @@ class Outline(NamedTuple):
     title: Title | None
     home: int  # the line where text below the heading begins
     text: tuple[Range, ...]  # the ranges that are text, in order
-    sections: Mapping[
-        str, Sequence[Range]
-    ]  # with a meaning -> its ranges, without the heading lines
+    sections: Mapping[str, Sequence[Range]]  # with a meaning -> its ranges, without headings
     code: frozenset[int]  # lines in fenced blocks
     other: Mapping[str, Range]  # unknown section -> range of the first of that name
 
@@ -106,9 +104,7 @@ def outline(
     text: list[Range] = []
     sections: dict[str, list[Range]] = {}
     other: dict[str, Range] = {}
-    home = title.line + 1 if title else 0
-    if title and linked:
-        home = _below_links(lines, home, code)
+    home = _home(lines, title, code, linked=linked)
     for heading, following in pairwise(_borders(headings, title, home, len(lines))):
         name = heading.name.casefold()
         content = Range(heading.line + 1, following.line)
@@ -121,11 +117,15 @@ def outline(
     return Outline(title, home, tuple(text), sections, code, other)
 
 
-def _below_links(lines: Lines, start: int, code: frozenset[int]) -> int:
-    """Return the line below the links to what a record replaces, or `start`."""
-    first = next((n for n in range(start, len(lines)) if lines[n].strip()), start)
-    is_links = first < len(lines) and first not in code and REPLACES.fullmatch(lines[first])
-    return first + 1 if is_links else start
+def _home(lines: Lines, title: Title | None, code: frozenset[int], *, linked: bool) -> int:
+    """Return the line below the heading, and below the links to what a record replaces."""
+    if title is None:
+        return 0
+    home = title.line + 1
+    first = next((n for n in range(home, len(lines)) if lines[n].strip()), home)
+    if not linked or first == len(lines) or first in code:
+        return home
+    return first + 1 if REPLACES.fullmatch(lines[first]) else home
 
 
 def _headings(lines: Lines, code: frozenset[int]) -> list[_Heading]:
