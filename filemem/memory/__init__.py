@@ -75,10 +75,7 @@ def __getattr__(name: str) -> Any:
 
 
 class Memory:
-    """The memory of one Git work tree.
-
-    It is safe to use from several threads; calls run one at a time.
-    """
+    """The memory of one Git work tree, safe to use from several threads."""
 
     moment: Moment  # of one that `at` returns: the commit that it is as of
 
@@ -91,10 +88,10 @@ class Memory:
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
         self._past: list[Memory] = []  # the one opened last
-        # Opens the user's personal memory, if that may be asked.
-        self.personal: Callable[[], Memory] | None = None
-        # This one with those of other repositories, likewise.
-        self.workspace: Callable[[], Workspace] | None = None
+        self.personal: Callable[[], Memory] | None = (
+            None  # opens the user's own, if it may be asked
+        )
+        self.workspace: Callable[[], Workspace] | None = None  # with other repositories, likewise
         self.stated_user = ""  # whose memories a save makes if it does not say; "": as configured
 
     @classmethod
@@ -444,7 +441,13 @@ class Memory:
             lambda store: verbs.forget.delete_several(store, wanted, reason, agent)
         )
 
-    def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
+    def restore(
+        self,
+        id: str,  # noqa: A002
+        *,
+        agent: str = "",
+        allow_secret: bool = False,
+    ) -> Saved:
         """Restore a deleted record. Errors as for `forget.restore`."""
         return self.keeper.write(
             lambda store: verbs.forget.restore(store, id, agent, allow_secret=allow_secret)

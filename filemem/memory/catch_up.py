@@ -61,7 +61,7 @@ def catch_up(
     forgotten = _forgotten(store)
     notes: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": forgotten}
     turned = not anew and index.notes.forgotten != forgotten
-    where = _due(store, folders, hints, full=full or turned)
+    where = _due(store, folders, hints, full=full, turned=turned)
     if where == set():
         if meaning:  # a brief was asked before, which loads no model
             index.complete()
@@ -104,10 +104,13 @@ def _hides(marks: Collection[str], name: str) -> bool:
 
 
 def _due(
-    store: Store, folders: Mapping[str, int], hints: Iterable[str], *, full: bool
+    store: Store, folders: Mapping[str, int], hints: Iterable[str], *, full: bool, turned: bool
 ) -> set[str] | None:
-    """The folders to look at; None for all of them."""
-    if full or not folders or not knows_head(store):
+    """The folders to look at; None for all of them.
+
+    `turned`: what is forgotten has changed.
+    """
+    if full or turned or not folders or not knows_head(store):
         return None
     return store.files.changed_folders(folders) | _folders_of(store, hints)
 

@@ -318,11 +318,16 @@ def _outgrown(
 ) -> Iterator[tuple[str, str]]:
     """The decisions that their code has left behind, by id, with what became of its files."""
     tip = testimony.tip
-    before = store.code.listing(store.code.parted(base, tip) or base, ".") if base else {}
-    after = store.code.listing(tip, ".") if base else {}
+    before, after = _sides(store, base, tip) if base else ({}, {})
     records = {node.id: record for node, record in live}
     for name, drift in drifts(store, live, testimony).items():
         paths = (*drift.missing, *drift.changed) if drift.outgrown else ()
         files = [path for path in paths if not base or before.get(path) != after.get(path)]
         if files and not _is_answered(store, records[name], drift, tip):
             yield name, f"{drift}: {', '.join(files[:NAMED])}"
+
+
+def _sides(store: Store, base: str, tip: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of the code where a branch left its base, and at its tip."""
+    parted = store.code.parted(base, tip) or base
+    return store.code.listing(parted, "."), store.code.listing(tip, ".")

@@ -1,7 +1,8 @@
-"""Bringing in what other systems remember: each item becomes one record, and a run is one commit.
+"""Import what other systems remember: each item becomes one record, and a run is one commit.
 
-What is written is a function of the source alone, and `source.hash` in the header is its digest: so a second run knows
-what is there, what has changed in the source and what was edited here, and two clones write the same files.
+What is written is a function of the source alone, and `source.hash` in the header is its digest: so
+a second run knows what is there, what has changed in the source and what was edited here, and two
+clones write the same files.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from filemem import secrets
@@ -46,10 +48,8 @@ class Item(NamedTuple):
     id: str  # in the source
     type: str
     created: int | None  # epoch milliseconds; None where the source does not say
-    given: Mapping[str, Any]  # fields as a save takes them; what is empty says nothing
-    more: Mapping[
-        str, Any
-    ] = {}  # further fields of the record; edges name items by their ids in the source
+    values: Mapping[str, Any]  # fields as a save takes them; what is empty says nothing
+    more: Mapping[str, Any] = {}  # further fields of the record; edges name items by their ids
     project: str = ""  # that it belongs to; "" where the source does not say
     counted: bool = False  # its id is a counter, which others have too
     kept: bool = False  # its id becomes the record's
@@ -59,9 +59,7 @@ class Item(NamedTuple):
 class Ingested(NamedTuple):
     """What a run did, or would do, and what is left to the user."""
 
-    counts: Mapping[
-        str, int
-    ]  # new, updated, same, forgotten here; private and bytes, of those that are written
+    counts: Mapping[str, int]  # new, updated, same, forgotten; of those written: private, bytes
     records: Mapping[str, int]  # those that are written, by type
     edited: tuple[str, ...] = ()  # paths of records that were changed here and in the source
     refused: tuple[tuple[str, str], ...] = ()  # ids in the source, and why each is not written
@@ -81,43 +79,57 @@ def ingest(
 ) -> Ingested:
     """Write the records of some items; `dry_run`: only say what that would do.
 
-    Raises Conflict: the repository is busy, or a file was changed meanwhile; BrokenStore: what is there cannot be seen;
-    errors of `repo.commit.save`. Nothing is written then.
+    Raises Conflict: the repository is busy, or a file was changed meanwhile; BrokenStore: what is
+    there cannot be seen; errors of `repo.commit.save`. Nothing is written then.
     """
-    done, edits = _planned(store, items, system, progress)
-    if dry_run or not edits:
+    run = _Run(store, system, items)
+    for step, item in enumerate(items, 1):
+        if progress is not None:
+            progress(step, len(items))
+        run.plan(item)
+    done = run.result()
+    if dry_run or not run.edits:
         return done
-    if why := store.repo.busy():
-        raise Conflict(f"{why}; nothing was imported", "import when that is over")
-    if why := store.obstacle():
-        raise BrokenStore(f"nothing was imported: {why}")
-    if store.files.newest_adr() and DECISION in done.records:
-        told = f"{store.name} is a folder of numbered decision records; nothing was imported"
-        raise Conflict(told, "`filemem --store memory import ...` begins a memory beside it")
-    counts = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in done.records.items())
-    trailers = [
-        ("Imported-From", system),
-        *([("Agent", store.config.agent)] if store.config.agent else []),
-    ]
-    told = commit.message(f"import({system}): {counts}", trailers)
-    ours, others = list[Edit](), list[Edit]()
-    for edit, kind in edits:
+    _refuse(store, done)
+    ours: list[Edit] = []
+    others: list[Edit] = []
+    for edit, kind in run.edits:
         named = edit._replace(path=store.files.named(edit.path))
         (others if store.left_to_user(edit.path, kind) else ours).append(named)
     with store.repo.saving():
         if done.counts["private"]:
             store.files.hide("private")
         if ours:
-            made = commit.save(
-                store.repo, store.files, lambda: Plan(tuple(ours), told, store.clock())
-            )
-            waits = f"not committed yet: {made.pending}" if made.pending else ""
-            done = done._replace(
-                commit=made.commit, note="; ".join(filter(None, (waits, made.left, made.trouble)))
-            )
+            done = _commit(store, system, ours, done)
         _write_others(store, others, done)
     store.repo.first(system)
     return done
+
+
+def _refuse(store: Store, done: Ingested) -> None:
+    """Refuse to write into a store that is busy, hidden or of another tool."""
+    reason = store.repo.busy()
+    if reason:
+        raise Conflict(f"{reason}; nothing was imported", "import when that is over")
+    obstacle = store.obstacle()
+    if obstacle:
+        raise BrokenStore(f"nothing was imported: {obstacle}")
+    if store.files.newest_adr() and DECISION in done.records:
+        message = f"{store.name} is a folder of numbered decision records; nothing was imported"
+        raise Conflict(message, "`filemem --store memory import ...` begins a memory beside it")
+
+
+def _commit(store: Store, system: str, edits: Sequence[Edit], done: Ingested) -> Ingested:
+    counts = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in done.records.items())
+    trailers = [("Imported-From", system)]
+    if store.config.agent:
+        trailers.append(("Agent", store.config.agent))
+    message = commit.message(f"import({system}): {counts}", trailers)
+    plan = Plan(tuple(edits), message, store.clock())
+    made = commit.save(store.repo, store.files, lambda: plan)
+    waits = f"not committed yet: {made.pending}" if made.pending else ""
+    note = "; ".join(filter(None, (waits, made.left, made.trouble)))
+    return done._replace(commit=made.commit, note=note)
 
 
 def _write_others(store: Store, edits: Sequence[Edit], done: Ingested) -> None:
@@ -132,111 +144,104 @@ def _write_others(store: Store, edits: Sequence[Edit], done: Ingested) -> None:
 
 
 def names(store: Store) -> frozenset[str]:
-    """What other systems may call this project: its folder, by name and by path, and the repository that it is of."""
+    """What other systems may call this project.
+
+    That is its folder, by name and by path, and the repository that it is of.
+    """
     url = store.code.settings.text("remote.origin.url").removesuffix("/").removesuffix(".git")
     parts = re.split(r"[/:]+", re.sub(r"\A\w+://(?:[^@/]*@)?|\A[^@/]*@", "", url))
-    found = {"/".join(parts[start:]) for start in range(len(parts))}
+    names = {"/".join(parts[start:]) for start in range(len(parts))}
     for tree in (store.code.work_tree, store.code.common_dir.parent):
-        found |= {tree.name, str(tree), re.sub(r"[^A-Za-z0-9]", "-", str(tree))}
-    return frozenset(one.casefold() for one in found if one)
+        names |= {tree.name, str(tree), re.sub(r"[^A-Za-z0-9]", "-", str(tree))}
+    return frozenset(map(str.casefold, filter(None, names)))
 
 
 # what is to be written
 
 
-def _planned(
-    store: Store, items: Collection[Item], system: str, progress: Progress | None
-) -> tuple[Ingested, list[tuple[Edit, str]]]:
-    """What a run would do, and the edits of it, each with the type of its record."""
-    ids = {item.id: id_of(item, system) for item in items}
-    there = {node.id: node for node in store.index.lookup("id", list(ids.values()))}
-    others = {
-        one
-        for item in items
-        for kind in EDGE_KINDS
-        for one in item.more.get(kind) or ()
-        if one not in ids
-    }
-    known = {**{node.id: node.id for node in store.index.lookup("id", list(others))}, **ids}
-    hidden, taken = store.folder / "private" / FORGOTTEN, set[str]()
-    marks = store.tombstones | {one.name for one in hidden.glob("*")}
-    counts, kinds = Counter(dict.fromkeys(("new", "updated", "same"), 0)), Counter[str]()
-    edits, samples, edited, refused = (
-        list[tuple[Edit, str]](),
-        list[Record](),
-        list[str](),
-        list[tuple[str, str]](),
-    )
-    for step, item in enumerate(items, 1):
-        if progress is not None:
-            progress(step, len(items))
-        if mark_of(ids[item.id]) in marks:
-            counts["forgotten"] += 1
-            continue
+class _Run:
+    """What an import would do: each item is planned, and nothing is written."""
+
+    def __init__(self, store: Store, system: str, items: Iterable[Item]) -> None:
+        self.store = store
+        self.system = system
+        self.edits: list[tuple[Edit, str]] = []  # each with the type of its record
+        own = {item.id: id_of(item, system) for item in items}
+        self.old = {node.id: node for node in store.index.lookup("id", list(own.values()))}
+        others = {name for item in items for name in _targets(item)} - own.keys()
+        self.ids = {node.id: node.id for node in store.index.lookup("id", list(others))} | own
+        hidden = store.folder / "private" / FORGOTTEN
+        self.marks = store.tombstones | {mark.name for mark in hidden.glob("*")}
+        self.taken: set[str] = set()  # ids and paths
+        self.counts = Counter(dict.fromkeys(("new", "updated", "same"), 0))
+        self.kinds = Counter[str]()
+        self.samples: list[Record] = []
+        self.edited: list[str] = []
+        self.refused: list[tuple[str, str]] = []
+
+    def plan(self, item: Item) -> None:
+        """Compare an item with what is there, and note what is to be written."""
+        if mark_of(self.ids[item.id]) in self.marks:
+            self.counts["forgotten"] += 1
+            return
         try:
-            record, data = _composed(item, system, known)
-            node = there.get(record.id)
-            if {record.id, record.path} & taken:
-                raise BadInput("another item has its id, or its file")
-            if node and is_private(record.path) and not is_private(node.path):
-                raise BadInput(
-                    f"it is private there now, and committed here: {store.display_path(node.path)}"
-                )
+            record, data = _composed(item, self.system, self.ids)
+            self._refuse(record)
         except BadInput as error:
-            refused.append((item.id, error.message))
-            continue
-        taken |= {record.id, record.path}
-        before = store.files.read(node.path) if node else None
+            self.refused.append((item.id, error.message))
+            return
+        self.taken |= {record.id, record.path}
+        node = self.old.get(record.id)
+        before = self.store.files.read(node.path) if node else None
         path = node.path if node else record.path
         state = "new" if before is None else _compared(before, path, data)
-        edited += [store.display_path(path)] if state == "edited" else []
-        counts[state] += 1
-        if state in ("new", "updated"):
-            edits.append((Edit(path, data, before), record.type))
-            counts.update(private=is_private(path), bytes=len(data))
-            kinds[record.type] += 1
-            samples += [record] if len(samples) < SAMPLES else []
-    del counts["edited"]
-    return Ingested(counts, kinds, tuple(edited), tuple(refused), tuple(samples)), edits
+        if state == "edited":
+            self.edited.append(self.store.display_path(path))
+            return
+        self.counts[state] += 1
+        if state != "same":
+            self._write(record, Edit(path, data, before), len(data))
+
+    def _refuse(self, record: Record) -> None:
+        """Refuse what cannot be written beside the other records. Raises BadInput."""
+        if {record.id, record.path} & self.taken:
+            raise BadInput("another item has its id, or its file")
+        node = self.old.get(record.id)
+        if node and is_private(record.path) and not is_private(node.path):
+            path = self.store.display_path(node.path)
+            raise BadInput(f"it is private there now, and committed here: {path}")
+
+    def _write(self, record: Record, edit: Edit, size: int) -> None:
+        self.edits.append((edit, record.type))
+        self.counts.update(private=is_private(edit.path), bytes=size)
+        self.kinds[record.type] += 1
+        if len(self.samples) < SAMPLES:
+            self.samples.append(record)
+
+    def result(self) -> Ingested:
+        """What the run would do."""
+        texts = (tuple(self.edited), tuple(self.refused), tuple(self.samples))
+        return Ingested(self.counts, self.kinds, *texts)
+
+
+def _targets(item: Item) -> Iterable[str]:
+    """The ids that the edges of an item lead to."""
+    return chain.from_iterable(item.more.get(kind) or () for kind in EDGE_KINDS)
 
 
 def id_of(item: Item, system: str) -> str:
-    """The id of the record that an item becomes: its own, or made of what every clone sees alike."""
+    """The id of the record that an item becomes: its own, or one that every clone makes alike."""
     if item.kept and _WORD.fullmatch(item.id):
         return item.id
     return made_id(item.type, system, item.id, *([str(item.created)] if item.counted else []))
 
 
 def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, bytes]:
-    """The record of an item and its bytes. Raises BadInput: it is empty, too long, or looks like a secret."""
-    known: Mapping[str, Callable[[str, object], Any]] = {
-        **fields.FIELDS[item.type],
-        **fields.COMMON,
-    }
-    given = {
-        name: known[name](name, _cleaned(value))
-        for name, value in item.given.items()
-        if value or value == 0
-    }
-    values = {name: value for name, value in given.items() if name not in SPELT_OUT}
-    if given:
-        values["title"], values["text"] = worded(item.type, given)
-    values |= {name: _cleaned(value) for name, value in item.more.items()}
-    for kind in EDGE_KINDS:
-        if values.get(kind):
-            values[kind] = tuple(dict.fromkeys(ids[one] for one in values[kind] if one in ids))
-    if not values.get("title"):
-        raise BadInput("it has no text")
-    if item.type == DECISION:
-        values["topic"] = values.get("topic") or topic_of_heading(values["title"])
-        usual = {
-            "topic_stated": bool(topic_key(values["topic"])),
-            "supersedes": (),
-            "decision": values["title"],
-        }
-        values = {**usual, **values}
-    if item.private or str(values.get("visibility", "")).strip().casefold() == "private":
-        values["visibility"] = "private"
+    """The record of an item and its bytes.
+
+    Raises BadInput: it is empty, too long, or looks like a secret.
+    """
+    values = _values(item, ids)
     source = {"system": system, "id": _cleaned(item.id)}
     record = Record(
         id=id_of(item, system), type=item.type, created=item.created, source=source, **values
@@ -246,9 +251,44 @@ def _composed(item: Item, system: str, ids: Mapping[str, str]) -> tuple[Record, 
     row = f"\nsource: {flow({**source, 'hash': _digest(plain)})}\n"
     data = plain.replace(f"\nsource: {flow(source)}\n".encode(), row.encode(), 1)
     refuse_unreadable(data, record.path)
-    if found := secrets.find(data.decode()):
-        raise BadInput(f"looks like a secret ({found[0].kind}, line {found[0].line} of the record)")
+    hits = secrets.find(data.decode())
+    if hits:
+        raise BadInput(f"looks like a secret ({hits[0].kind}, line {hits[0].line} of the record)")
     return record, data
+
+
+def _values(item: Item, ids: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a record, of the fields of an item; its edges lead to records by `ids`."""
+    checked = _checked(item)
+    values = {name: value for name, value in checked.items() if name not in SPELT_OUT}
+    if checked:
+        values["title"], values["text"] = worded(item.type, checked)
+    values |= {name: _cleaned(value) for name, value in item.more.items()}
+    for kind in filter(values.get, EDGE_KINDS):
+        values[kind] = tuple(dict.fromkeys(ids[name] for name in values[kind] if name in ids))
+    if not values.get("title"):
+        raise BadInput("it has no text")
+    if item.type == DECISION:
+        values = _with_topic(values)
+    visibility = str(values.get("visibility", "")).strip().casefold()
+    if item.private or visibility == "private":
+        values["visibility"] = "private"
+    return values
+
+
+def _checked(item: Item) -> dict[str, Any]:
+    """The fields that an item states, cleaned and checked. Raises BadInput."""
+    checks = {**fields.FIELDS[item.type], **fields.COMMON}
+    stated = {name: value for name, value in item.values.items() if value or value == 0}
+    return {name: checks[name](name, _cleaned(value)) for name, value in stated.items()}
+
+
+def _with_topic(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a decision, with what every decision has."""
+    title = values["title"]
+    topic = values.get("topic") or topic_of_heading(title)
+    usual = {"topic_stated": bool(topic_key(topic)), "supersedes": (), "decision": title}
+    return {**usual, **values, "topic": topic}
 
 
 def _cleaned(value: Any) -> Any:
@@ -263,17 +303,18 @@ def _digest(data: bytes) -> str:
 
 
 def _compared(before: bytes, path: str, data: bytes) -> str:
-    """How the file that is there stands to what the source says now: the same, updated, or edited here."""
-    found, new = parse(before, path).record, parse(data, path).record
-    if found is None or new is None:
+    """How a file stands to what the source says now: the same, updated, or edited here."""
+    old = parse(before, path).record
+    new = parse(data, path).record
+    if old is None or new is None:
         return "edited"
-    here, there = found.source, new.source
-    if here == there or found._replace(source=there, id_stated=True) == new:
+    here = old.source
+    there = new.source
+    if here == there or old._replace(source=there, id_stated=True) == new:
         return "same"
     if not isinstance(here, Mapping) or not isinstance(there, Mapping):
         return "edited"
-    plain = before.replace(b"\r\n", b"\n").replace(
-        f", hash: {flow(here.get('hash', ''))}}}\n".encode(), b"}\n", 1
-    )
+    row = f", hash: {flow(here.get('hash', ''))}}}\n".encode()
+    plain = before.replace(b"\r\n", b"\n").replace(row, b"}\n", 1)
     untouched = here.get("system") == there["system"] and _digest(plain) == here.get("hash")
     return "updated" if untouched else "edited"
