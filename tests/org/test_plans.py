@@ -28,7 +28,8 @@ insert into link select d.id, d.repo, d.id from doc d where not exists (select f
 insert into df select f.term, r.id, f.n from df f, repo r where r.name like 'copy %';
 insert into df select 'word' || n, r.id, '{{0,0,0,0,0,1}}'
   from repo r, generate_series(1, 400) n;
-insert into state select r.id, s.head, s.store, s.words, s.records, s.passages, s.tokens
+insert into state(repo, head, store, words, records, passages, tokens, left_out)
+  select r.id, s.head, s.store, s.words, s.records, s.passages, s.tokens, ''
   from state s, repo r where r.name like 'copy %';
 """
 
