@@ -40,18 +40,18 @@ def measure(stores: Stores, size: int) -> Iterator[Line]:
             dsn = con.info.dsn
         env = {**os.environ, "FILEMEM_ORG_DSN": dsn, "FILEMEM_ORG_HOOK_SECRET": SECRET}
         env["XDG_CACHE_HOME"] = str(clone.parent / "cache")
-        with _running(env, "serves MCP", "serve", "--port", "0") as line:
+        with running(env, "serves MCP", "serve", "--port", "0") as line:
             port = line.rpartition(":")[2].partition("/")[0]
             env["FILEMEM_ORG_URL"] = f"http://127.0.0.1:{port}"
             news = [record for record, _, _ in decisions(size + PUSHES)][size:]
-            with _running(env, "changed", "work"):
+            with running(env, "changed", "work"):
                 seconds = tuple(_pushed(engine, clone, bare, record, env) for record in news)
     samples = Samples(seconds)
     yield Line("org-hook", size, samples.p50, str(samples))
 
 
 @contextmanager
-def _running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
+def running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
     """Run a command of `filemem org`; yields the line of its error output that says it has begun."""
     command = [sys.executable, "-m", "filemem", "org", *words]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:

@@ -16,7 +16,7 @@ from filemem.index import Model
 from filemem.org import tables
 from filemem.org.connection import Connection, Database
 from filemem.org.engine import Repository
-from filemem.org.reader import EXACT_BELOW, PostgresReader
+from filemem.org.reader import EXACT_BELOW, GRAPH, PostgresReader
 from filemem.org.rows import REPOSITORIES, SEEN, plain, repositories
 from filemem.org.shelf import PostgresShelf
 from filemem.org.tables import value
@@ -51,8 +51,7 @@ class Postgres(Database):
                 "role": self._service,
                 "filemem.principal": principal,
                 "filemem.groups": json.dumps(list(groups)),
-                "hnsw.iterative_scan": "strict_order",
-                "hnsw.ef_search": "100",
+                **GRAPH,
                 "statement_timeout": "10s",  # nobody waits for longer
             }
             query = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
