@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -58,7 +59,9 @@ def running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
         assert process.stderr is not None
         try:
             lines = iter(process.stderr.readline, "")
-            yield next(line for line in lines if begun in line)
+            first = next(line for line in lines if begun in line)
+            threading.Thread(target=lambda: [None for _ in lines]).start()  # else the pipe fills up
+            yield first
         finally:
             process.terminate()
 
