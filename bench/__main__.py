@@ -17,6 +17,7 @@ import click
 
 from bench import (
     governing,
+    huge,
     indexing,
     locks,
     organisation,
@@ -33,6 +34,8 @@ from bench.table import ONCE, TARGETS, Line, as_object, as_text, in_order
 
 SIZES = (100, 1_000, 10_000)
 HUGE = 100_000
+HUGE_ORG = (100_000, 500_000)  # of an organisation
+HUGE_ROWS = frozenset({"org-rate", "org-bytes", "org-near", "org-ask"})
 LARGE = frozenset({"search-large", "build-large", "idle", "folders", "split"})
 ENTRIES = (1_000, 10_000, 100_000)  # of the user's index
 
@@ -45,10 +48,14 @@ class Group:
     measure: Callable[[], Iterator[Line]]
 
 
-def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: bool) -> list[Group]:
-    """Say what is measured, in this order: first what leaves the stores as they are."""
+def groups(
+    surroundings: Surroundings, stores: Stores, sizes: list[int], more: list[int], org: list[int]
+) -> list[Group]:
+    """Say what is measured, in this order: first what leaves the stores as they are.
+
+    `more`, `org`: further sizes, and those of an organisation's index.
+    """
     largest = max(sizes)
-    more = [HUGE] if huge else []
     return [
         Group(frozenset({"help"}), partial(starting.measure_help, surroundings)),
         Group(frozenset({"spawn"}), partial(starting.measure_spawn, stores, min(sizes))),
@@ -97,6 +104,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
             partial(organisation.measure, stores, largest, 20),
         ),
         Group(frozenset({"org-hook"}), partial(pushing.measure, stores, min(sizes))),
+        *(Group(HUGE_ROWS, partial(huge.measure, surroundings, size)) for size in org),
         *(
             Group(frozenset({"org-cpu"}), partial(organisation.measure, stores, size, 200))
             for size in more
@@ -138,6 +146,13 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str) -> list[int
     multiple=True,
     help="Only this row; may be repeated.",
 )
+@click.option(
+    "--org-sizes",
+    callback=_sizes,
+    default=",".join(map(str, HUGE_ORG)),
+    show_default=True,
+    help="With --huge: records of an organisation's index.",
+)
 @click.option("--huge", is_flag=True, help=f"At {HUGE:,} records too, where that matters.")
 @click.option(
     "--json",
@@ -145,7 +160,13 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str) -> list[int
     type=click.Path(path_type=Path),
     help="Write what was seen to this file too.",
 )
-def main(sizes: list[int], only: tuple[str, ...], huge: bool, json_file: Path | None) -> None:
+def main(
+    sizes: list[int],
+    only: tuple[str, ...],
+    huge: bool,
+    org_sizes: list[int],
+    json_file: Path | None,
+) -> None:
     """Measure filemem beside what it is compared with, and print the table.
 
     \b
@@ -159,7 +180,8 @@ def main(sizes: list[int], only: tuple[str, ...], huge: bool, json_file: Path | 
     lines: list[Line] = []
     try:
         surroundings = clean_surroundings(folder)
-        for group in groups(surroundings, Stores(surroundings, _say), sizes, huge):
+        more = ([HUGE], org_sizes) if huge else ([], [])
+        for group in groups(surroundings, Stores(surroundings, _say), sizes, *more):
             if rows := group.rows & wanted:
                 _say(
                     f"{time.monotonic() - began:.0f} s: measuring {', '.join(row for row in TARGETS if row in rows)}"

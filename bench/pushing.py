@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,25 +41,27 @@ def measure(stores: Stores, size: int) -> Iterator[Line]:
             dsn = con.info.dsn
         env = {**os.environ, "FILEMEM_ORG_DSN": dsn, "FILEMEM_ORG_HOOK_SECRET": SECRET}
         env["XDG_CACHE_HOME"] = str(clone.parent / "cache")
-        with _running(env, "serves MCP", "serve", "--port", "0") as line:
+        with running(env, "serves MCP", "serve", "--port", "0") as line:
             port = line.rpartition(":")[2].partition("/")[0]
             env["FILEMEM_ORG_URL"] = f"http://127.0.0.1:{port}"
             news = [record for record, _, _ in decisions(size + PUSHES)][size:]
-            with _running(env, "changed", "work"):
+            with running(env, "changed", "work"):
                 seconds = tuple(_pushed(engine, clone, bare, record, env) for record in news)
     samples = Samples(seconds)
     yield Line("org-hook", size, samples.p50, str(samples))
 
 
 @contextmanager
-def _running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
+def running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
     """Run a command of `filemem org`; yields the line of its error output that says it has begun."""
     command = [sys.executable, "-m", "filemem", "org", *words]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             lines = iter(process.stderr.readline, "")
-            yield next(line for line in lines if begun in line)
+            first = next(line for line in lines if begun in line)
+            threading.Thread(target=lambda: [None for _ in lines]).start()  # else the pipe fills up
+            yield first
         finally:
             process.terminate()
 

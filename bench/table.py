@@ -166,6 +166,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             "push of five -> found by another, processor time", "git push of the same", "x", 1, 0.3
         ),
         "org-hook": Target("git push -> hook -> found by another, p50", "", "s", 2, 1),
+        "org-rate": Target("records brought in, wall time", "", "a second", 100, 400, True),
+        "org-bytes": Target("bytes a record, with all indexes", "", "kB", 12, 8),
+        "org-near": Target("ten nearest, nominated", "an exact search", "", 0.95, 0.98, True),
+        "org-ask": Target("answer of the service, p95", "", "s", 2, 0.5),
         "idle": Target("idle server, share of a core", "", "%", 3, 1),
         "search-large": Target(
             "search, processor time, p50", "at a tenth of the records", "x", 2, FLAT
@@ -182,7 +186,16 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
     }
 )
 ONCE = frozenset(row for row in TARGETS if row.startswith("once-"))
-SIZELESS = ONCE | {"help", "spawn", "flat", "org-hook"}  # the size is not part of the target
+SIZELESS = ONCE | {
+    "help",
+    "spawn",
+    "flat",
+    "org-hook",
+    "org-rate",
+    "org-bytes",
+    "org-near",
+    "org-ask",
+}  # the size is not part of the target
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "Viewer": ("viewer.md",),
     "Import": ("import.md", "migrating.md"),
     "Git": ("git.md", "ci.md"),
-    "Search": ("ranking.md", "workspace.md", "organisation.md", "kubernetes.md"),
+    "Search": ("ranking.md", "workspace.md", "organisation.md", "kubernetes.md", "scale.md"),
     "Format": ("format.md",),
     "Commands": ("cli.md",),
     "HTTP": ("http.md",),

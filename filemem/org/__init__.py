@@ -1,4 +1,7 @@
-"""The memories of an organisation's repositories in one database: a worker brings them in, a service answers."""
+"""The memories of an organisation's repositories in one database.
+
+A worker brings them in, a service answers.
+"""
 
 from filemem.index.embed import one_thread
 

@@ -1,7 +1,7 @@
 """Who may ask, and which repositories each may see; each function takes a transaction.
 
-Rule: a person sees what `org access` gives to them, to a group of theirs, or to everybody, and nothing
-else. A token is random, is shown once, and only its hash is kept.
+Rule: a person sees what `org access` gives to them, to a group of theirs, or to everybody, and
+nothing else. A token is random, is shown once, and only its hash is kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Rights(NamedTuple):
 def add_token(con: Connection, name: str, days: int | None = None) -> str:
     """Make a token for a person or a program, who may have several.
 
-    `days`: after which it ends; None for never. Raises BadInput: the name is not one word, or stands for a group or everybody.
+    `days`: after which it ends; None for never. Raises BadInput: the name is not one word, or
+    stands for a group or everybody.
     """
     if schema.errors(_PERSON, name):
         hint = "one word, for example ada or team-web; @ begins a group, * is everybody"
@@ -108,9 +109,10 @@ def read(path: Path) -> Rights:
 
 
 def give(con: Connection, rights: Rights) -> tuple[int, list[str]]:
-    """Let this be all that anybody may see; return how many rights that are, and unknown repositories.
+    """Let this be all that anybody may see.
 
-    Repositories go by the names that `filemem org status` shows. An unknown one gives nothing.
+    Return how many rights that are, and the repositories that are not in the index: these give
+    nothing. Repositories go by the names that `filemem org status` shows.
     """
     con.execute(_WANTED)
     _fill(

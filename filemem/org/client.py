@@ -1,8 +1,8 @@
 """Asks the service of an organisation: one request over HTTP, with a time limit.
 
-Rule: the user's own settings name the service, and the token goes to that address alone: a redirection
-is not followed. What comes back is foreign: it is limited in size and time, has the types that we
-expect, and each record is marked as quoted, whatever the service says.
+Rule: the user's own settings name the service, and the token goes to that address alone: a
+redirection is not followed. What comes back is foreign: it is limited in size and time, has the
+types that we expect, and each record is marked as quoted, whatever the service says.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ANSWER = {
 
 
 class Service(NamedTuple):
-    """An organisation's service: its address, as `config` accepts one, and the token of the asker."""
+    """An organisation's service: its address, as `config` accepts one, and the asker's token."""
 
     url: str
     token: str
@@ -72,18 +72,15 @@ class Service(NamedTuple):
         """
         sent = {name: value for name, value in arguments.items() if name != "scope"}
         status, wait, body = self._sent(f"/org/{verb}", json.dumps(sent).encode())
-        try:
-            answer: Any = json.loads(body)
-        except (ValueError, RecursionError):
-            answer = None
+        answer = _object(body)
         if status in _REFUSED:
             hint = "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN"
             raise BadInput(f"the service {self.url} does not take your token", hint, field="scope")
-        if status in _FAILED and isinstance(answer, dict):
+        if status in _FAILED and answer is not None:
             hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
             message = f"the service {self.url}: {_worded(answer.get('error'), verb)}"
             raise _KINDS.get(status, BrokenStore)(message, _worded(hint, verb))
-        if status != 200 or not isinstance(answer, dict) or schema.errors(_ANSWER, answer):
+        if status != 200 or answer is None or schema.errors(_ANSWER, answer):
             message = f"{self.url} answered with status {status}, not as `filemem org serve` does"
             raise BrokenStore(message, "see that FILEMEM_ORG_URL names it")
         return _marked(answer)
@@ -122,6 +119,15 @@ def _hang_up(connection: HTTPConnection) -> None:
     """End a connection that takes too long, wherever it is."""
     with suppress(OSError, AttributeError):  # it may be closed, or not yet open
         connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    """An answer as JSON; None if it is not an object."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def _worded(value: object, verb: str) -> str:

@@ -1,10 +1,13 @@
-"""What an engine of records must do for an organisation: keep them by repository, nominate, and say what it knows.
+"""What an engine of records must do for an organisation: keep them by repository, and nominate.
 
-Rule: the engine nominates, filemem scores. It keeps what filemem made of each record and scores nothing itself, so that
-one record has one score wherever it is asked for. A value that belongs to one repository (an id, a topic's key, a path)
-has the number of the repository and a space before it wherever several repositories meet: an *address*.
+Rule: the engine nominates, filemem scores. It keeps what filemem made of each record and scores
+nothing itself, so that one record has one score wherever it is asked for. A value that belongs to
+one
+repository (an id, a topic's key, a path) has the number of the repository and a space before it
+wherever several repositories meet: an *address*.
 
-A `Reader` sees what one principal may see, and nothing else; a `Shelf` is one repository while a worker changes it.
+A `Reader` sees what one principal may see, and nothing else; a `Shelf` is one repository while a
+worker changes it.
 """
 
 from __future__ import annotations
@@ -88,27 +91,34 @@ class Reader(Protocol):
         depth: int,
         /,
     ) -> list[Nominee]:
-        """Return about `depth` of the best by words and as many by meaning that satisfy a filter (but for `path`).
+        """Return about `depth` of the best by words and as many by meaning, by a filter.
 
-        `words`: stems, and what each is worth: the rarer the more. `vector`: of length 1; None: by words alone. Of
+        Its `path` does not count.
+
+        `words`: stems, and what each is worth: the rarer the more. `vector`: of length 1; None:
+        by words alone. Of
         records with the same bytes one is returned.
         """
 
     def rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
         """Return the records with one of some addresses in a field, as `index.Chains.rows`.
 
-        Fields: id, path, key, target, name, refers. Rows have addresses for ids, paths, topic keys and references.
+        Fields: id, path, key, target, name, refers. Rows have addresses for ids, paths, topic
+        keys and references.
         """
 
     def named(self, names: Collection[str], /) -> list[Row]:
-        """Return the records that go by one of some names, as `record.names_of` has them, in any repository."""
+        """Return the records that go by one of some names, as `record.names_of` has them."""
 
     def details(self, paths: Collection[str], /) -> dict[str, Details]:
         """Return what hits need of records, by the addresses of their paths."""
 
 
 class Shelf(Protocol):
-    """One repository while its worker changes it: all of it is kept at the end, or nothing. No addresses here."""
+    """One repository while its worker changes it: all is kept at the end, or nothing.
+
+    No addresses here.
+    """
 
     repository: Repository
 
@@ -116,9 +126,12 @@ class Shelf(Protocol):
         """Return what is there: path -> blob id and record id."""
 
     def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance], /) -> None:
-        """Put documents in place of those of their paths, None for a removed one, and work out what holds.
+        """Put documents in place of those of their paths, and work out what holds.
 
-        `first`: who wrote new ones first, by path; it dates what states no date. A record that is there, by its id,
+        None stands for a removed one.
+
+        `first`: who wrote new ones first, by path; it dates what states no date. A record that is
+        there, by its id,
         keeps its own, whatever its path is now.
         """
 

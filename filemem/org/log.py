@@ -16,7 +16,9 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
-        log(record.levelname.lower(), record.getMessage(), source=record.name)
+        error = repr(record.exc_info[1]) if record.exc_info else ""
+        text = record.getMessage().strip()
+        log(record.levelname.lower(), text, source=record.name, reason=error)
 
 
 def begin() -> None:

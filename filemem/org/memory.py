@@ -1,4 +1,4 @@
-"""What the service answers from: it stands for a `Memory` of all repositories that the asker may see.
+"""What the service answers from: it stands for a `Memory` of all that the asker may see.
 
 Rule: each answer is read by the reader of the principal in `ASKING`, and by no other way. What it
 holds is quoted; counts and the parts of scores stay here.
@@ -30,7 +30,7 @@ MOST = 100  # records that one name shows
 
 @contextmanager
 def discreet() -> Iterator[None]:
-    """Log what is wrong with the database, and do not tell the asker. Raises Locked in its place."""
+    """Log what is wrong with the database, and raise Locked for the asker in its place."""
     try:
         yield
     except BrokenStore as error:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from filemem.errors import Locked
 from filemem.org.queue import Standing
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+_ATTEMPTS = 10  # to read the files of other processes
+_PAUSE = 0.05  # seconds between two of them
 _OWN = CollectorRegistry()
 _REQUESTS = Counter("filemem_org_requests", "Requests answered", ["route", "status"], registry=_OWN)
 _SECONDS = Histogram("filemem_org_request_seconds", "Time to the answer", ["route"], registry=_OWN)
@@ -28,14 +34,24 @@ def text(rows: Sequence[Standing], folder: str) -> str:
     Args:
         rows: how the repositories stand.
         folder: where several processes keep their figures; "" if there is one process.
+
+    Raises Locked: the files of the processes cannot be read now.
     """
-    requests = _OWN
-    if folder:
-        requests = CollectorRegistry()
-        multiprocess.MultiProcessCollector(requests, folder)  # type: ignore[no-untyped-call]
+    requests = _of_all(folder) if folder else generate_latest(_OWN)
     index = CollectorRegistry()
     index.register(_Index(rows))
-    return (generate_latest(requests) + generate_latest(index)).decode()
+    return (requests + generate_latest(index)).decode()
+
+
+def _of_all(folder: str) -> bytes:
+    """Read what all processes have counted. A file that one of them just begins cannot be read."""
+    for _ in range(_ATTEMPTS):
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+        with suppress(struct.error, RuntimeError, ValueError):
+            return generate_latest(registry)
+        time.sleep(_PAUSE)
+    raise Locked("the figures are being written", "ask again")
 
 
 class _Index(Collector):

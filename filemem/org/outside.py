@@ -154,9 +154,9 @@ def _metrics(queue: Queue, whose: Whose, folder: str, headers: Headers, _body: b
             return refusal(401, BadInput(f"figures need a token of the name {METRICS}", hint))
         with discreet():
             rows = queue.standing(hashed(token))
+        return Answer(200, metrics.text(rows, folder), metrics.MEDIA)
     except FilememError as error:
         return refusal(503, error)
-    return Answer(200, metrics.text(rows, folder), metrics.MEDIA)
 
 
 def _reported(queue: Queue, keys: tuple[str, ...], headers: Headers, body: bytes) -> Answer:

@@ -1,6 +1,7 @@
 """What an engine keeps of a record to score and show it: texts, vectors as packed arrays.
 
-Rule: bytes have one form, little endian, which FORMAT names in front; nothing that is read back can run anything.
+Rule: bytes have one form, little endian, which FORMAT names in front; nothing that is read back can
+run anything.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from filemem.index.words import EXACT, FIELDS, STEM
 from filemem.org.engine import HEAD
 
 FORMAT = 1
-_FIELDS = {
-    way: [name for name, (_, how, _) in FIELDS.items() if how == way] for way in (STEM, EXACT)
-}
+_STEMS = [name for name, (_, how, _) in FIELDS.items() if how == STEM]
+_EXACT = [name for name, (_, how, _) in FIELDS.items() if how == EXACT]
 _FIRST = struct.Struct("<BBHI")  # format, bytes of a token, passages, tokens
 
 
 def texts(card: str, tokens: Mapping[str, Sequence[str]]) -> tuple[str, bytes]:
-    """Return the stems of all fields as a text, and the exact tokens with the card, one line of JSON, as bytes.
+    """Return the stems of all fields as a text; the exact tokens and the card, a line, as bytes.
 
-    Behind the stems stands what else nominates: stems with marks, and the exact tokens that no stem is kept of.
+    Behind the stems stands what else nominates: stems with marks, and the exact tokens that no stem
+    is kept of.
     """
-    stems, exact = ([" ".join(tokens[name]) for name in _FIELDS[way]] for way in (STEM, EXACT))
-    more = {one for name in _FIELDS[EXACT] for one in tokens[name] if not one.isascii()}
-    more |= {one + HEAD for name in ("title_stem", "topic_stem") for one in tokens[name]}
-    return " \n ".join((*stems, " ".join(more))), zlib.compress(
-        "\n".join((card, *exact)).encode(), 9
-    )
+    stems = [" ".join(tokens[name]) for name in _STEMS]
+    exact = [" ".join(tokens[name]) for name in _EXACT]
+    more = {token for name in _EXACT for token in tokens[name] if not token.isascii()}
+    more |= {stem + HEAD for name in ("title_stem", "topic_stem") for stem in tokens[name]}
+    data = zlib.compress("\n".join((card, *exact)).encode(), 9)
+    return " \n ".join((*stems, " ".join(more))), data
 
 
 def card_in(data: bytes) -> str:
@@ -43,16 +44,15 @@ def card_in(data: bytes) -> str:
 
 def tokens_in(stems: str, data: bytes) -> dict[str, list[str]]:
     """Return the tokens that `texts` was given."""
-    names, parts = (
-        (*_FIELDS[STEM], "", "", *_FIELDS[EXACT]),
-        f"{stems}\n{zlib.decompress(data).decode()}".split("\n"),
-    )
+    names = (*_STEMS, "", "", *_EXACT)
+    parts = f"{stems}\n{zlib.decompress(data).decode()}".split("\n")
     return {name: part.split() for name, part in zip(names, parts, strict=True) if name}
 
 
 def packed(rows: Rows, at: int) -> bytes:
     """Return the vectors of one document of some as bytes."""
-    first, last = rows.starts[at], rows.starts[at + 1]
+    first = rows.starts[at]
+    last = rows.starts[at + 1]
     counts = np.diff(rows.token_starts[first : last + 1]).astype("<u4")
     tokens = rows.tokens[rows.token_starts[first] : rows.token_starts[last]]
     floats = np.append(rows.scales[first:last], rows.title_scales[at]).astype("<f4")

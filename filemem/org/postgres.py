@@ -1,8 +1,8 @@
 """The engine on PostgreSQL with pgvector.
 
-Rule: rows of a repository and the commit that they are of change in one transaction. Who asks is set for one
-transaction, with a role that owns nothing, so that neither a connection nor a defect of ours shows what row security
-hides.
+Rule: rows of a repository and the commit that they are of change in one transaction. Who asks is
+set for one transaction, with a role that owns nothing, so that neither a connection nor a defect of
+ours shows what row security hides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from filemem.index import Model
 from filemem.org import tables
 from filemem.org.connection import Connection, Database
 from filemem.org.engine import Repository
-from filemem.org.reader import EXACT_BELOW, PostgresReader
+from filemem.org.reader import EXACT_BELOW, GRAPH, PostgresReader
 from filemem.org.rows import REPOSITORIES, SEEN, plain, repositories
 from filemem.org.shelf import PostgresShelf
 from filemem.org.tables import value
@@ -51,8 +51,7 @@ class Postgres(Database):
                 "role": self._service,
                 "filemem.principal": principal,
                 "filemem.groups": json.dumps(list(groups)),
-                "hnsw.iterative_scan": "strict_order",
-                "hnsw.ef_search": "100",
+                **GRAPH,
                 "statement_timeout": "10s",  # nobody waits for longer
             }
             query = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
@@ -60,7 +59,7 @@ class Postgres(Database):
             yield PostgresReader(con, bm25=bool(bm25))
 
     def sees_all(self) -> bool:
-        """Return whether row security does not hold this login: a superuser, or who owns the tables."""
+        """Return whether row security does not hold this login: a superuser's, or the owner's."""
         query = """select rolsuper or rolbypassrls or pg_has_role(current_user, relowner, 'member')
           from pg_roles, pg_class where rolname = current_user and oid = 'doc'::regclass"""
         with self.transaction(reading=True) as con:
@@ -111,7 +110,10 @@ class Postgres(Database):
             con.execute(failed, (plain(reason), number))
 
     def drop(self, name: str) -> int:
-        """Forget a repository, its records and who may see it; return how many records. Raises NotFound."""
+        """Forget a repository and who may see it; return how many records it had.
+
+        Raises NotFound.
+        """
         count = "select coalesce(max(records), 0) from state s where s.repo = r.id"
         with self.transaction() as con:
             gone = con.execute(
@@ -122,7 +124,7 @@ class Postgres(Database):
         return int(gone[0])
 
     def purge(self, record_id: str) -> int:
-        """Delete the records with an id everywhere, also from the files of the database; return how many."""
+        """Delete the records with an id, also from the files of the database; return how many."""
         query = "select repo, array_agg(path) from doc where rid = %s group by repo"
         with self.transaction() as con:
             paths = dict(con.execute(query, (plain(record_id),)).fetchall())

@@ -25,7 +25,7 @@ from filemem.query import Filter, Provenance
 if TYPE_CHECKING:
     from filemem.org.connection import Connection
 
-EXACT_BELOW = 50_000  # visible passages: so many are compared one by one, more by the graph
+EXACT_BELOW = 100_000  # visible passages: so many are compared one by one, more by the graph
 MOST_HOLDING = 20_000  # records that are put forward by their words, before the best are chosen
 _WHOLE = f"""{ROWS}, b.stems, b.texts, b.vectors from doc d join body b on b.doc = d.id
   where d.id = any(%s) and d.shown"""
@@ -35,8 +35,17 @@ _BY_RARITY = """select x.doc from holding(%(words)s, %(worth)s::real[], %(bound)
   order by x.worth desc, x.doc desc limit %(most)s"""
 _NEAREST = """select x.doc from passage x {those} where x.repo = any(%(repos)s)
   group by x.doc order by min(x.vec <=> %(vector)s::halfvec) limit %(most)s"""
-_BY_GRAPH = """select x.doc from passage x {those}
-  order by x.vec <=> %(vector)s::halfvec limit 3 * %(most)s"""
+# The graph leaves out what may not be seen, or is of the same record, only after it has found it:
+# so it is asked for many more, in about the right order, and these are sorted.
+_BY_GRAPH = """select doc from (select x.doc, x.vec <=> %(vector)s::halfvec as far
+  from passage x {those} order by far limit 16 * %(most)s) near
+  group by doc order by min(far) limit %(most)s"""
+GRAPH = {
+    "hnsw.iterative_scan": "relaxed_order",
+    "hnsw.ef_search": "1000",
+    "hnsw.max_scan_tuples": "100000",
+    "hnsw.scan_mem_multiplier": "4",
+}
 _DETAILS = f"""select d.repo, d.path, b.texts, d.who, array(select distinct r.name
   from doc o join repo r on r.id = o.repo where o.blob = d.blob and o.repo <> d.repo order by 1)
   from doc d join body b on b.doc = d.id where {BY_FIELD["path"]}"""

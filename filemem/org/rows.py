@@ -59,10 +59,10 @@ def values_of(field: str, pairs: Pairs) -> dict[str, Any]:
 
 def row_of(columns: Sequence[Any]) -> Row:
     """Return the record that some columns are, in the order of ROWS."""
-    number, _, blob, node, live, shown, meanings, facts = columns
+    number, _, blob, node, live, visible, meanings, facts = columns
     meanings = json.loads(meanings) if meanings else {}
     facts = Facts.of(json.loads(facts)) if facts else NO_FACTS
-    return Row(number, blob, _node(node), live, shown, meanings, facts=facts)
+    return Row(number, blob, _node(node), live, visible, meanings, facts=facts)
 
 
 @lru_cache(maxsize=8192)

@@ -1,38 +1,26 @@
-"""The service of an organisation: the processes that answer."""
+"""The service of an organisation: what one process does that answers."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from socket import socket
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from filemem import VERSION
-from filemem.errors import BadInput
-from filemem.org import many
 from filemem.org.guard import App, Guard, Tokens, looked_up
 from filemem.org.log import log
 from filemem.org.memory import Everything
 from filemem.org.offer import DIALECT, ROUTES
-from filemem.org.oidc import People, Provider, provider
+from filemem.org.oidc import People, Provider
 from filemem.org.outside import OrgSite, Outside, works
 from filemem.org.postgres import Postgres
 from filemem.server import http
 
-__all__ = ["Serving", "protected", "provider", "run", "serve"]
 SEES_ALL = (
     "this login can read past row security; log in as a member of the role of the service:"
     " docs/organisation.md"
 )
-
-
-def protected(host: str, *, behind_proxy: bool) -> None:
-    """Refuse an address that others could reach without encryption. Raises BadInput."""
-    if not (behind_proxy or http.is_loopback(host)):
-        hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
-        raise BadInput(f"{host} can be reached from other machines", hint, field="host")
 
 
 class Serving(NamedTuple):
@@ -46,23 +34,6 @@ class Serving(NamedTuple):
     provider: Provider | None = None  # who says who people are, besides tokens
     audit_days: int = 0  # how long it is kept who was shown what; 0 notes nothing
     folder: str = ""  # where several processes keep their figures
-
-
-def run(answer: Callable[[Serving, socket | None], None], how: Serving, workers: int) -> None:
-    """Answer until a signal comes.
-
-    Args:
-        answer: what one process does; if there are several, a function that can be pickled.
-        how: how it answers.
-        workers: how many processes.
-    """
-    if workers == 1:
-        return answer(how, None)
-    address = http.Address(how.host, how.port, remote=True, guard=lambda app: app)
-    with http.listen(address) as listening, TemporaryDirectory() as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # for the processes that begin now
-        many.run(partial(answer, how._replace(folder=folder)), listening, workers)
-    return None
 
 
 def serve(engine: Postgres, how: Serving, on_crash: Any, listening: socket | None = None) -> None:

@@ -1,7 +1,7 @@
-"""An organisation's index as a place that is searched: the engine nominates, and all else is as for a store.
+"""An organisation's index as a place that is searched: the engine nominates, the rest is as usual.
 
-Rule: what is nominated is scored here, by the parts and weights of `query.score`, from what the engine kept of each
-record, over addresses. A hit has its own ids and path, and the repository.
+Rule: what is nominated is scored here, by the parts and weights of `query.score`, from what the
+engine kept of each record, over addresses. A hit has its own ids and path, and the repository.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ from filemem.record import Record
 from filemem.record.visibility import EVERYBODY
 from filemem.repo.mirror import web_page
 
-MARKS = {
-    "": 1.0,
-    HEAD: 0.6,
-}  # what a stem adds that stands in a record, and in its title or topic: about as in BM25
-MOST_HELD = 10_000  # records that the words of a question name together, about; commoner words score, and name none
+# What a stem adds that stands in a record, and in its title or topic: about as in BM25.
+MARKS = {"": 1.0, HEAD: 0.6}
+MOST_HELD = 10_000  # records that the words of a question name, about; commoner ones name none
 
 
 class Organisation:
@@ -39,8 +37,9 @@ class Organisation:
     barred = ()
 
     def __init__(self, reader: Reader, model: Model) -> None:
-        self._reader, self._model = reader, model
-        self._page: Mapping[str, Details] = {}  # what is known of the records asked for last
+        self._reader = reader
+        self._model = model
+        self._page: Mapping[str, Details] = {}  # of the records that were asked for last
 
     def clock(self) -> int:
         return time.time_ns() // 1_000_000
@@ -52,24 +51,25 @@ class Organisation:
         self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
     ) -> Found:
         """The best records, as `Index.candidates` has them."""
-        known = counts or self._counts(terms)
-        if terms.alike and terms.is_word:  # one word that a few records hold is meant as it is
-            own = [
-                known.having(one.field, one.terms[0]) for _, of in plan(terms).words for one in of
-            ]
-            terms = terms._replace(alike=()) if 0 < max(own, default=0) <= FEW else terms
+        worth = counts or self._counts(terms)
+        terms = _meant_as_it_is(terms, worth)
         vector, degraded = self._vector(terms, mode)
-        every = (*terms.words, *(phrase for each in terms.alike for phrase, _ in each.instead))
-        prepared = plan(terms, None if vector is None else self._model.table.telling(every))
-        words = _naming(prepared, known) if mode != "vector" or vector is None else {}
-        asked = Asked(terms, prepared, known, None)
-        found = with_leading(partial(self._found, asked, words, vector, depth), wanted)
-        return found._replace(degraded=degraded or None)
+        prepared = plan(terms, None if vector is None else self._telling(terms))
+        words = _naming(prepared, worth) if mode != "vector" or vector is None else {}
+        question = Asked(terms, prepared, worth, None)
+        best = with_leading(partial(self._best, question, words, vector, depth), wanted)
+        return best._replace(degraded=degraded or None)
 
     def _counts(self, terms: Terms) -> Counts:
         """How many records hold each form of the words, of those that may be seen."""
         clauses = plan(terms).clauses
-        return self._reader.statistics({(one.field, term) for one in clauses for term in one.terms})
+        forms = {(clause.field, term) for clause in clauses for term in clause.terms}
+        return self._reader.statistics(forms)
+
+    def _telling(self, terms: Terms) -> Mapping[str, float]:
+        """How much each word of a query tells, and what may be said instead of it."""
+        instead = [phrase for alike in terms.alike for phrase, _ in alike.instead]
+        return self._model.table.telling((*terms.words, *instead))
 
     def _vector(self, terms: Terms, mode: str) -> tuple[Floats | None, str]:
         """The vector of a query, if it has one, and why not."""
@@ -81,22 +81,26 @@ class Organisation:
             return None, f"{error.told}; only words were searched"
         return vector if vector.any() else None, ""
 
-    def _found(
+    def _best(
         self,
-        asked: Asked,
+        question: Asked,
         words: Mapping[str, float],
         vector: Floats | None,
         depth: int,
         wanted: Filter,
     ) -> Found:
         numbers = None if vector is None else vector.tolist()
-        found = self._reader.nominate(words, numbers, wanted, depth)
-        some = [one for one in found if admits(asked.plan, one.tokens)]
-        if vector is not None and some:
-            vectors = merged([one.vectors for one in some])
-            asked = asked._replace(near=Ranking([(vectors, None)], vector, self._model.table))
-        scores = {one.row.number: bm25(asked.plan, one.tokens, asked.counts) for one in some}
-        return asked.best([one.row for one in some], scores, depth)
+        every = self._reader.nominate(words, numbers, wanted, depth)
+        nominees = [nominee for nominee in every if admits(question.plan, nominee.tokens)]
+        if vector is not None and nominees:
+            vectors = merged([nominee.vectors for nominee in nominees])
+            near = Ranking([(vectors, None)], vector, self._model.table)
+            question = question._replace(near=near)
+        scores = {
+            nominee.row.number: bm25(question.plan, nominee.tokens, question.counts)
+            for nominee in nominees
+        }
+        return question.best([nominee.row for nominee in nominees], scores, depth)
 
     def by_id(self, ids: Collection[str]) -> dict[str, Row]:
         rows = self._reader.rows("id", ids) if ids else []
@@ -104,38 +108,55 @@ class Organisation:
 
     def records(self, paths: Iterable[str]) -> dict[str, Record]:
         self._page = self._reader.details(list(paths))
-        return {path: record_from(one.card) for path, one in self._page.items()}
+        return {path: record_from(details.card) for path, details in self._page.items()}
 
-    def provenances(self, paths: Iterable[str], *, detail: bool) -> dict[str, Provenance]:  # noqa: ARG002
+    def provenances(
+        self,
+        paths: Iterable[str],
+        *,
+        detail: bool,  # noqa: ARG002
+    ) -> dict[str, Provenance]:
         return {path: self._page[path].who for path in paths}
 
     def home(self, path: str) -> dict[str, Any]:
-        about = self._page[path]
-        repo, own = about.repository, bare(path)
-        own = own if repo.store == "." else f"{repo.store}/{own}"
-        page = web_page(repo.source)
+        details = self._page[path]
+        repository = details.repository
+        own = bare(path)
+        own = own if repository.store == "." else f"{repository.store}/{own}"
+        page = web_page(repository.source)
         return {
             "path": own,
-            "repository": repo.name,
+            "repository": repository.name,
             "quoted": True,
-            "link": f"{page}/blob/{repo.head}/{own}" if page else "",
-            "seen_at": repo.seen_at,
-            "also_in": about.also_in,
+            "link": f"{page}/blob/{repository.head}/{own}" if page else "",
+            "seen_at": repository.seen_at,
+            "also_in": details.also_in,
         }
 
 
-def _naming(asked: Plan, known: Counts) -> dict[str, float]:
+def _meant_as_it_is(terms: Terms, worth: Counts) -> Terms:
+    """A query without what may be said instead, if it is one word that few records hold."""
+    if not (terms.alike and terms.is_word):
+        return terms
+    clauses = [clause for _, group in plan(terms).words for clause in group]
+    held = [worth.having(clause.field, clause.terms[0]) for clause in clauses]
+    return terms._replace(alike=()) if 0 < max(held, default=0) <= FEW else terms
+
+
+def _naming(prepared: Plan, counts: Counts) -> dict[str, float]:
     """The stems by which records are nominated and what each is worth, the rare ones."""
-    worth, held = dict[str, float](), dict[str, int]()
-    for clause in asked.clauses:
+    worth = dict[str, float]()
+    held = dict[str, int]()
+    for clause in prepared.clauses:
         for term in clause.terms:
             if FIELDS[clause.field][1] == STEM or not term.isascii():
-                worth[term] = max(worth.get(term, 0.0), clause.boost * rarity([clause], known))
-                held[term] = max(held.get(term, 0), known.having(clause.field, term))
-    found, total = dict[str, float](), 0
+                worth[term] = max(worth.get(term, 0.0), clause.boost * rarity([clause], counts))
+                held[term] = max(held.get(term, 0), counts.having(clause.field, term))
+    words = dict[str, float]()
+    total = 0
     for term in sorted(worth, key=held.__getitem__):
         total += held[term]
-        if found and total > MOST_HELD:
+        if words and total > MOST_HELD:
             break
-        found |= {f"{term}{mark}": worth[term] * more for mark, more in MARKS.items()}
-    return found
+        words |= {f"{term}{mark}": worth[term] * share for mark, share in MARKS.items()}
+    return words

@@ -1,7 +1,8 @@
 """Bring repositories into the engine: what it holds of one is what the commit at its head holds.
 
 Rule: a host is asked in no transaction and under no lock of the database. The rows and the commit
-that they are of change in one short transaction. A repository that fails is noted and stops no other.
+that they are of change in one short transaction. A repository that fails is noted and stops no
+other.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ class _Looks:
         with ExitStack() as stack:
             hosts = {repository.host for repository in repositories}
             lanes = {host: stack.enter_context(ThreadPoolExecutor(AT_ONCE)) for host in hosts}
-            ends = [lanes[each.host].submit(self.look, each) for each in repositories]
+            ends = [lanes[row.host].submit(self.look, row) for row in repositories]
         passes = [end.result() for end in ends]
-        return Pass(sum(each.changed for each in passes), sum(each.failed for each in passes))
+        changed = sum(done.changed for done in passes)
+        return Pass(changed, sum(done.failed for done in passes))
 
 
 def work(
@@ -97,8 +99,8 @@ def reason(error: Exception) -> str:
 def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, str]) -> int:
     """Bring one repository in step; return how many records changed.
 
-    Raises what is in TROUBLE. A call of Git may take longer each time that the repository failed, so
-    that a large one comes in.
+    Raises what is in TROUBLE. A call of Git may take longer each time that the repository failed,
+    so a large one comes in.
     """
     repository = engine.repository(number)
     if repository is None:
@@ -114,19 +116,19 @@ def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, s
 
 def _brought(engine: Postgres, number: int, repo: Mirror) -> int | None:
     """Bring in what differs; None if another worker changed the repository meanwhile."""
-    known = engine.repository(number)
-    if known is None:
+    last = engine.repository(number)
+    if last is None:
         return 0
-    now = look.standing(repo, known)
-    if now[:3] == (known.head, known.store, known.words):
+    now = look.standing(repo, last)
+    if now[:3] == (last.head, last.store, last.words):
         engine.seen(number)
         return 0
     kept = engine.kept(number)
-    difference = look.compare(repo, known, now, kept)
+    difference = look.compare(repo, last, now, kept)
     changed = 0
     left_out = list[str]()
     with engine.taking(number) as shelf:
-        if shelf is None or shelf.repository.head != known.head:
+        if shelf is None or shelf.repository.head != last.head:
             return None if shelf else 0
         for part in look.changes(repo, difference, kept):
             shelf.put(part.docs, difference.born)

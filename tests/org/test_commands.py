@@ -98,6 +98,8 @@ def test_without_a_database_or_its_driver_the_answer_says_what_to_do(
     write(tmp_path / ".filemem.toml", "org_dsn = 'host=evil'\n")
     assert f'socket "{tmp_path}' in cli(tmp_path, "org", "status").err, "the user's own, not evil"
     (tmp_path / ".filemem.toml").unlink()
+    monkeypatch.delattr("filemem.org.commands")
+    monkeypatch.delitem(sys.modules, "filemem.org.commands")
     monkeypatch.delitem(sys.modules, "filemem.org.postgres")
     monkeypatch.delitem(sys.modules, "filemem.org.connection")
     monkeypatch.setitem(sys.modules, "psycopg", None)

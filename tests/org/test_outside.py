@@ -17,7 +17,8 @@ import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from filemem.org import access
+from filemem.errors import Locked
+from filemem.org import access, metrics
 from filemem.org.postgres import Postgres
 from filemem.org.queue import Queue
 from filemem.org.worker import work
@@ -224,3 +225,14 @@ def test_several_processes_answer_as_one(outside: Outside) -> None:
     while len(children(outside.pid) - first) < 1:
         assert outside.get(asked, Authorization=bearer)[0] == 200
     assert outside.figures()["filemem_org_requests_total /org/search 200"] > 24
+
+
+def test_a_file_that_another_process_just_begins_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "counter_1.db").touch()
+    monkeypatch.setattr(metrics, "_PAUSE", 0)
+    with pytest.raises(Locked, match="being written"):
+        metrics.text([], str(tmp_path))
+    (tmp_path / "counter_1.db").unlink()
+    assert "filemem_org_repositories 0.0" in metrics.text([], str(tmp_path))

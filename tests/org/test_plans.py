@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from filemem.memory.search import search
+from filemem.org import reader
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation
 from filemem.query import Filter, Results
@@ -28,7 +30,8 @@ insert into link select d.id, d.repo, d.id from doc d where not exists (select f
 insert into df select f.term, r.id, f.n from df f, repo r where r.name like 'copy %';
 insert into df select 'word' || n, r.id, '{{0,0,0,0,0,1}}'
   from repo r, generate_series(1, 400) n;
-insert into state select r.id, s.head, s.store, s.words, s.records, s.passages, s.tokens
+insert into state(repo, head, store, words, records, passages, tokens, left_out)
+  select r.id, s.head, s.store, s.words, s.records, s.passages, s.tokens, ''
   from state s, repo r where r.name like 'copy %';
 """
 
@@ -108,3 +111,43 @@ def test_words_are_counted_as_they_come_and_go(engine: Postgres) -> None:
     with engine.transaction() as con:
         assert con.execute(query).fetchall() == []
         assert con.execute("select records, tokens from state").fetchall() == [(0, [0] * 6)]
+
+
+def test_the_graph_finds_the_nearest_of_what_little_one_may_see(
+    engine: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(engine, "one", cached("a", "Use Redis"))
+    rng = np.random.default_rng(3)
+    size = MODEL.encode(["a"]).shape[1]
+    places = rng.normal(size=(60, size))
+    vectors = places[rng.integers(60, size=6_000)] + 0.7 * rng.normal(size=(6_000, size))
+    with engine.transaction() as con:
+        con.execute("insert into repo(name, source) select n, '/' from generate_series(1, 40) n")
+        numbers = con.execute("select id from repo where name <> 'one' order by id").fetchall()
+        con.execute(
+            """insert into doc(repo, path, rid, key, blob, created, live, shown, meant, facts, node,
+            terms, passages, who) select r.id, n, n, '', r.id || ' ' || n, 1, true, true, '', '',
+            d.node, '{}', 1, d.who from repo r, generate_series(1, 150) n, doc d
+            where r.name <> 'one'"""
+        )
+        docs = con.execute("select id, repo from doc where path ~ '^[0-9]+$'").fetchall()
+        with con.cursor() as cursor, cursor.copy("copy passage from stdin") as into:
+            for (doc, repo), vector in zip(docs, vectors.round(3).tolist(), strict=True):
+                into.write_row((doc, repo, 0, str(vector)))
+        con.execute("call connect_passages()")
+        con.execute("call tidy()")
+        for name, count in (("few", 1), ("some", 8), ("half", 20), ("all", 40)):
+            rights = [(name, number) for (number,) in numbers[:count]]
+            with con.cursor() as cursor:
+                cursor.executemany("insert into access values (%s, %s)", rights)
+    for name in ("few", "some", "half", "all"):
+        shares = []
+        for vector in vectors[:10].tolist():
+            values = {"vector": str(vector), "repos": [number for (number,) in numbers], "most": 50}
+            with engine.reading(name) as open_reader:
+                con = open_reader.con
+                exact = con.execute(reader._NEAREST.format(those=""), values).fetchall()
+                con.execute("set local enable_sort = off")  # there are few rows: else all are read
+                graph = con.execute(reader._BY_GRAPH.format(those=""), values).fetchall()
+            shares.append(len({*exact} & {*graph}) / len(exact))
+        assert sum(shares) / len(shares) >= 0.95, name

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -128,9 +129,12 @@ def serving(dsn: str, *options: str) -> Iterator[int]:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, b"")
         started = next(line.decode() for line in lines if b"serves MCP" in line)
+        rest = threading.Thread(target=lambda: [None for _ in lines])  # else the pipe fills up
+        rest.start()
         yield int(started.rpartition(":")[2].partition("/")[0])
         process.terminate()
         assert process.wait(20) in (-15, 143)
+        rest.join()
 
 
 @pytest.mark.parametrize("name", ROUTES)
