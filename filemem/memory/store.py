@@ -359,6 +359,9 @@ class Store:
         nodes = self.index.lookup("topic", [key]) if key else []
         barred = self.barred
         chain = [node for node in nodes if node.key and node.id not in barred]
+        holding = self._holding(key)
+        if holding:
+            return f"{wanted} is a topic, on which holds {listed(holding)}: name that"
         if chain:
             last = called(max(chain, key=lambda node: node.created))
             return f"nothing holds on the topic {wanted}; its last decision was {last}: name that"

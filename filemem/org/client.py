@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,13 +98,14 @@ class Service(NamedTuple):
         kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
         connection = kind(address.hostname or "", address.port, timeout=SECONDS)
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        ends = time.monotonic() + SECONDS
         clock = threading.Timer(SECONDS, _hang_up, (connection,))
         clock.start()
         try:
             connection.request("POST", path, body, headers)
             with connection.getresponse() as answer:
                 data = answer.read(MOST)
-                if not clock.is_alive():
+                if time.monotonic() >= ends:  # what came until then may be cut
                     raise TimeoutError("it answers too slowly")
                 return answer.status, (answer.getheader("Retry-After") or "")[:9], data
         except (OSError, HTTPException, UnicodeError) as error:

@@ -50,6 +50,7 @@ def lists(browser: Browser, shop: Server) -> Page:
     made = browser.page()
     made.open(f"http://127.0.0.1:{shop.port}/viewer?token={shop.token}")
     made.open(f"http://127.0.0.1:{shop.port}/viewer#view=list")
+    made.there("[data-facet=who] option")
     return made
 
 

@@ -282,7 +282,7 @@ def test_an_answer_that_is_far_off_says_so(memory: Memory) -> None:
 def test_a_name_that_leads_nowhere_brings_the_nearest(memory: Memory) -> None:
     for name, hint in (
         ("Use Postgers", "did you mean Use Postgres"),
-        ("database", "that is a topic"),
+        ("database", "database is a topic, on which holds Use Postgres"),
     ):
         with pytest.raises(NotFound) as unknown:
             memory.get(name)
