@@ -149,7 +149,7 @@ def _connected(name: str, top: Path, entry: _Entry, place: str, refusal: Refusal
 
 
 def _refusal(words: tuple[str, ...]) -> str:
-    """Why a server with this command fails, or "". It runs in an empty folder and leaves nothing."""
+    """Why a server with this command fails, or ""; it runs in an empty folder."""
     program = shutil.which(words[0])
     if not program or not Path(program).is_absolute():
         return (

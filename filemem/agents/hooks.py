@@ -76,13 +76,18 @@ _FRESH = ("", "startup", "new", "clear", "compact")  # why a session starts with
 
 
 def run(words: Sequence[str], here: Path) -> None:
-    """Answer the event on standard input; `words`: the arguments of the command, [EVENT] [--client NAME]."""
+    """Answer the event on standard input.
+
+    Args:
+        words: the arguments of the command, [EVENT] [--client NAME].
+        here: the folder that the command was started in.
+    """
     limit = Limit()
     hook, client = _named(words)
     event = None
     try:
         event = _event(standard_input(), hook, client, here)
-        text = said(event, hook, limit) if event else ""
+        text = text_for(event, hook, limit) if event else ""
         if event and text:
             os.write(1, spelt(event, text).encode())
     except NotFound:  # there is no repository
@@ -142,7 +147,7 @@ class Limit:
         timer.start()
 
     def begin_recall(self, private: Path) -> None:
-        """Allow QUICK of processor time from now on; count in a Git directory if that is too little."""
+        """Allow QUICK of processor time from now on; count where that is too little."""
         self._private = private
         signal.signal(signal.SIGPROF, lambda *_: self._end())
         signal.setitimer(signal.ITIMER_PROF, QUICK)
@@ -153,28 +158,35 @@ class Limit:
         os._exit(0)
 
 
-# what is said
+# the text of an answer
 
 
 def spelt(event: Event, text: str) -> str:
-    """The answer in the client's format: there are three, and clients silently ignore a wrong one."""
+    """The answer in the client's format: clients ignore a wrong one, and say nothing."""
+    return json.dumps(_spelt(event, text))
+
+
+def _spelt(event: Event, text: str) -> dict[str, object]:
     if event.client == "cursor":
-        value: dict[str, object] = {
-            "followup_message" if event.moment == STOP else "additional_context": text
-        }
-    elif event.client == "copilot":
-        value = {"additionalContext": text}
-    elif (
-        event.moment == STOP and event.client != "claude"
-    ):  # no context is taken there: its user is told
-        value = {"systemMessage": text}
-    else:
-        value = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
-    return json.dumps(value)
+        return {"followup_message" if event.moment == STOP else "additional_context": text}
+    if event.client == "copilot":
+        return {"additionalContext": text}
+    if event.moment == STOP and event.client != "claude":  # it takes no context: its user is told
+        return {"systemMessage": text}
+    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
 
 
-def said(event: Event, hook: str, limit: Limit | None = None) -> str:
-    """The text of the answer or ""; `hook`: the one that the command names, or "". Raises NotFound: no repository."""
+def text_for(event: Event, hook: str, limit: Limit | None = None) -> str:
+    """The text of the answer to an event, or "".
+
+    Args:
+        event: what the client sent.
+        hook: the one that the command names, or "".
+        limit: of the processor time of a recall.
+
+    Raises:
+        NotFound: there is no repository.
+    """
     store = Store(event.folder)
     if limit and event.moment == PROMPT:
         limit.begin_recall(store.code.private)
@@ -186,10 +198,7 @@ def said(event: Event, hook: str, limit: Limit | None = None) -> str:
 
 def _text_of(store: Store, event: Event, hook: str) -> str:
     """The text of the answer from the parts of an open memory, or ""."""
-    own = store.config.hooks.get("events", ())
-    allowed = store.config.allowed.get("events", HOOKS)
-    wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
-    names = [name for name in HOOKS if name in wanted and HOOKS[name] == event.moment]
+    names = _hooks_of(store, event, hook)
     if not names or (event.moment == START and event.source not in _FRESH):
         return ""
     if not store.folder.is_dir():
@@ -201,15 +210,15 @@ def _text_of(store: Store, event: Event, hook: str) -> str:
         before = session.get("seen", {})
         seen = {mark: at for mark, at in before.items() if abs(now - at) < ONE_EVENT}
         session["seen"] = {about: now} | seen
-        tells = {
-            START: _start,
-            PROMPT: _prompt,
-            EDIT: _edit,
-            FAIL: _failure,
-            END: _end,
-            STOP: _stop,
-        }
-        return "" if about in seen else tells[event.moment](store, event, session, names[0])
+        return "" if about in seen else _ANSWERS[event.moment](store, event, session, names[0])
+
+
+def _hooks_of(store: Store, event: Event, hook: str) -> list[str]:
+    """The hooks that answer an event, as the command and the settings name them."""
+    own = store.config.hooks.get("events", ())
+    allowed = store.config.allowed.get("events", HOOKS)
+    wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
+    return [name for name in HOOKS if name in wanted and HOOKS[name] == event.moment]
 
 
 @contextmanager
@@ -219,57 +228,57 @@ def _session(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     with (folder / _mark(name)).open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        known = {}
+        session = {}
         with suppress(ValueError):  # it is new, or its writer was ended
-            known = json.load(file)
-        yield known
+            session = json.load(file)
+        yield session
         file.seek(0)
         file.truncate()
-        json.dump(known, file)
+        json.dump(session, file)
 
 
 def _mark(*texts: str) -> str:
     return f"{zlib.crc32(repr(texts).encode()):08x}"
 
 
-def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
+def _start(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
     """The brief, and after a compaction a reminder to save a checkpoint."""
     for file in (store.code.private / "sessions").iterdir():
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > KEPT:
                 file.unlink()
     budget = store.config.hooks.get("budget", 800)
-    found = brief.brief(store, min(budget, store.config.allowed.get("budget", budget)))
+    opening = brief.brief(store, min(budget, store.config.allowed.get("budget", budget)))
     now = [time.time(), store.code.head() or ""]
-    known.setdefault("began", now)  # until it is captured
-    known.setdefault("opened", now)
-    known |= {
-        "unsaved": _text_of_lines(found.lines),
-        "told": [line.id for line in found.lines if line.id],
+    session.setdefault("began", now)  # until it is captured
+    session.setdefault("opened", now)
+    session |= {
+        "unsaved": _text_of_lines(opening.lines),
+        "told": [line.id for line in opening.lines if line.id],
         "files": [],
     }
     lines = [_UNSET] if store.config.unread else []
-    if found.lines:
-        lines.append(found.text)
+    if opening.lines:
+        lines.append(opening.text)
         lines += [_COMPACTED] if event.source == "compact" else []
     return "\n".join(lines)
 
 
-def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str:
+def _prompt(store: Store, event: Event, session: dict[str, Any], hook: str) -> str:
     """The decisions about a prompt, for the first prompt of a session or for each."""
-    later, known["prompted"] = known.get("prompted", False), True
-    if (later and hook == "prompt-first") or not store.index.sound:
+    is_later = session.get("prompted", False)
+    session["prompted"] = True
+    if (is_later and hook == "prompt-first") or not store.index.sound:
         return ""
-    found = verbs.search.search(
-        store, event.prompt, Filter(types=(DECISION,), live=True), limit=2 * FEW, detail=False
-    )
+    live = Filter(types=(DECISION,), live=True)
+    results = verbs.search.search(store, event.prompt, live, limit=2 * FEW, detail=False)
     near = [
         hit.id
-        for hit in found.hits
+        for hit in results.hits
         if hit.score >= CLOSE and hit.scores and hit.scores.vector >= MEANT
     ]
     lines = brief.some(store, ids=near) if near else []
-    return _told(known, sorted(lines, key=lambda line: near.index(line.id)))
+    return _beside(session, sorted(lines, key=lambda line: near.index(line.id)))
 
 
 def _edit(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
@@ -336,10 +345,10 @@ def _against(ruling: Ruling, record: Record) -> str:
 
 def _additions(store: Store, event: Event) -> list[Addition]:
     """The dependencies that an edit or a command adds, as far as its input shows them."""
-    found = verbs.ruled.additions(event.command) if event.command else []
+    additions = verbs.ruled.additions(event.command) if event.command else []
     for path, parts in _by_path(store, event.edits).items():
-        found += verbs.ruled.added(store, path, partial(_applied, parts))
-    return found
+        additions += verbs.ruled.added(store, path, partial(_applied, parts))
+    return additions
 
 
 def _by_path(store: Store, edits: Iterable[Replacement]) -> dict[str, list[Replacement]]:
@@ -404,10 +413,11 @@ def _broken(store: Store, edits: Iterable[Replacement]) -> list[Broken]:
     return places
 
 
-def _told(known: dict[str, Any], lines: Iterable[Line]) -> str:
-    told = known.get("told", [])
-    new = [line for line in lines if line.id not in told][:FEW]
-    known["told"] = [*told, *(line.id for line in new)]
+def _beside(session: dict[str, Any], lines: Iterable[Line]) -> str:
+    """Some decisions, those that a session has heard of left out."""
+    before = session.get("told", [])
+    new = [line for line in lines if line.id not in before][:FEW]
+    session["told"] = [*before, *(line.id for line in new)]
     return f"{_TITLE} " + "\n".join(line.text for line in new) if new else ""
 
 
@@ -462,16 +472,27 @@ def _text_of_lines(lines: Iterable[Line]) -> str:
     return next((line.text for line in lines if line.part == "unsaved"), "")
 
 
-def _end(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
-    """Save the names of the files that the session changed as a private observation; answers nothing."""
-    began, known["began"] = known.get("began"), [time.time(), store.code.head() or ""]
+def _end(store: Store, event: Event, session: dict[str, Any], _: str) -> str:
+    """Save which files the session changed, as a private observation; answers nothing."""
+    began = session.get("began")
+    session["began"] = [time.time(), store.code.head() or ""]
     unclean = verbs.touched.dirty(store.code) if began else ()
     files = verbs.touched.changed(store, began[1], began[0], unclean) if began else ()
     paths = [path for path in files if store.repo is not store.code or not store.files.holds(path)]
     if paths:
-        text = f"Branch {store.code.branch() or '(detached)'}. Files changed: {brief.listed(paths, 80)}."
+        branch = store.code.branch() or "(detached)"
+        text = f"Branch {branch}. Files changed: {brief.listed(paths, 80)}."
+        title = "What a session did"
         with Memory.open(event.folder, look=False) as memory:
-            memory.save(
-                title="What a session did", text=text, visibility="private", agent=event.client
-            )
+            memory.save(title=title, text=text, visibility="private", agent=event.client)
     return ""
+
+
+_ANSWERS = {
+    START: _start,
+    PROMPT: _prompt,
+    EDIT: _edit,
+    FAIL: _failure,
+    END: _end,
+    STOP: _stop,
+}

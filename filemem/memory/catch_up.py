@@ -77,10 +77,8 @@ def catch_up(
     news = list(changes.diff(before, after))
     if turned:
         news += changes.turned(index.ids(), after, news, hides)
-    if not folders:  # a first index is asked as it grows
-        news.sort(key=_newest_first)
     index.apply(
-        news,
+        _in_order(news, is_first=not folders),
         partial(store.document, forgotten=marks),
         progress,
         before=before,
@@ -91,6 +89,11 @@ def catch_up(
     )
     index.note(folders={**_others(folders, where), **times}, **notes)
     return len(news)
+
+
+def _in_order(news: list[Change], *, is_first: bool) -> list[Change]:
+    """Changes in the order in which they are indexed: a first index is asked as it grows."""
+    return sorted(news, key=_newest_first) if is_first else news
 
 
 def _others(folders: Mapping[str, int], where: Collection[str] | None) -> dict[str, int]:

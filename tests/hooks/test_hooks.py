@@ -61,7 +61,7 @@ def repo(template: Path, tmp_path: Path) -> Path:
 def said(repo: Path, given: dict[str, Any], hook: str = "", client: str = "") -> dict[str, Any]:
     """The answer to an input, as JSON; nothing for none."""
     found = events.read(json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo)
-    text = hooks.said(found, hook) if found else ""
+    text = hooks.text_for(found, hook) if found else ""
     return json.loads(hooks.spelt(found, text)) if found and text else {}
 
 
