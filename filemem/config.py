@@ -31,6 +31,7 @@ DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
 HOOKS = ("start", "prompt-first", "prompt", "edits", "failures", "capture", "remind")
 _NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
+HITS = 10  # of an answer, if the caller does not say how many
 _REPORTED = 10  # unknown settings that are named
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from filemem.cli.project import Project
+from filemem.config import HITS
 from filemem.errors import BadInput
 
 Fields = Mapping[str, Any]
@@ -22,7 +23,10 @@ as_of = click.option(
     "--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date."
 )
 limit = click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of results (default: 10)."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    help=f"Maximum number of results (default: {HITS}).",
 )
 oneline = click.option(
     "--oneline", is_flag=True, help="One line each: short id, date, title, topic."

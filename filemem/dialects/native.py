@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from filemem.config import HITS
 from filemem.dialects import answers, parameter, present, short
 from filemem.dialects.tool import (
     DELETES,
@@ -109,7 +110,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
         for name, value in question.arguments.items()
         if name not in ("detail", "query", "limit")
     }
-    limit = arguments.get("limit", short.TEN if detail else short.FEW)
+    limit = arguments.get("limit", HITS if detail else short.FEW)
     results = question.memory.search(
         arguments.get("query", ""), limit=limit, detail=detail, **filters
     )
@@ -157,7 +158,7 @@ def _of_topic(memory: Memory, name: str) -> Sequence[str]:
 
 def why(memory: Memory, arguments: Arguments) -> Answer:
     """List the decisions that a file, or a line of it, rests on."""
-    behind = memory.why(arguments["path"], limit=arguments.get("limit", short.TEN))
+    behind = memory.why(arguments["path"], limit=arguments.get("limit", HITS))
     answer = answers.why(behind, _names(memory, [reason.hit for reason in behind.reasons]))
     return {"success": True, **present.lacking(memory), **answer}
 

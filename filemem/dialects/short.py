@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from filemem.config import HITS
 from filemem.dialects import present
 from filemem.dialects.tool import Answer
 from filemem.query import WEAK
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from filemem.query import Hit, Results
 
 BUDGET = 4_000  # characters of an answer with ten results
-FEW = 5  # results of a search that names no limit
-TEN = 10  # those of one that names detail
+FEW = 5  # results of a search that names no limit; of one that names detail: HITS
 _LEAST = 60  # characters of the text of a result
 _WHOLE = 160  # characters of a decision that is shown as the title, where that is its beginning
 _DAY = 10  # characters of a time
@@ -51,11 +51,11 @@ def left_out(results: Results, count: int) -> Answer:
     if not weaker:
         return {}
     if results.far:
-        return {"note": f"nothing is close; ask with other terms, or limit {TEN} for the nearest"}
-    return {"weaker": f"{weaker}; limit {TEN} shows them"}
+        return {"note": f"nothing is close; ask with other terms, or limit {HITS} for the nearest"}
+    return {"weaker": f"{weaker}; limit {HITS} shows them"}
 
 
-def results(whole: Sequence[Answer], limit: int = TEN) -> list[Answer]:
+def results(whole: Sequence[Answer], limit: int = HITS) -> list[Answer]:
     """Shorten the results of a search.
 
     Args:
@@ -67,7 +67,7 @@ def results(whole: Sequence[Answer], limit: int = TEN) -> list[Answer]:
     if len(rows) < 2:
         return rows
     facts = sum(len(str({**row, "decision": "", "text": ""})) for row in rows)
-    room = BUDGET * max(limit, FEW) // TEN - facts
+    room = BUDGET * max(limit, FEW) // HITS - facts
     share = max(_LEAST, room // (len(rows) + 2))
     for at, (row, result) in enumerate(zip(rows, whole, strict=True)):
         _cut(row, result, share if at else 3 * share)

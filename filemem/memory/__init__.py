@@ -201,7 +201,7 @@ class Memory:
         self,
         query: str = "",
         *,
-        limit: int = 10,
+        limit: int = config.HITS,
         offset: int = 0,
         mode: str = "hybrid",
         recency: bool = True,
@@ -352,7 +352,7 @@ class Memory:
                 self._store.store_path(hit.path)
             )
 
-    def why(self, path: str, *, limit: int = 10) -> Why:
+    def why(self, path: str, *, limit: int = config.HITS) -> Why:
         """The decisions behind a file, or `PATH:LINE`. Raises BadInput, NotFound."""
         most = fields.whole("limit", limit, 1, MOST_HITS)
         return self.keeper.read(lambda store: verbs.why.why(store, fields.path("path", path), most))

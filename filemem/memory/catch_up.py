@@ -63,8 +63,7 @@ def catch_up(
     turned = not anew and index.notes.forgotten != forgotten
     where = _due(store, folders, hints, full=full, turned=turned)
     if where == set():
-        if meaning:  # a brief was asked before, which loads no model
-            index.complete()
+        _complete(store, meaning=meaning)
         return 0
     store.history.extend()  # so that no question waits for it
     before = {} if anew else index.manifest(where or ("",))
@@ -78,7 +77,7 @@ def catch_up(
     if turned:
         news += changes.turned(index.ids(), after, news, hides)
     index.apply(
-        _in_order(news, is_first=not folders),
+        news if folders else _newest_first(news),
         partial(store.document, forgotten=marks),
         progress,
         before=before,
@@ -91,14 +90,15 @@ def catch_up(
     return len(news)
 
 
-def _in_order(news: list[Change], *, is_first: bool) -> list[Change]:
-    """Changes in the order in which they are indexed: a first index is asked as it grows."""
-    return sorted(news, key=_newest_first) if is_first else news
-
-
 def _others(folders: Mapping[str, int], where: Collection[str] | None) -> dict[str, int]:
     """The times of the folders that were not looked at."""
     return {folder: at for folder, at in folders.items() if where and folder not in where}
+
+
+def _complete(store: Store, *, meaning: bool) -> None:
+    """Make the vectors that a brief left out: it loads no model."""
+    if meaning:
+        store.index.complete()
 
 
 def _hides(marks: Collection[str], name: str) -> bool:
@@ -124,10 +124,14 @@ def _folders_of(store: Store, hints: Iterable[str]) -> set[str]:
     return {posixpath.dirname(path) for path in paths if not path.startswith("..")}
 
 
-def _newest_first(change: Change) -> tuple[str, str]:
-    """What orders a first build: the dates in names, backwards."""
-    date = max(re.findall(r"\d{8}(?=-)", change.path), default="0")
-    return f"{99999999 - int(date):08}", change.path
+def _newest_first(news: Iterable[Change]) -> list[Change]:
+    """In the order of a first build, which is asked as it grows: by the dates in names."""
+
+    def rank(change: Change) -> tuple[str, str]:
+        date = max(re.findall(r"\d{8}(?=-)", change.path), default="0")
+        return f"{99999999 - int(date):08}", change.path
+
+    return sorted(news, key=rank)
 
 
 def _forgotten(store: Store) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from filemem import query
+from filemem.config import HITS as HITS
 from filemem.errors import BadInput
 from filemem.hints import suggest
 from filemem.index import Found, Known, ModelUnavailable, Node, said_instead

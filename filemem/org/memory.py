@@ -68,7 +68,13 @@ class Everything:
                 audit.note(con, ASKING.get().name, verb, query, records, self._audit_days)
 
     def search(
-        self, query: str = "", *, limit: int = 10, offset: int = 0, detail: bool = True, **how: Any
+        self,
+        query: str = "",
+        *,
+        limit: int = search.HITS,
+        offset: int = 0,
+        detail: bool = True,
+        **how: Any,
     ) -> Results:
         """Find records, by words. Arguments as for `Memory.search`."""
         mode = how.pop("mode", "hybrid")

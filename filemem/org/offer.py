@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from filemem.config import HITS
 from filemem.dialects import native, parameter, short
 from filemem.dialects.tool import READS, Dialect, envelope, tool
 from filemem.web.route import Route, plain, remembered
@@ -16,7 +17,7 @@ _TOOLS = (
         "Find what teams recorded, in the repositories you may see, by meaning and words.",
         parameter.filled("query", "two or three wordings at once; any word may match"),
         parameter.words("type", "all, decision, checkpoint, observation"),
-        parameter.integer("limit", least=1, most=100, default=10),
+        parameter.integer("limit", least=1, most=100, default=HITS),
         parameter.integer("offset", least=0, most=1000),
         *map(parameter.words, ("topic", "tag", "outcome", "status", "agent", "session", "project")),
         parameter.text("since", "date or age: 2025-11-20, 2w"),
