@@ -300,7 +300,7 @@ def _from_file(config: Config, path: Path, name: str, allowed: _Readers) -> Conf
     try:
         values = _read(path, name)
     except BadInput as error:
-        return config._replace(unread="; ".join(filter(None, (config.unread, error.told))))
+        return config._replace(unread="; ".join(filter(None, (config.unread, error.one_line))))
     return _apply(config, values, name, allowed)
 
 

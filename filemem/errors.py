@@ -23,7 +23,7 @@ class FilememError(Exception):
         self.hint = hint
 
     @property
-    def told(self) -> str:
+    def one_line(self) -> str:
         """What happened and what to do, in one line."""
         return "; ".join(filter(None, (self.message, self.hint)))
 

@@ -120,7 +120,7 @@ class Watcher:
         try:
             changed = self.memory.refresh(full=full, hints=hints or ())
         except FilememError as error:  # shown with every answer; the next look tries again
-            trouble = error.told
+            trouble = error.one_line
         except OSError as error:
             trouble = str(error)
         self.memory.keeper.trouble = trouble

@@ -1,11 +1,11 @@
 """The front of a stdio server: answers the handshake, lists and prompts, and says what is a call.
 
 All it needs is data. It answers what the SDK would answer, and passes over members that an answer
-does not need, such as a progress token. As in the SDK, the first request decides the era of a connection: after a
-handshake everything is answered here or by the calls. What opens the newer protocol is handed over
-to the SDK; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are
-started, listed, and never called, and a client that waits a second for the list begins its first
-turn without our tools.
+does not need, such as a progress token. As in the SDK, the first request decides the era of a
+connection: after a handshake everything is answered here or by the calls. What opens the newer
+protocol is handed over to the SDK; both use the same lists. No mcp, pydantic, asyncio or numpy
+here: most servers are started, listed, and never called, and a client that waits a second for the
+list begins its first turn without our tools.
 """
 
 from __future__ import annotations
