@@ -31,12 +31,15 @@ __all__ = [
 VERSION = "0.1.0"
 
 
-def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory:  # noqa: A001  the word users expect
+def open(  # noqa: A001  the word users expect
+    path: str | PathLike[str] = ".", *, store: str | None = None
+) -> Memory:
     """Open the memory of the Git work tree that holds a folder.
 
     Args:
         path: any folder of the work tree.
-        store: folder of records inside the work tree; None for the configured one, `memory` by default.
+        store: folder of records inside the work tree; None for the configured one, `memory` by
+            default.
 
     Raises:
         NotFound: there is no repository.
@@ -46,6 +49,7 @@ def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory
 
     if not isinstance(path, (str, Path)) and not hasattr(path, "__fspath__"):
         raise BadInput(f"path must name a folder, not {path!r}", field="path")
-    from filemem.memory import Memory  # noqa: PLC0415  heavy, and most importers of filemem want one small part of it
+    # Heavy, and most importers of filemem want one small part of it.
+    from filemem.memory import Memory  # noqa: PLC0415
 
     return Memory.open(Path(path), store=store, stays=True)

@@ -1,20 +1,23 @@
 """What changed between two looks at the store: pure comparison of two listings.
 
-Content identity is the Git blob id. Size and time are only a shortcut that says "this file need not be hashed".
+Content identity is the Git blob id. Size and time are only a shortcut that says "this file need not
+be hashed".
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-ADDED, MODIFIED, REMOVED = "added", "modified", "removed"
+ADDED = "added"
+MODIFIED = "modified"
+REMOVED = "removed"
 
 
 class Entry(NamedTuple):
-    """One file of the store as it was seen: blob id (40 or 64 hex digits), size in bytes, mtime in nanoseconds."""
+    """One file of the store as it was seen."""
 
-    blob: str
-    size: int = -1
-    mtime: int = -1
+    blob: str  # its id, 40 or 64 hex digits
+    size: int = -1  # bytes
+    mtime: int = -1  # nanoseconds
 
 
 Manifest = Mapping[str, Entry]  # store-relative path -> entry
@@ -45,7 +48,8 @@ class Change(NamedTuple):
 def diff(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Yield what must be done to bring an index built from `before` to `after`, in path order."""
     for path in sorted(before.keys() | after.keys()):
-        old, new = before.get(path), after.get(path)
+        old = before.get(path)
+        new = after.get(path)
         if new is None:
             yield Change(REMOVED, path, None)
         elif old is None:

@@ -1,8 +1,9 @@
 """Settings, and who may set them. This module is the only reader of the environment.
 
-A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work tree, a branch for
-the records, the commit policy per type and its words for a status, nothing else. Only the user, in their own configuration file, the
-environment or flags, may decide what runs code, reaches outside or loads a model.
+A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work
+tree, a branch for the records, the commit policy per type and its words for a status, nothing else.
+Only the user, in their own configuration file, the environment or flags, may decide what runs code,
+reaches outside or loads a model.
 
 Reading is lenient: a setting that a file has and this version does not know is passed over
 (`Config.unknown`), and so is a file that is not TOML (`Config.unread`). A known setting with a
@@ -30,32 +31,33 @@ DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
 )
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
 HOOKS = ("start", "prompt-first", "prompt", "edits", "failures", "capture", "remind")
-_NAME, _SMALL = 200, 65_536  # characters of the name of a user, bytes of a .env file
+_NAME = 200  # characters of the name of a user
+_SMALL = 65_536  # bytes of a .env file
 HITS = 10  # of an answer, if the caller does not say how many
 _REPORTED = 10  # unknown settings that are named
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 
 
 class Config(NamedTuple):
-    """Every setting, with its default. A repository may set the first four and `allowed`, the user all but that."""
+    """Every setting, with its default.
 
-    store: str = "memory"  # folder of records, relative to the work tree, with `/`; "." for the work tree itself
-    branch: str = (
-        ""  # that holds the records if they have one of their own; the store is its work tree
-    )
-    policy: Mapping[str, str] = (
-        DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
-    )
+    A repository may set the first four and `allowed`, the user all but that.
+    """
+
+    # Folder of records, relative to the work tree, with `/`; "." for the work tree itself.
+    store: str = "memory"
+    branch: str = ""  # that holds the records if they have their own; the store is its work tree
+    # By record type: `commit` each save, or `leave` the file to the user.
+    policy: Mapping[str, str] = DEFAULT_POLICY
     status: Mapping[str, str] = MappingProxyType({})  # a word of the team's for a status, and ours
     model: str = ""  # folder of a model2vec embedding model; empty for the bundled one
     agent: str = ""  # name recorded for saves that do not say who makes them
     department: str = ""  # whose records the user sees besides those for everybody
-    cache: Path | None = (
-        None  # where the index goes if the Git directory cannot be written; None: the user's cache
-    )
+    # Where the index goes if the Git directory cannot be written; None: the user's cache.
+    cache: Path | None = None
     token: str = ""  # what every request over HTTP must carry; required off loopback
-    org_url: str = ""  # the service of an organisation that the user asks, and `org_token`, which says who asks there
-    org_token: str = ""
+    org_url: str = ""  # the service of an organisation that the user asks
+    org_token: str = ""  # which says there who asks
     org_dsn: str = ""  # how the database of an organisation's index is reached
     org_read_dsn: str = ""  # a replica of it, for questions
     org_oidc_issuer: str = ""  # an OpenID Connect provider, by which people ask
@@ -63,14 +65,12 @@ class Config(NamedTuple):
     org_oidc_name: str = ""  # the claim that names a person
     org_oidc_groups: str = ""  # the claim that names their groups
     org_hook_secret: str = ""  # what Git hosts sign their reports of pushes with
-    hooks: Mapping[str, Any] = MappingProxyType(
-        {}
-    )  # events and budget that the user adds to what agents' files call
+    # Events and budget that the user adds to what agents' files call.
+    hooks: Mapping[str, Any] = MappingProxyType({})
     allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
     unknown: tuple[str, ...] = ()  # sentences that name settings that were passed over
-    unread: str = (
-        ""  # why the settings in a file do not count, or "": reads go on, writes are refused
-    )
+    # Why the settings in a file do not count, or "": reads go on, writes are refused.
+    unread: str = ""
 
     @property
     def index_cache(self) -> Path:
@@ -90,11 +90,11 @@ class Web(NamedTuple):
     port: int | None = None  # MAMA_SERVER_PORT
     slack_token: str = ""  # SLACK_BOT_TOKEN, of a Slack app's bot
     slack_url: str = ""  # FILEMEM_SLACK_URL, another address than Slack's own
-    unneeded: str = ""  # a sentence that names variables of other systems that have no meaning here
+    unneeded: str = ""  # a sentence that names variables of other systems with no meaning here
 
 
 def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Read the settings for a work tree: defaults, the repository's, the user's, then the environment's.
+    """Read the settings for a work tree: defaults, the repository's, the user's, the environment's.
 
     Raises BadInput: a known setting with a wrong value.
     """
@@ -132,14 +132,15 @@ def personal_folder() -> Path:
 
 
 def workspace() -> tuple[Path, ...]:
-    """The repositories that the user registered to be asked together; no repository's own settings name another one."""
+    """The repositories that the user registered to be asked together.
+
+    No repository's own settings name another one.
+    """
     try:
-        lines = os.fsdecode((user_folder("config", os.environ) / "workspace").read_bytes()).split(
-            "\n"
-        )
+        data = (user_folder("config", os.environ) / "workspace").read_bytes()
     except OSError:
         return ()
-    return tuple(Path(line) for line in lines if line.startswith("/"))
+    return tuple(Path(line) for line in os.fsdecode(data).split("\n") if line.startswith("/"))
 
 
 def register(folders: Iterable[Path]) -> None:
@@ -152,14 +153,16 @@ def register(folders: Iterable[Path]) -> None:
 
 
 def own_store(work_tree: Path) -> str:
-    """The folder of records in a repository's settings, without the user's; "" if they name none."""
-    return _apply(
-        Config(store=""), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED
-    ).store
+    """The folder of records in a repository's settings, not the user's; "" if they name none."""
+    values = _read(work_tree / REPOSITORY_FILE)
+    return _apply(Config(store=""), values, REPOSITORY_FILE, _SHARED).store
 
 
 def stated(data: bytes) -> Config:
-    """The store, branch and words for a status in a repository's settings; what is invalid is not stated."""
+    """The store, branch and words for a status in a repository's settings.
+
+    What is invalid counts as not stated.
+    """
     config = Config(store="")
     with suppress(BadInput):
         values = _parsed(data, REPOSITORY_FILE)
@@ -174,20 +177,21 @@ def stated(data: bytes) -> Config:
 
 
 def store_path(text: object) -> str:
-    """Check the name of a store folder: raises BadInput unless it is a plain relative path inside the work tree."""
+    """Check the name of a store folder: a plain relative path inside the work tree.
+
+    Raises BadInput: it is not.
+    """
     if not isinstance(text, str):
         raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
     text = text.removesuffix("/").removeprefix("./")  # as a shell completes the name of a folder
     if text == ".":
         return text
     path = PurePosixPath(text)
-    bad = {"", ".", ".."} & set(text.split("/")) or any(
-        p.lower().startswith(".git") for p in path.parts
-    )
-    bad = (
-        bad or len(text.encode("utf-8", "surrogateescape")) > 200
-    )  # it names a folder of the index too
-    if bad or path.is_absolute() or "\\" in text or not text.isprintable():
+    of_git = any(part.lower().startswith(".git") for part in path.parts)
+    dotted = {"", ".", ".."} & set(text.split("/"))
+    long = len(text.encode("utf-8", "surrogateescape")) > 200  # it names a folder of the index too
+    plain = "\\" not in text and text.isprintable() and not path.is_absolute()
+    if of_git or dotted or long or not plain:
         raise BadInput(
             f"the store must be a folder inside the work tree, not {str(text)!r}",
             'write it as a relative path with "/", for example memory or docs/memory',
@@ -197,18 +201,15 @@ def store_path(text: object) -> str:
 
 
 def branch_name(text: object) -> str:
-    """Check the name of a branch: valid for Git, and never mistaken for an option; `refs/heads/x` is `x`."""
-    text = text.removeprefix("refs/heads/") if isinstance(text, str) else text
-    if (
-        not isinstance(text, str)
-        or not re.fullmatch(_BRANCH, text)
-        or ".." in text
-        or text.endswith((".", ".lock"))
-    ):
-        raise BadInput(
-            f"not a branch name: {str(text)[:80]!r}", "for example filemem", field="branch"
-        )
-    return text
+    """Check the name of a branch: valid for Git, and never mistaken for an option.
+
+    `refs/heads/x` is `x`. Raises BadInput.
+    """
+    name = text.removeprefix("refs/heads/") if isinstance(text, str) else str(text)
+    valid = isinstance(text, str) and re.fullmatch(_BRANCH, name)
+    if not valid or ".." in name or name.endswith((".", ".lock")):
+        raise BadInput(f"not a branch name: {name[:80]!r}", "for example filemem", field="branch")
+    return name
 
 
 def _policy(value: object) -> Mapping[str, str]:
@@ -228,18 +229,21 @@ def _statuses(value: object) -> Mapping[str, str]:
 
 
 def _hooks(value: object) -> Mapping[str, Any]:
-    given = value if isinstance(value, Mapping) else {"": value}
-    events, budget = given.get("events", []), given.get("budget", 100)
-    known = (
-        isinstance(events, list)
-        and all(one in HOOKS for one in events)
-        and given.keys() <= {"events", "budget"}
+    table = value if isinstance(value, Mapping) else {"": value}
+    events = table.get("events", [])
+    budget = table.get("budget", 100)
+    valid = (
+        table.keys() <= {"events", "budget"}
+        and isinstance(events, list)
+        and all(event in HOOKS for event in events)
+        and isinstance(budget, int)
+        and 100 <= budget <= 2_000
     )
-    if not known or not isinstance(budget, int) or not 100 <= budget <= 2_000:
+    if not valid:
         raise BadInput(
             f"takes events, a list of any of {', '.join(HOOKS)}, and budget, 100 to 2000 tokens"
         )
-    return MappingProxyType(given)
+    return MappingProxyType(table)
 
 
 def _service(value: object) -> str:
@@ -293,12 +297,12 @@ _USER: _Readers = {
 }
 
 
-def _from_file(config: Config, path: Path, shown: str, allowed: _Readers) -> Config:
+def _from_file(config: Config, path: Path, name: str, allowed: _Readers) -> Config:
     try:
-        values = _read(path, shown)
+        values = _read(path, name)
     except BadInput as error:
-        return config._replace(unread="; ".join(filter(None, (config.unread, error.told))))
-    return _apply(config, values, shown, allowed)
+        return config._replace(unread="; ".join(filter(None, (config.unread, error.one_line))))
+    return _apply(config, values, name, allowed)
 
 
 def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _Readers) -> Config:
@@ -319,28 +323,27 @@ def _unknown(name: str, where: str, allowed: _Readers) -> str:
     """The sentence that names a setting which is passed over."""
     user_only = " (only the user's own configuration may set it)" if name in _USER else ""
     tables = {"policy": "[commit]", "status": "[status]", "hooks": "[hooks]"}
-    known = ", ".join(tables.get(key, key) for key in allowed)
-    return f"{where}: unknown setting {name[:_NAME]!r}{user_only}, passed over; known here: {known}"
+    names = ", ".join(tables.get(key, key) for key in allowed)
+    return f"{where}: unknown setting {name[:_NAME]!r}{user_only}, passed over; known here: {names}"
 
 
-def _read(path: Path, shown: str = REPOSITORY_FILE) -> Mapping[str, object]:
+def _read(path: Path, name: str = REPOSITORY_FILE) -> Mapping[str, object]:
     if not path.is_file() or path.is_symlink():
         return {}
     try:
-        return _parsed(path.read_bytes(), shown)
+        return _parsed(path.read_bytes(), name)
     except OSError as error:
-        raise BadInput(f"{shown} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
+def _parsed(data: bytes, name: str) -> Mapping[str, object]:
     import tomllib  # noqa: PLC0415 - 5 ms for a file that most users do not have
 
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise BadInput(
-            f"{shown} is not TOML: {error}", "correct it, or remove it: no setting is required"
-        ) from None
+        hint = "correct it, or remove it: no setting is required"
+        raise BadInput(f"{name} is not TOML: {error}", hint) from None
 
 
 # -- what users of other systems have set
@@ -369,18 +372,22 @@ _SOURCES = {
 
 
 def usual_source(name: str, folder: Path) -> Path | None:
-    """Where another system keeps its memory, by the format of an import, as seen from a folder; None for nowhere."""
-    places = _SOURCES.get(name, ())
-    known = (
-        each for each in places if each[0] != "$" or os.environ.get(each[1:].partition("/")[0])
-    )
-    expanded = (os.path.expandvars(os.path.expandvars(each)) for each in known)
-    found = (folder / os.path.expanduser(each) for each in expanded)  # noqa: PTH111 - "~" may come out of a variable
-    return next((place for place in found if place.exists()), None)
+    """Where another system keeps its memory, as seen from a folder; None for nowhere.
+
+    `name`: the format of an import.
+    """
+    for place in _SOURCES.get(name, ()):
+        if place[0] == "$" and not os.environ.get(place[1:].partition("/")[0]):
+            continue
+        expanded = os.path.expandvars(os.path.expandvars(place))
+        path = folder / os.path.expanduser(expanded)  # noqa: PTH111 - "~" may be of a variable
+        if path.exists():
+            return path
+    return None
 
 
 def web(environment: Mapping[str, str] | None = None) -> Web:
-    """Read what the environment says about serving HTTP. Raises BadInput if MAMA_SERVER_PORT is not a port."""
+    """Read the environment's settings for HTTP. Raises BadInput: MAMA_SERVER_PORT is not a port."""
     environment = os.environ if environment is None else environment
     port = environment.get("MAMA_SERVER_PORT", "")
     if port and not (port.isascii() and port.isdigit() and int(port[:9]) <= 65535):
@@ -398,31 +405,40 @@ def web(environment: Mapping[str, str] | None = None) -> Web:
 
 def _unneeded(names: Iterable[str]) -> str:
     """A sentence that names the variables that are not needed; never a value."""
-    given = ", ".join(sorted(name for name in names if name.startswith(UNNEEDED)))
-    return (
-        f"{given}: not needed, there is no database and no model server: docs/http.md"
-        if given
-        else ""
-    )
+    unneeded = ", ".join(sorted(name for name in names if name.startswith(UNNEEDED)))
+    if not unneeded:
+        return ""
+    return f"{unneeded}: not needed, there is no database and no model server: docs/http.md"
 
 
 def environment_file(path: Path) -> str:
-    """Read the variables of a file that filemem uses and the environment does not set; return the unneeded ones."""
-    from dotenv import dotenv_values  # noqa: PLC0415 - only for users who name such a file
+    """Read the variables of a file that filemem uses and the environment does not set.
 
+    Return a sentence that names the unneeded ones, or "". Raises BadInput.
+    """
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            found = dotenv_values(stream=file, interpolate=False)
+        variables = _variables(path)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: {error}", "name a file of lines NAME=value", field="env") from None
-    for name, value in found.items():
+    for name, value in variables.items():
         if value is not None and name.startswith(_UNDERSTOOD):
             os.environ.setdefault(name, value)
-    return _unneeded(found)
+    return _unneeded(variables)
+
+
+def _variables(path: Path) -> Mapping[str, str | None]:
+    """The variables of a `.env` file. Raises OSError and UnicodeDecodeError."""
+    from dotenv import dotenv_values  # noqa: PLC0415 - only for users who have such a file
+
+    with path.open(encoding="utf-8-sig") as file:
+        return dotenv_values(stream=file, interpolate=False)
 
 
 def powermem_file(path: Path) -> tuple[str, str]:
-    """Read powermem's settings file: the `user_id` that it states, or "", and its other keys, which are not needed."""
+    """Read powermem's settings file: its `user_id`, or "", and its other keys, which are unneeded.
+
+    Raises BadInput.
+    """
     import json  # noqa: PLC0415 - only for users of powermem
 
     try:
@@ -431,41 +447,37 @@ def powermem_file(path: Path) -> tuple[str, str]:
         if not isinstance(user, str) or not user.isprintable() or len(user) > _NAME:
             raise ValueError
     except OSError as error:
-        raise BadInput(
-            f"{path}: {error.strerror}", "name powermem's settings file", field="config"
-        ) from None
+        hint = "name powermem's settings file"
+        raise BadInput(f"{path}: {error.strerror}", hint, field="config") from None
     except (ValueError, RecursionError, AttributeError, TypeError):
-        raise BadInput(
-            f"{path} is not a JSON object with a one-line user_id", field="config"
-        ) from None
+        message = f"{path} is not a JSON object with a one-line user_id"
+        raise BadInput(message, field="config") from None
     return user, ", ".join(sorted(value))
 
 
 def powermem_names(path: Path | None) -> dict[str, str]:
-    """User, agent and run that the environment names, or else a `.env` file of the user's own; no other line counts."""
-    found: Mapping[str, str | None] = {}
-    with suppress(OSError, UnicodeDecodeError):  # what cannot be read names nobody
-        seen = path.lstat() if path else None
-        if (
-            path
-            and seen
-            and stat.S_ISREG(seen.st_mode)
-            and seen.st_uid == os.getuid()
-            and seen.st_size < _SMALL
-        ):
-            from dotenv import dotenv_values  # noqa: PLC0415 - only for projects that have such a file
+    """User, agent and run that the environment names, or else a `.env` file of the user's own.
 
-            with path.open(encoding="utf-8-sig") as file:
-                found = dotenv_values(stream=file, interpolate=False)
-    given = {
-        one: os.environ.get(f"POWERMEM_{one.upper()}") or found.get(f"POWERMEM_{one.upper()}")
-        for one in OWNERS
-    }
-    return {
-        one: value
-        for one, value in given.items()
-        if value and value.isprintable() and len(value) <= _NAME
-    }
+    No other line of the file counts.
+    """
+    variables: Mapping[str, str | None] = {}
+    with suppress(OSError, UnicodeDecodeError):  # what cannot be read names nobody
+        if path and _is_own_small_file(path):
+            variables = _variables(path)
+    names: dict[str, str] = {}
+    for owner in OWNERS:
+        variable = f"POWERMEM_{owner.upper()}"
+        name = os.environ.get(variable) or variables.get(variable)
+        if name and name.isprintable() and len(name) <= _NAME:
+            names[owner] = name
+    return names
+
+
+def _is_own_small_file(path: Path) -> bool:
+    """Whether a path is a small regular file, no link, of the user's own. Raises OSError."""
+    status = path.lstat()
+    own = status.st_uid == os.getuid()
+    return stat.S_ISREG(status.st_mode) and own and status.st_size < _SMALL
 
 
 def _powermem_settings() -> Path:
@@ -474,7 +486,7 @@ def _powermem_settings() -> Path:
 
 
 def powermem_begin() -> None:
-    """Make powermem's own settings file if there is none, as its users expect; it names nobody until they do."""
+    """Make powermem's settings file if there is none, as its users expect; it names nobody."""
     path = _powermem_settings()
     with suppress(OSError):  # it is there, or the home folder is read-only
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Failures that a caller can act on.
 
-One class per thing the caller can do about it. Every edge (command line, MCP, HTTP) maps these by one table;
-any other exception is a defect of filemem: a crash report is written, one file that a person can read and send.
+One class per thing the caller can do about it. Every edge (command line, MCP, HTTP) maps these by
+one table; any other exception is a defect of filemem: a crash report is written, one file that a
+person can read and send.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FilememError(Exception):
-    """A failure that the user can act on: what happened and where, and what to do about it, if anything."""
+    """A failure that the user can act on: what happened and where, and what to do, if anything."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -22,7 +23,7 @@ class FilememError(Exception):
         self.hint = hint
 
     @property
-    def told(self) -> str:
+    def one_line(self) -> str:
         """What happened and what to do, in one line."""
         return "; ".join(filter(None, (self.message, self.hint)))
 
@@ -31,7 +32,10 @@ class FilememError(Exception):
 
 
 class BadInput(FilememError):
-    """The request is wrong: correct it and ask again. `field` names the argument at fault, or is empty."""
+    """The request is wrong: correct it and ask again.
+
+    `field` names the argument at fault, or is empty.
+    """
 
     def __init__(self, message: str, hint: str = "", field: str = "") -> None:
         super().__init__(message, hint)
@@ -47,7 +51,10 @@ class NotFound(FilememError):
 
 
 class Conflict(FilememError):
-    """Two changes disagree: a person or agent must choose. `heads` lists the record ids in question."""
+    """Two changes disagree: a person or agent must choose.
+
+    `heads` lists the record ids in question.
+    """
 
     def __init__(self, message: str, hint: str = "", heads: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
@@ -87,7 +94,10 @@ def refused(error: OSError) -> BrokenStore:
 
 
 def crash_report(trace: str, arguments: list[str]) -> Path:
-    """Write a crash report into the temporary folder, with three words of the command line: the rest may be private."""
+    """Write a crash report into the temporary folder.
+
+    It has three words of the command line: the rest may be private.
+    """
     import platform  # noqa: PLC0415 - only who crashes pays for these
     import tempfile  # noqa: PLC0415
     from importlib.metadata import version  # noqa: PLC0415

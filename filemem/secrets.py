@@ -1,9 +1,10 @@
-"""Is there a secret in this text? Two tables of shapes; of what is found only line and kind come out.
+"""Is there a secret in this text? Two tables of shapes; only the line and kind of a find come out.
 
-Rule: no message, value or exception made here ever holds any part of what was found. A shape is listed where its
-maker gave it a prefix or form of its own; everything else is caught by where it stands (`password = "..."`), if it
-looks random enough and is no placeholder. Each pattern either ends in its only unbounded part or cannot begin again
-inside what it reads, so the time is linear in the text, whatever the text is.
+Rule: no message, value or exception made here ever holds any part of what was found. A shape is
+listed where its maker gave it a prefix or form of its own; everything else is caught by where it
+stands (`password = "..."`), if it looks random enough and is no placeholder. Each pattern either
+ends in its only unbounded part or cannot begin again inside what it reads, so the time is linear in
+the text, whatever the text is.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ class Secret(NamedTuple):
     kind: str
 
 
-# Kind; texts of which one must be there before the pattern is tried, or even compiled; the form. What is indented goes
-# on from the line above. A form that does not say what may not stand in front of it stands behind no letter or digit.
+# Kind; texts of which one must be there before the pattern is tried, or even compiled; the form.
+# What is indented goes on from the line above. A form that does not say what may not stand in front
+# of it stands behind no letter or digit.
 # Sorted by maker: clouds, code hosts, payment, messages, models, others.
 _FORMS = r"""
 aws-access-key AKIA,ASIA,ABIA,ACCA (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![^\W_])
-aws-secret-key aws,AWS,Aws (?i:aws_?secret_?(?:access_?)?key)["']?\s{0,5}[:=]\s{0,5}["']?[\w+/]{40}(?![\w+/])
+aws-secret-key aws,AWS,Aws (?i:aws_?secret_?(?:access_?)?key)["']?\s{0,5}[:=]\s{0,5}["']?
+  [\w+/]{40}(?![\w+/])
 azure-client-secret Q~ (?<![\w~.-])[^\W_][\w~.-]{2}[78]Q~[\w~.-]{31,34}(?![\w~.-])
 azure-storage-key AccountKey= AccountKey=[\w+/]{86}==
 azure-sas sig= sig=[\w%/+]{43,60}(?:%3D|=)
@@ -95,31 +98,36 @@ xai-key xai- xai-[^\W_]{60,}
 langsmith-key lsv2_ lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}
 age-key AGE-SECRET-KEY-1 AGE-SECRET-KEY-1[0-9A-Z]{58}
 jwt eyJ (?<![\w-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}
-private-key PRIVATE -----BEGIN (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----(?:[\s"',+]|\\[nr]){1,12}
+private-key PRIVATE -----BEGIN (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----
+  (?:[\s"',+]|\\[nr]){1,12}
   (?:[A-Z][A-Za-z-]{2,20}: [^\n]{0,80}\s{1,4}){0,3}[\w+/]{16}
 putty-key PuTTY-User-Key-File PuTTY-User-Key-File-[23]: [\w-]+\s+Encryption: none
 """
 
-# Where a secret stands: these are judged by their value, the only group of the pattern. Needles are lower case.
+# Where a secret stands: these are judged by their value, the only group of the pattern. Needles are
+# lower case.
 _PLACES = r"""
-password-in-url :// (?i:postgres(?:ql)?|mysql2?|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb
-  |ldaps?|smtps?|ftps?|sftp|nats|https?)(?:\+[a-z0-9]{1,12})?://[^\s:/@"'<>]{0,80}:(?P<value>[^\s@/"'<>]{3,200})@
-authorization-header authorization,bearer (?i:authorization|bearer)(?:"?\s?[:=]\s?"?)?\s?(?i:basic|bearer|token)?\s
-  (?P<value>[\w.~+/=-]{20,400})
-assigned-secret pass,pwd,secret,token,credential,key (?<!\0)(?i:pass(?:word|wd|phrase)|pwd|secret|token|credentials?
-  |(?:api|access|secret|private|account|auth|encryption|signing)[_-]?key)
-  (?:[_-]?(?i:key|value|string|base|prod|dev|staging|[0-9]{1,2}))?["'`]?[ \t]{0,5}(?::=|=>|=|:)[ \t]{0,5}
+password-in-url :// (?i:postgres(?:ql)?|mysql2?|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver
+  |clickhouse|cockroachdb|ldaps?|smtps?|ftps?|sftp|nats|https?)(?:\+[a-z0-9]{1,12})?
+  ://[^\s:/@"'<>]{0,80}:(?P<value>[^\s@/"'<>]{3,200})@
+authorization-header authorization,bearer (?i:authorization|bearer)(?:"?\s?[:=]\s?"?)?\s?
+  (?i:basic|bearer|token)?\s(?P<value>[\w.~+/=-]{20,400})
+assigned-secret pass,pwd,secret,token,credential,key (?<!\0)(?i:pass(?:word|wd|phrase)|pwd|secret
+  |token|credentials?|(?:api|access|secret|private|account|auth|encryption|signing)[_-]?key)
+  (?:[_-]?(?i:key|value|string|base|prod|dev|staging|[0-9]{1,2}))?["'`]?
+  [ \t]{0,5}(?::=|=>|=|:)[ \t]{0,5}
   (?P<value>(["'`])[^\s"'`]{8,300}+\2|[^\s"'`,;(){}\[\]<>]{12,300}+(?=[\s,;]|\Z))
 netrc-password login (?i:login)\s{1,5}\S{1,80}\s{1,5}(?i:password)\s{1,5}VALUE
 password-in-command curl,wget,http (?<=\s)(?:-u|--user)[= ]?["']?[\w.@-]{1,80}:VALUE
 password-in-command mysql,mariadb (?:mysql\w{0,8}|mariadb)(?:[ \t][^\s|]{1,80}){0,12}?[ \t]-pVALUE
-password-in-command -- (?<!\0)--(?i:[a-z-]{0,20}(?:password|passwd|secret|token|key))[ \t]{1,3}["']?VALUE
+password-in-command -- (?<!\0)--(?i:[a-z-]{0,20}(?:password|passwd|secret|token|key))
+  [ \t]{1,3}["']?VALUE
 pgpass-line : (?<![^\n])[\w.*-]{1,80}:(?:[0-9]{2,5}|\*):[\w*-]{1,63}:[\w*-]{1,63}:VALUE(?![^\n])
 docker-auth auth "auth"\s{0,3}:\s{0,3}"(?P<value>[\w+/]{16,}={0,2})"
-session-cookie cookie (?i:cookie)["']?:[^\n]{0,200}?(?i:sess(?:ion)?[_.]?(?:id|token)?|[a-z.]{0,9}sid|auth|token|jwt)=
-  (?P<value>[^\s;"']{12,400})
-said-secret pass,secret,token,key (?i:SAID)(?: (?:for|of|on|to) [\w.-]{1,40})?(?: (?:is|was|are|set to|:))[ \t]{1,3}
-  ["'`]?VALUE
+session-cookie cookie (?i:cookie)["']?:[^\n]{0,200}?
+  (?i:sess(?:ion)?[_.]?(?:id|token)?|[a-z.]{0,9}sid|auth|token|jwt)=(?P<value>[^\s;"']{12,400})
+said-secret pass,secret,token,key (?i:SAID)(?: (?:for|of|on|to) [\w.-]{1,40})?
+  (?: (?:is|was|are|set to|:))[ \t]{1,3}["'`]?VALUE
 table-secret | (?<!\0)(?i:SAID)[^|\n]{0,30}\|[ \t]{0,40}["'`]?(?P<value>[^\s|"'`]{8,200})
 """
 _PLACES = _PLACES.replace("VALUE", r"(?P<value>[^\s\"'`]{8,200})").replace(
@@ -140,13 +148,16 @@ def _rows(table: str) -> Iterator[tuple[str, str, str]]:
             yield needle, kind, pattern
 
 
-_BY_FORM, _BY_PLACE = tuple(_rows(_FORMS)), tuple(_rows(_PLACES))
+_BY_FORM = tuple(_rows(_FORMS))
+_BY_PLACE = tuple(_rows(_PLACES))
 
 # Values that are no secrets, whatever they stand behind.
 _PLACEHOLDERS = (
-    r"(?i)example|placeholder|change.?me|your|dummy|redacted|sample|insert|replace|todo|\bfake|mock|x{4}|\*{3}|\.{3}"
-    r"|\$\{|\{\{|%\(|\$\(|<|>|^\$|^%|^@|process\.env|environ|getenv|secrets?\.|config\.|settings\.|vault:|file:|ref:|env:"
-    r"|^(?:https?|file|arn|urn|sha\d*|md5|uuid)[:-]|^(?:test|foo|bar|pass|secret|token|admin|user|none|null|true|false)"
+    r"(?i)example|placeholder|change.?me|your|dummy|redacted|sample|insert|replace|todo|\bfake|mock"
+    r"|x{4}|\*{3}|\.{3}|\$\{|\{\{|%\(|\$\(|<|>|^\$|^%|^@"
+    r"|process\.env|environ|getenv|secrets?\.|config\.|settings\.|vault:|file:|ref:|env:"
+    r"|^(?:https?|file|arn|urn|sha\d*|md5|uuid)[:-]"
+    r"|^(?:test|foo|bar|pass|secret|token|admin|user|none|null|true|false)"
 )
 _WORD_OR_NUMBER = "(?:[0-9]{0,2}[A-Za-z]+[0-9]{0,2}[A-Za-z]{0,4}|[0-9]{1,4})"
 _NAMES = (
@@ -158,55 +169,67 @@ _NAMES = (
 # An expression of code outside quotes: `this.#secret`, `cfg?.token!`, `&self.key`.
 _EXPRESSION = r"[&*!]{0,2}[$@]?[A-Za-z_]\w*(?:(?:[.:]{1,2}|\?\.|!\.)[#$]?[A-Za-z_]\w*)+!?"
 _UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
-_BROKEN = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"  # a line break that may be in a token
+# A line break that may be in a token.
+_BROKEN = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"
 _SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
-_QUOTED_BITS, _BARE_BITS = 2.75, 3.2  # bits per character; eight different letters have 3
+# Bits per character; eight different letters have 3.
+_QUOTED_BITS = 2.75
+_BARE_BITS = 3.2
 _VARIETY = 6  # different characters in what stands behind a prefix; fewer is `ghp_xxxxxxxx`
 
 
 def find(text: str) -> tuple[Secret, ...]:
-    """Where a text holds what looks like a secret, by line; unseen characters and broken lines hide nothing."""
+    """Where a text holds what looks like a secret, by line.
+
+    Characters that nobody sees, and broken lines, hide nothing.
+    """
     text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
-    lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
-    lines = [line.strip() for line in text.split("\n")]
-    whole = "".join(lines)
-    forms = [
-        row for row in _BY_FORM if row[0] in whole
-    ]  # most texts hold none, so this line is what a search costs
-    found = _formed(text, breaks, forms)
-    if forms and _compiled(_BROKEN).search(text):  # a token may go on in the next line
-        joined = _formed(whole, [end - 1 for end in accumulate(map(len, lines))], forms)
-        kinds = {one.kind for one in found.values()}
-        found |= {
-            line: one for line, one in joined.items() if line not in found and one.kind not in kinds
-        }
+    breaks = [at.start() for at in re.finditer("\n", text)]
+    by_line = _of_forms(text, breaks)
+    lower = text.lower()
     places = dict.fromkeys(
         (kind, pattern) for needle, kind, pattern in _BY_PLACE if needle in lower
     )
     for kind, pattern in places:
         for match in _compiled(pattern).finditer(text):
             line = bisect_left(breaks, match.start()) + 1
-            if line not in found and _is_secret(match["value"], kind):
-                found[line] = Secret(line, kind)
-    return tuple(found[line] for line in sorted(found))
+            if line not in by_line and _is_secret(match["value"], kind):
+                by_line[line] = Secret(line, kind)
+    return tuple(by_line[line] for line in sorted(by_line))
+
+
+def _of_forms(text: str, breaks: list[int]) -> dict[int, Secret]:
+    """What has any of the forms, by line, also where it goes on in the next line."""
+    lines = [line.strip() for line in text.split("\n")]
+    whole = "".join(lines)
+    # Most texts hold none, so this line is what a search costs.
+    forms = [row for row in _BY_FORM if row[0] in whole]
+    by_line = _formed(text, breaks, forms)
+    if forms and _compiled(_BROKEN).search(text):
+        kinds = {secret.kind for secret in by_line.values()}
+        ends = [end - 1 for end in accumulate(map(len, lines))]
+        for line, secret in _formed(whole, ends, forms).items():
+            if secret.kind not in kinds:
+                by_line.setdefault(line, secret)
+    return by_line
 
 
 def _formed(
     text: str, breaks: list[int], forms: Iterable[tuple[str, str, str]]
 ) -> dict[int, Secret]:
     """What has one of some forms, by line; `breaks` is where lines end."""
-    found: dict[int, Secret] = {}
+    by_line: dict[int, Secret] = {}
     for _, kind, pattern in forms:
         for match in _compiled(pattern).finditer(text):
             value = match.group()
             if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
                 line = bisect_left(breaks, match.start()) + 1
-                found[line] = min(found.get(line, Secret(line, kind)), Secret(line, kind))
-    return found
+                by_line[line] = min(by_line.get(line, Secret(line, kind)), Secret(line, kind))
+    return by_line
 
 
 def _is_secret(value: str, kind: str) -> bool:
-    """Say whether a value can be a secret: mixed characters, few repeats, no placeholder, no name."""
+    """Whether a value can be a secret: mixed characters, few repeats, no placeholder, no name."""
     quoted = value[0] in "\"'`"
     bare = value[1:-1] if quoted else value.rstrip(".:!?")
     if _compiled(_PLACEHOLDERS).search(bare) or _compiled(_NAMES).fullmatch(bare):
@@ -215,13 +238,20 @@ def _is_secret(value: str, kind: str) -> bool:
         return False
     if kind == "password-in-url":
         return len(set(bare)) > 3  # a URL with a password is no accident of prose
-    mixed = any(char.isalpha() for char in bare) and any(
-        char.isdigit() or char in _SYMBOLS for char in bare
-    )
-    entropy = -sum(
-        count / len(bare) * math.log2(count / len(bare)) for count in Counter(bare).values()
-    )
-    return mixed and entropy >= (_QUOTED_BITS if quoted or kind in _SURE else _BARE_BITS)
+    least = _QUOTED_BITS if quoted or kind in _SURE else _BARE_BITS
+    return _is_mixed(bare) and _entropy(bare) >= least
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether a text has letters, and digits or symbols."""
+    letters = any(char.isalpha() for char in text)
+    return letters and any(char.isdigit() or char in _SYMBOLS for char in text)
+
+
+def _entropy(text: str) -> float:
+    """Bits per character."""
+    shares = (count / len(text) for count in Counter(text).values())
+    return -sum(share * math.log2(share) for share in shares)
 
 
 @cache

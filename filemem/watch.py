@@ -1,9 +1,10 @@
 """Keeps the index up to date while a server runs. The only importer of watchfiles.
 
-The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So a
-hint is applied at once, and a full look comes after a large batch or when HEAD moved. Else folder times are compared,
-and every file is looked at, each no more often than every TICK and PACE times its own duration. Calls come first: a
-look without an event waits until a second has passed without a call.
+The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a
+replaced root). So a hint is applied at once, and a full look comes after a large batch or when HEAD
+moved. Else folder times are compared, and every file is looked at, each no more often than every
+TICK and PACE times its own duration. Calls come first: a look without an event waits until a second
+has passed without a call.
 """
 
 from __future__ import annotations
@@ -27,10 +28,8 @@ TICK = 2.0  # seconds between two comparisons of folder times
 APPEARS = 0.2  # seconds between two looks for a store that is not there yet
 LARGE = 200  # events in one batch above which events are not trusted
 IDLE = 5.0  # seconds without a call after which little is held in memory
-QUIET, PATIENCE = (
-    1.0,
-    10.0,
-)  # seconds without a call that a look waits for, and after which it waits no longer
+QUIET = 1.0  # seconds without a call that a look waits for
+PATIENCE = 10.0  # seconds after which it waits no longer
 
 
 class Watcher:
@@ -38,9 +37,8 @@ class Watcher:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self.looked = (
-            threading.Event()
-        )  # set when the first look has ended: until then answers may lack records
+        # Set when the first look has ended: until then answers may lack records.
+        self.looked = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
         self._next_full = self._next = 0.0
@@ -67,20 +65,24 @@ class Watcher:
             try:
                 if watched:
                     self._follow(self.memory.folder, watched)
-                while (
-                    not watched
-                    and _identity(self.memory.folder) is None
-                    and not self._stop.wait(APPEARS)
-                ):
-                    pass
-            except OSError:  # out of watches, or the folder went away under us: folder times still find everything
+                else:
+                    self._await_folder()
+            # Out of watches, or the folder went away under us: folder times still find everything.
+            except OSError:
                 self._stop.wait(TICK)
             if not self._stop.is_set():
                 self._look(full=True)
 
+    def _await_folder(self) -> None:
+        """Wait until the store is there, or the watcher is stopped."""
+        while _identity(self.memory.folder) is None:
+            if self._stop.wait(APPEARS):
+                return
+
     def _follow(self, root: Path, watched: tuple[int, int]) -> None:
         """Apply hints until the root is no longer the watched folder."""
-        self._next_full = 0.0  # what was written before the watches stood is seen by the first look after: every file
+        # The first look is at every file: it sees what was written before the watches stood.
+        self._next_full = 0.0
         batches = watchfiles.watch(
             root,
             watch_filter=None,
@@ -93,12 +95,7 @@ class Watcher:
             ignore_permission_denied=True,
         )
         for batch in batches:
-            now = time.monotonic()
-            idle = now - self.memory.keeper.last_call
-            quiet = idle > QUIET or now - self._last > PATIENCE
-            if batch or (quiet and now >= self._next):
-                full = len(batch) > LARGE or (quiet and now >= self._next_full)
-                self._look(full=full, hints=[path for _, path in batch])
+            idle = self._apply([path for _, path in batch])
             with suppress(FilememError, OSError):  # the next question says what is wrong
                 self.memory.keeper.announce()
             if idle > IDLE:
@@ -106,33 +103,41 @@ class Watcher:
             if _identity(root) != watched:
                 return
 
+    def _apply(self, hints: list[str]) -> float:
+        """Look after a batch of hints, or where it is time; the seconds since the last call."""
+        now = time.monotonic()
+        idle = now - self.memory.keeper.last_call
+        quiet = idle > QUIET or now - self._last > PATIENCE
+        if hints or (quiet and now >= self._next):
+            full = len(hints) > LARGE or (quiet and now >= self._next_full)
+            self._look(full=full, hints=hints)
+        return idle
+
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
-        began, changed = time.monotonic(), 0
+        began = time.monotonic()
+        changed = 0
+        trouble = None
         try:
             changed = self.memory.refresh(full=full, hints=hints or ())
-        except (
-            FilememError,
-            OSError,
-        ) as error:  # shown with every answer; the next look tries again
-            self.memory.keeper.trouble = (
-                error.told if isinstance(error, FilememError) else str(error)
-            )
-        else:
-            self.memory.keeper.trouble = None
+        except FilememError as error:  # shown with every answer; the next look tries again
+            trouble = error.one_line
+        except OSError as error:
+            trouble = str(error)
+        self.memory.keeper.trouble = trouble
         ended = time.monotonic()
-        pause = (
-            0.0 if changed else PACE * (ended - began)
-        )  # what took changes in says nothing of what a look costs
+        # What took changes in says nothing of what a look costs.
+        pause = 0.0 if changed else PACE * (ended - began)
         if full:
             self._next_full = ended + max(TICK, pause)
         if full or not hints:
-            self._last, self._next = ended, ended if full else ended + pause
+            self._last = ended
+            self._next = ended if full else ended + pause
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     """Device and inode of a folder: one that was deleted and created again is no longer watched."""
     try:
-        found = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -89,7 +89,7 @@ def _memory(folder: Path, name: str | None) -> tuple[Path, list[Check]]:
             rows += _parts(store)
             store.repo.identity()
     except FilememError as error:
-        rows.append(Check("memory", "not ready", error.told))
+        rows.append(Check("memory", "not ready", error.one_line))
     return top, rows
 
 

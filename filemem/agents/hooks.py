@@ -120,7 +120,7 @@ def _named(words: Sequence[str]) -> tuple[str, str]:
 
 def _fail(event: Event | None, error: FilememError | OSError) -> None:
     """Say why there is no answer; the start of a session is told that there is none."""
-    reason = error.told if isinstance(error, FilememError) else error
+    reason = error.one_line if isinstance(error, FilememError) else error
     sys.stderr.write(f"filemem hook: {reason}\n")
     if event and event.moment == START:
         with suppress(OSError):  # nobody listens

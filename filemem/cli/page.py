@@ -106,7 +106,7 @@ def serve_beside(project: Project, offer: Dialect, calls: Calls) -> None:
     try:
         http.serve_beside(offer, calls, VERSION, page.address, page.site, announce)
     except FilememError as error:
-        click.echo(f"filemem: no page is served: {error.told}", err=True)
+        click.echo(f"filemem: no page is served: {error.one_line}", err=True)
 
 
 def _page(project: Project, request: Request) -> Page:

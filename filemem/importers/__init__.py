@@ -1,4 +1,7 @@
-"""Other systems' memories, read: one small module a format, from a source to items. `memory.ingest` writes them."""
+"""The memories of other systems, read from a source as items: one small module a format.
+
+`memory.ingest` writes the items.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from filemem.memory.ingest import Item
 
 
 class Format(NamedTuple):
-    """A format: the module and its function that reads it, and whether a source may be of several projects."""
+    """A format: the module and its function that reads it.
+
+    `shared`: a source may hold the memories of several projects.
+    """
 
     module: str
     reader: str = "read"
@@ -49,13 +55,14 @@ def chosen(
 ) -> tuple[list[Item], list[Item]]:
     """The items that are asked for, oldest first, and those that belong to other projects.
 
-    `projects`: the names of the project that is meant; None for all. `since`: epoch milliseconds; `most`: so many, the
-    newest.
+    `projects`: the names of the wanted project; None for all. `since`: epoch milliseconds.
+    `most`: so many, the newest.
     """
-    found, others = list[Item](), list[Item]()
+    wanted: list[Item] = []
+    others: list[Item] = []
     for item in items:
         if since is None or (item.created or 0) >= since:
             ours = projects is None or item.project.casefold() in projects
-            (found if ours else others).append(item)
-    found.sort(key=lambda item: item.created or 0)
-    return found[-most:] if most else found, others
+            (wanted if ours else others).append(item)
+    wanted.sort(key=lambda item: item.created or 0)
+    return wanted[-most:] if most else wanted, others

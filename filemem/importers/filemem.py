@@ -30,18 +30,16 @@ def read(source: Path) -> Iterator[Item]:
 
 
 def _record(row: Row) -> Record:
-    """The record of a line. Raises ValueError and the like where a value is not what its field holds."""
-    said = {name: value for name, value in row.items() if name in Record._fields}
-    logged = [
-        (parse_time(one["at"]) or 0, one["outcome"], one["reason"])
-        for one in said.get("outcomes", ())
+    """The record of a line. Raises ValueError and the like: a field has a wrong value."""
+    fields = {name: value for name, value in row.items() if name in Record._fields}
+    fields["outcomes"] = [
+        (parse_time(outcome["at"]) or 0, outcome["outcome"], outcome["reason"])
+        for outcome in fields.get("outcomes", ())
     ]
-    record = from_plain(
-        {**said, "created": parse_time(said.get("created", "")), "outcomes": logged}
-    )
+    fields["created"] = parse_time(fields.get("created", ""))
+    record = from_plain(fields)
     render(record)
-    if record.type not in TYPES or not all(
-        isinstance(one, str) for one in (record.id, record.title, record.text)
-    ):
+    texts = (record.id, record.title, record.text)
+    if record.type not in TYPES or not all(isinstance(text, str) for text in texts):
         raise ValueError
     return record

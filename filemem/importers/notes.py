@@ -1,4 +1,7 @@
-"""Folders of Markdown: the auto memory of Claude Code, which is about a person, and the notes of basic-memory."""
+"""Folders of Markdown: the auto memory of Claude Code and the notes of basic-memory.
+
+The memory of Claude Code is about a person.
+"""
 
 from __future__ import annotations
 
@@ -49,18 +52,17 @@ def read_claude_code(source: Path) -> Iterator[Item]:
         if path.name == "MEMORY.md":
             continue
         project = path.parent.parent.name
-        found = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
-        title = text(found.extra.get("name"))
-        whole = found.text or found.title * bool(
-            title
-        )  # one line without a heading is the title of its record
-        body = sections(("", found.extra.get("description")), ("", whole))
-        given = {"title": title or found.title, "text": body, "kind": "memory"}
+        record = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
+        title = text(record.extra.get("name"))
+        # One line without a heading is the title of its record.
+        whole = record.text or (record.title if title else "")
+        body = sections(("", record.extra.get("description")), ("", whole))
+        fields = {"title": title or record.title, "text": body, "kind": "memory"}
         yield Item(
             f"{project}/{path.name}",
             OBSERVATION,
             _written(path),
-            given,
+            fields,
             project=project if below else "",
             private=True,
         )
@@ -75,13 +77,14 @@ def read_basic_memory(source: Path) -> Iterator[Item]:
     committed = _first_commits(source, [path for path, _ in notes])
     for path, data in notes:
         name = path.relative_to(source).as_posix()
-        if (record := parse(data, f"observations/{path.name}").record) is None:
+        record = parse(data, f"observations/{path.name}").record
+        if record is None:
             continue
         kind = record.type if record.type == DECISION else OBSERVATION
         created = record.created or committed.get(path) or _written(path)
-        one = text(record.extra.get("permalink")) or name
+        id_ = text(record.extra.get("permalink")) or name
         more = {"kind": "memory"} if kind == OBSERVATION else {}
-        yield item_of(record._replace(type=kind, created=created), one, more=more)
+        yield item_of(record._replace(type=kind, created=created), id_, more=more)
 
 
 def _written(path: Path) -> int:
@@ -102,13 +105,13 @@ def _first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
     return {path: dates[name] for path, name in names.items() if name in dates}
 
 
-def item_of(record: Record, one: str, *, kept: bool = False, more: dict[str, Any]) -> Item:
+def item_of(record: Record, id_: str, *, kept: bool = False, more: dict[str, Any]) -> Item:
     """The item that a record of another store is."""
     stated = {name: value for name, value in to_plain(record).items() if name not in _MADE_ANEW}
     stated["extra"] = {
         name: value for name, value in record.extra.items() if name.casefold() not in _OURS
     }
-    unread = any(
-        name.casefold() == "visibility" for name in record.extra
-    )  # who may read it is not known: nobody else
-    return Item(one, record.type, record.created, {}, {**stated, **more}, kept=kept, private=unread)
+    # Who may read such a record is not known: nobody else.
+    private = any(name.casefold() == "visibility" for name in record.extra)
+    stated |= more
+    return Item(id_, record.type, record.created, {}, stated, kept=kept, private=private)

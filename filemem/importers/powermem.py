@@ -1,4 +1,7 @@
-"""The SQLite database of powermem: each memory an observation. What names a user is about a person."""
+"""The SQLite database of powermem: each memory an observation.
+
+A memory that names a user is about a person.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,21 @@ _NAMES = ("user_id", "agent_id", "run_id")
 
 def read(source: Path) -> Iterator[Item]:
     """The memories of every collection of a database. Raises BadInput: it has none."""
-    with database(source) as found:
+    with database(source) as opened:
         # The database also holds the full-text indexes of its collections, with other columns.
-        collections = found.tables("id", "payload")
+        collections = opened.tables("id", "payload")
         if not collections:
             hint = "name the database that SQLITE_PATH names"
             raise BadInput(f"{source} has no memories of powermem", hint, field="source")
         for table in collections:
-            yield from map(_item, found.rows(table))
+            yield from map(_item, opened.rows(table))
 
 
 def _item(row: Row) -> Item:
     payload = mapping(row["payload"])
     stated = mapping(payload.get("metadata"))
-    given: dict[str, Any] = {name: line(payload.get(name)) for name in _NAMES}
-    given |= {
+    fields: dict[str, Any] = {name: line(payload.get(name)) for name in _NAMES}
+    fields |= {
         "text": text(payload.get("data")) or text(row.get("fulltext_content")),
         "kind": "memory",
         "scope": line(stated.get("scope")),
@@ -48,4 +51,4 @@ def _item(row: Row) -> Item:
         "metadata": {name: value for name, value in stated.items() if name not in _SCORES},
     }
     created = moment(payload.get("created_at")) or moment(row.get("created_at"))
-    return Item(text(row["id"]), OBSERVATION, created, given, private=bool(given["user_id"]))
+    return Item(text(row["id"]), OBSERVATION, created, fields, private=bool(fields["user_id"]))

@@ -1,4 +1,7 @@
-"""What an import reads, opened so that nothing of it changes: databases, folders of Markdown, lines of JSON."""
+"""What an import reads: databases, folders of Markdown, lines of JSON.
+
+Everything is opened so that nothing of it changes.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,13 @@ class Database:
         return {name for (name,) in rows}
 
     def rows(self, table: str) -> Iterator[Row]:
-        """The rows of a table, in the order in which they were made; none where there is no such table."""
+        """The rows of a table in the order of their creation; none if there is no such table."""
         if table in self.tables():
             quoted = table.replace('"', '""')
-            found = self._connection.execute(f'SELECT * FROM "{quoted}" ORDER BY rowid')  # noqa: S608 - it is there
-            columns = [name for name, *_ in found.description]
-            for row in found:
+            query = f'SELECT * FROM "{quoted}" ORDER BY rowid'  # noqa: S608 - the table exists
+            cursor = self._connection.execute(query)
+            columns = [name for name, *_ in cursor.description]
+            for row in cursor:
                 yield dict(zip(columns, row, strict=True))
 
 
@@ -55,22 +59,26 @@ def _opened(path: Path) -> BinaryIO:
 
 @contextmanager
 def database(path: Path, *needed: str) -> Iterator[Database]:
-    """Open a database for reading, with its write-ahead log. Raises BadInput: it is none, or has no table `needed`."""
-    # A read of one whose log is gone would make the log anew, beside it; as nobody has it open, it is read as it is.
+    """Open a database for reading, with its write-ahead log.
+
+    Raises BadInput: it is none, or has no table `needed`.
+    """
+    # A read of one whose log is gone would make the log anew, beside it; as nobody has it open,
+    # it is read as it is.
     with _opened(path) as file:
         idle = file.read(20)[18:] == _WAL and not path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' * idle}"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            found = Database(connection)
-            if needed and not {*needed} & {*found.tables()}:
+            opened = Database(connection)
+            if needed and not {*needed} & {*opened.tables()}:
                 raise BadInput(
                     f"{path} has no table {' or '.join(needed)}",
                     "is it of another program?",
                     "source",
                 )
-            yield found
+            yield opened
     except KeyError as error:  # of a row
         raise BadInput(
             f"{path}: a table has no column {error}", "is it of another program?", "source"
@@ -82,7 +90,10 @@ def database(path: Path, *needed: str) -> Iterator[Database]:
 
 
 def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
-    """The files of a folder, sorted, each with its bytes; none that is hidden or behind a link. Raises BadInput."""
+    """The files of a folder, sorted, each with its bytes; none that is hidden or behind a link.
+
+    Raises BadInput: there is no such folder.
+    """
     if not folder.is_dir():
         raise BadInput(f"{folder} is not a folder", "name the folder to import", field="source")
     top = folder.resolve()
@@ -101,15 +112,20 @@ def read_text(path: Path) -> str:
 
 
 def lines(path: Path) -> Iterator[Row]:
-    """The objects of a file of JSON Lines. Raises BadInput: a line is none."""
-    for number, row in enumerate(read_text(path).split("\n"), 1):
-        if row.strip():
-            try:
-                found = json.loads(row)
-                if not isinstance(found, dict):
-                    raise ValueError
-            except (ValueError, RecursionError):
-                raise BadInput(
-                    f"{path}:{number}: this line is no JSON object", "nothing was imported"
-                ) from None
-            yield found
+    """The objects of a file of JSON Lines. Raises BadInput: a line is not a JSON object."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            row = _object(line)
+            if row is None:
+                message = f"{path}:{number}: this line is not a JSON object"
+                raise BadInput(message, "nothing was imported")
+            yield row
+
+
+def _object(line: str) -> Row | None:
+    """The JSON object in a line; None if it is not one."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

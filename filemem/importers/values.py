@@ -18,10 +18,10 @@ def moment(value: object) -> int | None:
         return parse_time(value[:40].replace(" ", "T", 1))
     try:
         number = float(value)  # type: ignore[arg-type]
-        found = int(number * 1000 if number < _SECONDS else number)
+        milliseconds = int(number * 1000 if number < _SECONDS else number)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if 0 < found < 253_402_300_800_000 else None
+    return milliseconds if 0 < milliseconds < 253_402_300_800_000 else None
 
 
 def text(value: object) -> str:
@@ -44,29 +44,37 @@ def line(value: object) -> str:
 
 def items(value: object) -> tuple[str, ...]:
     """The lines of a list, or of a text of JSON that holds one; a text alone is a list of one."""
-    found = data(value)
-    found = found if isinstance(found, list) else [found] if found else []
-    lines = (
-        line(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) for one in found
-    )
-    return tuple(filter(None, lines))[:ITEMS]
+    return tuple(filter(None, map(_item, _entries(data(value)))))[:ITEMS]
+
+
+def _entries(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [value] if value else []
+
+
+def _item(entry: object) -> str:
+    return line(entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False))
 
 
 def mapping(value: object) -> Mapping[str, Any]:
     """A mapping, or that of a text of JSON; empty where it is none."""
-    found = data(value)
-    return found if isinstance(found, dict) else {}
+    parsed = data(value)
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def sections(*parts: tuple[str, object]) -> str:
     """A text of paragraphs: those with a name below a heading of theirs, lists as lists."""
-    said = []
+    paragraphs: list[str] = []
     for name, value in parts:
-        found = data(value)
-        body = (
-            "\n".join(f"- {one}" for one in items(found))
-            if isinstance(found, list)
-            else text(value)
-        )
-        said += [f"## {name}\n{body}" if name else body] if body else []
-    return "\n\n".join(said)
+        body = _body(value)
+        if body:
+            paragraphs.append(f"## {name}\n{body}" if name else body)
+    return "\n\n".join(paragraphs)
+
+
+def _body(value: object) -> str:
+    parsed = data(value)
+    if isinstance(parsed, list):
+        return "\n".join(f"- {item}" for item in items(parsed))
+    return text(value)

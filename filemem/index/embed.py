@@ -64,7 +64,7 @@ class Model:
         try:
             _ = self.table
         except ModelUnavailable as error:
-            return error.told
+            return error.one_line
         return ""
 
     def encode(self, texts: Sequence[str]) -> Floats:

@@ -204,7 +204,7 @@ class Questions(Lookups):
         try:
             return self._ranking(terms), self._gap(mode)
         except ModelUnavailable as error:
-            return None, f"{error.told}; only words were searched"
+            return None, f"{error.one_line}; only words were searched"
 
     def _question(
         self, prepared: Plan, wanted: Filter, depth: int, near: Ranking | None

@@ -122,7 +122,7 @@ class Memory:
             try:
                 step()
             except FilememError as error:  # what cannot be written can still be read
-                keeper.trouble = error.told
+                keeper.trouble = error.one_line
         keeper.looks = stays
         return memory
 
@@ -477,7 +477,7 @@ class Memory:
             forked = self.keeper.ask(lambda store: store.forked(store.index.nodes()))
         except (BrokenStore, Locked) as error:  # the next look finds the records
             why = f"{sum(done.records.values())} records are imported, but not searchable yet"
-            return done._replace(note="; ".join(filter(None, (done.note, why, error.told))))
+            return done._replace(note="; ".join(filter(None, (done.note, why, error.one_line))))
         return done._replace(forked=forked)
 
     def records(self, *, private: bool = False) -> list[Record]:

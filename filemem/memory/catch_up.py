@@ -189,7 +189,7 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
             if made.entry:
                 store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
     except BrokenStore as error:
-        return f"saved, but not searchable yet: {error.told}"
+        return f"saved, but not searchable yet: {error.one_line}"
     return ""
 
 
@@ -312,7 +312,7 @@ class Keeper:
                 if time.monotonic() > stop:
                     return False
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
-            self.trouble = error.told
+            self.trouble = error.one_line
             return False
         return True
 
@@ -374,7 +374,7 @@ class Keeper:
             try:
                 self.look(anew=True)
             except (BrokenStore, Locked) as error:
-                self.trouble = error.told
+                self.trouble = error.one_line
                 store = self.store.from_files()
             with self.lock:
                 return question(store)

@@ -375,7 +375,7 @@ def edges_said(store: Store, text: str) -> tuple[dict[str, tuple[str, ...]], lis
         try:
             [record_id] = ids_of(current, name, [reference])
         except (BadInput, Conflict, NotFound) as error:
-            unknown.append(f"no edge: {error.told}")
+            unknown.append(f"no edge: {error.one_line}")
             continue
         if record_id != reference:
             ids[name] = (*ids.get(name, ()), record_id)

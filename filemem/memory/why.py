@@ -89,7 +89,7 @@ def why(store: Store, name: str, limit: int) -> Why:
     if place.text is None and note and not reasons:
         files = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
         hint = closest(place.path, files, "name a file of the project, from its top")
-        raise NotFound(f"{note}, and no decision speaks of it", hint)
+        raise NotFound(f"{note}, and no decision mentions it", hint)
     total = len(reasons)
     reasons += _near(store, place, _ids(reasons), min(NEARBY, limit - total))
     first = reasons[:limit]

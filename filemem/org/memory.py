@@ -34,7 +34,7 @@ def discreet() -> Iterator[None]:
     try:
         yield
     except BrokenStore as error:
-        log("error", "the database cannot be used", reason=error.told)
+        log("error", "the database cannot be used", reason=error.one_line)
         raise Locked("the database of this service cannot be used now", "ask again later") from None
 
 

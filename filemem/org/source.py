@@ -78,7 +78,7 @@ class Organisation:
         try:
             vector = self._model.table.asked(terms)
         except ModelUnavailable as error:
-            return None, f"{error.told}; only words were searched"
+            return None, f"{error.one_line}; only words were searched"
         return vector if vector.any() else None, ""
 
     def _best(

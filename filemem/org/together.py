@@ -87,5 +87,5 @@ def standing(here: Path) -> tuple[str, str] | None:
     try:
         service(here).ask("search", {"query": "filemem", "limit": 1})
     except FilememError as error:
-        return f"{stated.org_url} does not answer you", f"organisation: {error.told}"
+        return f"{stated.org_url} does not answer you", f"organisation: {error.one_line}"
     return f"{stated.org_url} answers", ""

@@ -90,7 +90,7 @@ class Workers:
                 job()
                 wait = 1.0
             except BrokenStore as error:
-                log("error", "the database cannot be used", reason=error.told, wait=wait)
+                log("error", "the database cannot be used", reason=error.one_line, wait=wait)
                 self._ended.wait(wait)
                 wait = min(wait * 2, LONGEST)
 

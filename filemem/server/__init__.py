@@ -1,7 +1,8 @@
-"""The MCP server: stdio with a front that answers before the SDK is imported, and HTTP (`server.http.serve`).
+"""The MCP server: over HTTP (`server.http.serve`), and over stdio.
 
-Importing this package loads only the standard library. Once the tools are listed, a call is likely: the memory is
-opened meanwhile. The SDK is imported for the newer protocol.
+Over stdio a front answers before the SDK is imported. Importing this package loads only the
+standard library. Once the tools are listed, a call is likely: the memory is opened meanwhile. The
+SDK is imported for the newer protocol.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def serve_stdio(
     beside: Callable[[Calls], None] | None = None,
     follow: Follow | None = None,
 ) -> None:
-    """Serve MCP over standard input and output until the input ends, in the main thread; then end the process.
+    """Serve MCP over standard input and output, in the main thread, until the input ends.
 
+    Then the process ends.
     `beside` starts what else serves the same memory; then nothing waits for the first request.
     `follow` is told the roots of a client that has some, before the memory is opened and when they
     change: whether another memory must be opened.

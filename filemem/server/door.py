@@ -1,7 +1,8 @@
-"""The door of the HTTP application: who may send which requests, and how large; every path is guarded alike.
+"""The door of the HTTP application: who may send which requests, and how large.
 
-A browser page of any origin can reach a port of this machine, so exact Host and Origin decide, port included; the
-SDK's own check covers only its endpoint, and its `:*` pattern is a prefix match.
+Every path is guarded alike. A browser page of any origin can reach a port of this machine, so exact
+Host and Origin decide, port included; the SDK's own check covers only its endpoint, and its `:*`
+pattern is a prefix match.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ PAGES = ("/", "/viewer", "/viewer/read", "/viewer/log")
 _JSON = "application/json"
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 _HOW = (
-    "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server printed at its start; "
-    "a server started with `--token none` asks for none"
+    "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server "
+    "printed at its start; a server started with `--token none` asks for none"
 )
 _STRANGER = f"a token is required: {_HOW}"
 _WRONG = f"this token is not the one of this server: {_HOW}"
@@ -42,9 +43,8 @@ _OURS = ("same-origin", "none")  # what a browser says where no other site leads
 _OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
 _Headers = dict[str, str]
-Ask = Callable[
-    [Callable[["Memory"], Any]], "Future[Any]"
-]  # runs a function on the memory, one at a time
+# Runs a function on the memory, one at a time.
+Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]
 
 
 class Site(Protocol):
@@ -59,9 +59,10 @@ class Site(Protocol):
 
 
 class Door:
-    """Passes on requests with our Host (`hosts`) and Origin (`origins`) that are small and complete; refuses others.
+    """Passes on small, complete requests with our Host (`hosts`) and Origin (`origins`).
 
-    Every request needs the token, whatever it asks for; if the token is "", none does.
+    It refuses others. Every request needs the token, whatever it asks for; if the token is "",
+    none does.
     """
 
     def __init__(
@@ -74,11 +75,12 @@ class Door:
         *,
         cookie: str = "filemem",
     ) -> None:
-        self._app, self._hosts, self._origins = app, hosts, origins
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
         self._token = token.encode()
-        self._cookie = (
-            cookie  # browsers do not tell ports apart, so each server has a name of its own
-        )
+        # Browsers do not tell ports apart, so each server has a name of its own.
+        self._cookie = cookie
         self._secret = hmac.new(self._token, b"cookie of the page", "sha256").hexdigest()
         self._site = site
 
@@ -88,7 +90,8 @@ class Door:
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served")
-        began, status = time.monotonic(), 0
+        began = time.monotonic()
+        status = 0
 
         async def noting(message: Message) -> None:
             nonlocal status
@@ -147,22 +150,30 @@ class Door:
 
     def _knows_token(self, named: Sequence[str]) -> bool:
         """Whether the token is what a request names; only one may be given."""
-        right = [hmac.compare_digest(one.encode("utf-8", "replace"), self._token) for one in named]
+        right = [
+            hmac.compare_digest(name.encode("utf-8", "replace"), self._token) for name in named
+        ]
         return right == [True]
 
     def _knows_cookie(self, scope: Scope, headers: _Headers) -> bool:
-        """Whether a page of ours asks: by our cookie and, to write, from our own Origin, which the browser states."""
-        given = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
-        right = hmac.compare_digest(given.encode("utf-8", "replace"), self._secret.encode())
+        """Whether a page of ours asks: by our cookie and, to write, from our own Origin.
+
+        The browser states the Origin.
+        """
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
+        right = hmac.compare_digest(cookie.encode("utf-8", "replace"), self._secret.encode())
         reads = scope["method"] in ("GET", "HEAD")
         return right and (reads or "origin" in headers)
 
     def _admitted(self, scope: Scope) -> Response | None:
-        """A page that is opened by its token goes on at the clean address, with a cookie that no script can read."""
-        asked = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
-        if not (self._token and scope["path"] in PAGES and "token" in dict(asked)):
+        """A page that is opened by its token goes on at the clean address.
+
+        It gets a cookie that no script can read.
+        """
+        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
+        if not (self._token and scope["path"] in PAGES and "token" in dict(query)):
             return None
-        rest = urlencode([pair for pair in asked if pair[0] != "token"])
+        rest = urlencode([pair for pair in query if pair[0] != "token"])
         address = f"{scope['path']}{'?' if rest else ''}{rest}"
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
         headers = {"Set-Cookie": cookie, **_NO_STORE}
@@ -199,19 +210,19 @@ class Door:
 def _tokens(scope: Scope, headers: _Headers) -> list[str]:
     """The tokens that a request names: in the header or, where there is none, in the address."""
     if "authorization" in headers:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        return [given.strip() if scheme.lower() == "bearer" else ""]
-    asked = scope.get("query_string", b"").decode("latin-1")
-    return parse_qs(asked, keep_blank_values=True, encoding="latin-1").get("token", [])
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        return [token.strip() if scheme.lower() == "bearer" else ""]
+    query = scope.get("query_string", b"").decode("latin-1")
+    return parse_qs(query, keep_blank_values=True, encoding="latin-1").get("token", [])
 
 
 def _headers(scope: Scope) -> _Headers:
-    """The headers of a request by name; "" for a repeated one, since programs differ in which they use."""
-    found: _Headers = {}
+    """The headers of a request by name; "" for a repeated one: programs disagree on it."""
+    headers: _Headers = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
-        found[key] = "" if key in found else value.decode("latin-1")
-    return found
+        headers[key] = "" if key in headers else value.decode("latin-1")
+    return headers
 
 
 async def _body(receive: Receive) -> bytes | None:

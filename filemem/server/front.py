@@ -1,11 +1,11 @@
-"""The front of a stdio server: answers the handshake, lists and prompts from data, and says what is a call.
+"""The front of a stdio server: answers the handshake, lists and prompts, and says what is a call.
 
-It answers what the SDK would answer, and passes over members that an answer does not need, such
-as a progress token. As in the SDK, the first request decides the era of a connection: after a
-handshake everything is answered here or by the calls. What opens the newer protocol is handed over
-to the SDK; both use the same lists. No mcp, pydantic, asyncio or numpy here: most servers are
-started, listed, and never called, and a client that waits a second for the list begins its first
-turn without our tools.
+All it needs is data. It answers what the SDK would answer, and passes over members that an answer
+does not need, such as a progress token. As in the SDK, the first request decides the era of a
+connection: after a handshake everything is answered here or by the calls. What opens the newer
+protocol is handed over to the SDK; both use the same lists. No mcp, pydantic, asyncio or numpy
+here: most servers are started, listed, and never called, and a client that waits a second for the
+list begins its first turn without our tools.
 """
 
 from __future__ import annotations
@@ -53,54 +53,72 @@ def capabilities(dialect: Dialect) -> Entry:
 
 def server(dialect: Dialect, version: str) -> Entry:
     """The server's info: the name that the dialect's users know, with ours as the title."""
-    named: Entry = {"name": dialect.server, "version": version}
-    return named if dialect.server == NAME else {**named, "title": NAME}
+    info: Entry = {"name": dialect.server, "version": version}
+    return info if dialect.server == NAME else {**info, "title": NAME}
 
 
-def tool(one: Tool) -> Entry:
+def tool(definition: Tool) -> Entry:
     """One tool as `tools/list` shows it."""
-    schema = dict(one.input_schema)
-    if one.unlisted:  # they are taken all the same, so the list does not say that it is whole
-        shown = {
-            name: shape for name, shape in schema["properties"].items() if name not in one.unlisted
+    entry: Entry = {
+        "name": definition.name,
+        "description": definition.description,
+        "inputSchema": _schema(definition),
+    }
+    if definition.title:
+        entry["title"] = definition.title
+    if definition.annotations:
+        entry["annotations"] = dict(definition.annotations)
+    return entry
+
+
+def _schema(definition: Tool) -> Entry:
+    """The schema of a tool's input, as the list shows it."""
+    schema = dict(definition.input_schema)
+    if definition.unlisted:
+        # They are taken all the same, so the list does not say that it is whole.
+        schema.pop("additionalProperties", None)
+        schema["properties"] = {
+            name: shape
+            for name, shape in schema["properties"].items()
+            if name not in definition.unlisted
         }
-        schema = {name: value for name, value in schema.items() if name != "additionalProperties"}
-        schema["properties"] = shown
-    told: Entry = {"name": one.name, "description": one.description, "inputSchema": schema}
-    told |= {"title": one.title} if one.title else {}
-    return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
+    return schema
 
 
-def _resource(one: Resource, where: str = "uri") -> Entry:
+def _resource(definition: Resource, where: str = "uri") -> Entry:
     """One resource or resource template, as its list shows it."""
-    return {"name": one.name, where: one.uri, "description": one.description, "mimeType": one.mime}
+    return {
+        "name": definition.name,
+        where: definition.uri,
+        "description": definition.description,
+        "mimeType": definition.mime,
+    }
 
 
-def _prompt(one: Prompt) -> Entry:
+def _prompt(definition: Prompt) -> Entry:
     arguments = [
-        {"name": a.name, "description": a.description, "required": a.required}
-        for a in one.arguments
+        {"name": argument.name, "description": argument.description, "required": argument.required}
+        for argument in definition.arguments
     ]
     return {
-        "name": one.name,
-        "title": one.title,
-        "description": one.description,
+        "name": definition.name,
+        "title": definition.title,
+        "description": definition.description,
         "arguments": arguments,
     }
 
 
 def lists(dialect: Dialect) -> Mapping[str, Entry]:
     """The lists, which never change, by the method that asks for them."""
-    found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in dialect.listed]}}
+    entries: dict[str, Entry] = {"tools/list": {"tools": [*map(tool, dialect.listed)]}}
     if dialect.resources:
-        found["resources/list"] = {
-            "resources": [_resource(one) for one in dialect.resources if "{" not in one.uri]
-        }
-        templates = [_resource(one, "uriTemplate") for one in dialect.resources if "{" in one.uri]
-        found["resources/templates/list"] = {"resourceTemplates": templates}
+        resources = [_resource(row) for row in dialect.resources if "{" not in row.uri]
+        templates = [_resource(row, "uriTemplate") for row in dialect.resources if "{" in row.uri]
+        entries["resources/list"] = {"resources": resources}
+        entries["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
-        found["prompts/list"] = {"prompts": [_prompt(one) for one in dialect.prompts]}
-    return found
+        entries["prompts/list"] = {"prompts": [*map(_prompt, dialect.prompts)]}
+    return entries
 
 
 def prompt(dialect: Dialect, name: str, arguments: Mapping[str, str]) -> Entry | Refusal:
@@ -149,7 +167,8 @@ class Front:
     """The state of one connection: in the newer protocol until it is handed over."""
 
     def __init__(self, offer: Dialect, version: str) -> None:
-        self.offer, self.version = offer, version
+        self.offer = offer
+        self.version = version
         self._lists = {**lists(offer), "ping": {}}
         self.greeted = False
         self.roots = False

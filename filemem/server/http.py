@@ -1,9 +1,13 @@
-"""MCP over HTTP, and what is served besides it: one application behind our own door, which guards every path alike."""
+"""MCP over HTTP, and what is served besides it.
+
+All of it is one application behind our own door, which guards every path alike.
+"""
 
 from __future__ import annotations
 
 import errno
 import ipaddress
+import re
 import socket
 import sys
 import threading
@@ -34,10 +38,11 @@ SHORTEST = 16  # characters of a token that guards an address other machines rea
 class Address:
     """Where to listen, and who may connect; `names`: further host names.
 
-    Every request needs the token, as bearer token or as `?token=`. Without one any program and user of this machine is
-    served, without private records; `remote` allows an address off loopback, where it must be set. With `alone` the
-    names of loopback are refused. A `guard` stands before the application and says who asks, in place of one token; a proxy may pass on names
-    of this machine without a port then.
+    Every request needs the token, as bearer token or as `?token=`. Without one any program and user
+    of this machine is served, without private records; `remote` allows an address off loopback,
+    where it must be set. With `alone` the names of loopback are refused. A `guard` stands before
+    the application and says who asks, in place of one token; a proxy may pass on names of this
+    machine without a port then.
     """
 
     host: str = "127.0.0.1"
@@ -66,25 +71,28 @@ def serve(
     on_crash: OnCrash = log_crash,
     listening: socket.socket | None = None,
 ) -> None:
-    """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port.
+    """Serve MCP at /mcp, GET /health and a site's routes until a signal comes.
 
+    `on_start` gets the port and what runs a function on the memory.
     `listening`: a socket that another process opened for this address.
     """
     listening = listening or listen(address)
     calls = Calls(offer, open_memory, on_crash, MANY if address.guard else 1)
     server = _made(offer, calls, version, address, listening, site)
-    sys.stderr.write(
-        f"filemem serves MCP at http://{_bracketed(address.host)}:{listening.getsockname()[1]}/mcp\n"
-    )
+    port = listening.getsockname()[1]
+    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
     sys.stderr.flush()
-    on_start(listening.getsockname()[1], calls.ask)
+    on_start(port, calls.ask)
     server.run(sockets=[listening])
 
 
 def serve_beside(
     offer: Dialect, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
 ) -> None:
-    """Serve the same, and the same memory, in a thread beside another transport: on this port or the next free one."""
+    """Serve the same, and the same memory, in a thread beside another transport.
+
+    It listens on this port or the next free one.
+    """
     listening = listen(address, NEXT)
     server = _made(offer, calls, version, address, listening, site)
     threading.Thread(
@@ -143,55 +151,60 @@ def application(
 
 
 def listen(address: Address, further: int = 0) -> socket.socket:
-    """Open the listening socket; where the port is taken, on one of so many `further` ones."""
-    host, port = address.host, address.port
-    if not is_loopback(host) and not (address.remote and (address.token or address.guard)):
-        hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
-        raise BadInput(
-            f"{host or 'this address'} can be reached from other machines", hint, field="host"
-        )
-    if address.token and not (
-        address.token.isascii() and address.token.isprintable() and " " not in address.token
-    ):
-        raise BadInput(
-            "the token must be printable ASCII without spaces",
-            "openssl rand -hex 32",
-            field="token",
-        )
-    if len(address.token) < SHORTEST and not (is_loopback(host) or address.guard):
-        raise BadInput(
-            f"off loopback the token needs {SHORTEST} characters",
-            "openssl rand -hex 32",
-            field="token",
-        )
-    if not 0 <= port <= 65535:
-        raise BadInput(
-            f"{port} is not a port",
-            "choose one from 1024 to 65535, or 0 for a free one",
-            field="port",
-        )
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE and further:
-            return listen(replace(address, port=port + 1), further - 1)
-        if error.errno == errno.EADDRINUSE:
-            raise Locked(
-                f"port {port} of {host} is in use", "end the other program or choose another port"
-            ) from error
-        raise BadInput(
-            f"cannot listen on {host}, port {port}: {error.strerror}", field="host"
-        ) from error
+    """Open the listening socket; where the port is taken, on one of so many `further` ones.
+
+    Raises BadInput, and Locked: every port is taken.
+    """
+    _refuse_unguarded(address)
+    listening = _opened(address, further)
     listening.setblocking(False)
-    listening.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # else an answer of two parts waits for 40 ms
+    # Else an answer of two parts waits for 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
+def _refuse_unguarded(address: Address) -> None:
+    """Refuse to be reached by others without a good token or a guard. Raises BadInput."""
+    local = is_loopback(address.host)
+    if not (local or (address.remote and (address.token or address.guard))):
+        raise BadInput(
+            f"{address.host or 'this address'} can be reached from other machines",
+            "listen on 127.0.0.1, or set a token that every request must carry: "
+            "FILEMEM_TOKEN or --token",
+            field="host",
+        )
+    hint = "openssl rand -hex 32"
+    if not re.fullmatch("[!-~]*", address.token):
+        raise BadInput("the token must be printable ASCII without spaces", hint, field="token")
+    if len(address.token) < SHORTEST and not (local or address.guard):
+        raise BadInput(f"off loopback the token needs {SHORTEST} characters", hint, field="token")
+
+
+def _opened(address: Address, further: int) -> socket.socket:
+    """The socket of an address, or of the next port that is free. Raises BadInput and Locked."""
+    host = address.host
+    port = address.port
+    if not 0 <= port <= 65535:
+        hint = "choose one from 1024 to 65535, or 0 for a free one"
+        raise BadInput(f"{port} is not a port", hint, field="port")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            message = f"cannot listen on {host}, port {port}: {error.strerror}"
+            raise BadInput(message, field="host") from error
+        if not further:
+            hint = "end the other program or choose another port"
+            raise Locked(f"port {port} of {host} is in use", hint) from error
+    return _opened(replace(address, port=port + 1), further - 1)
+
+
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address; names other than localhost are not trusted to be local."""
+    """Whether only this machine can reach the address.
+
+    Names other than localhost are not trusted to be local.
+    """
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,7 @@
-"""The MCP server proper, on the official SDK: one `Server` for every transport, fed from a dialect's tables."""
+"""The MCP server proper, on the official SDK.
+
+It is one `Server` for every transport, fed from a dialect's tables.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +62,15 @@ _LISTS: Mapping[str, tuple[str, Any]] = {
 
 
 class FilememServer(Server[Any]):
-    """The SDK's server, with what it cannot derive from its handlers: resources and prompts of a dialect's tables."""
+    """The SDK's server, with what it cannot derive from its handlers.
+
+    That is the resources and prompts of a dialect's tables.
+    """
 
     def __init__(self, dialect: Dialect, calls: Calls, version: str) -> None:
-        self.dialect, self.calls, self._running = dialect, calls, False
+        self.dialect = dialect
+        self.calls = calls
+        self._running = False
         handlers: dict[str, Any] = {"on_call_tool": self._call_tool}
         for method, listed in lists(dialect).items():
             name, kind = _LISTS[method]
@@ -73,8 +81,8 @@ class FilememServer(Server[Any]):
             handlers["on_get_prompt"] = self.get_prompt
             handlers["on_completion"] = self.complete
         named: Any = server(self.dialect, version)
-        told = self.dialect.instructions or None
-        super().__init__(**named, instructions=told, lifespan=self._lifespan, **handlers)
+        instructions = self.dialect.instructions or None
+        super().__init__(**named, instructions=instructions, lifespan=self._lifespan, **handlers)
 
     async def _call_tool(
         self, context: _Context, params: types.CallToolRequestParams
@@ -101,7 +109,8 @@ class FilememServer(Server[Any]):
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
         """Close the memory at the end; several transports share one memory."""
-        first, self._running = not self._running, True
+        first = not self._running
+        self._running = True
         try:
             yield
         finally:

@@ -1,6 +1,7 @@
-"""One connection over stdio, between the wire and the SDK: messages are fed to it, its answers are written.
+"""One connection over stdio, between the wire and the SDK.
 
-Rule: at the end of the input, or at a signal, requests under way are answered, and the process ends soon in any case.
+Messages are fed to the SDK, and its answers are written. Rule: at the end of the input, or at a
+signal, requests under way are answered, and the process ends soon in any case.
 """
 
 from __future__ import annotations
@@ -65,9 +66,8 @@ class Connection:
         """Answer the running call, tell waiting ones that they were not started, then stop."""
         server.calls.end()
         await self._answers(GRACE)
-        logging.getLogger("mcp").setLevel(
-            logging.CRITICAL
-        )  # of what is cancelled now it tells in words of its own
+        # Of what is cancelled now it tells in words of its own.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
         self._scope.cancel()
 
     def _read(
@@ -105,7 +105,10 @@ class Connection:
         await into.send(SessionMessage(kind.model_validate(message)))
 
     async def _finish(self, into: _Into) -> None:
-        """End the input after earlier requests had time to finish: the SDK drops running calls at once."""
+        """End the input after earlier requests had time to finish.
+
+        The SDK drops running calls at once.
+        """
         await self._answers(line.ENDING)
         into.close()
 

@@ -1,7 +1,8 @@
-"""JSON-RPC 2.0 as lines over two file descriptors: a line is a message, refused with a reason, or ignored.
+"""JSON-RPC 2.0 as lines over two file descriptors.
 
-Standard input then reads as empty and standard output goes to standard error, so that a stray print, ours or a
-child's, cannot break the protocol. Standard library only: both phases of the stdio server use this module.
+A line is a message, or refused with a reason, or ignored. Standard input then reads as empty and
+standard output goes to standard error, so that a stray print, ours or a child's, cannot break the
+protocol. Standard library only: both phases of the stdio server use this module.
 """
 
 from __future__ import annotations
@@ -149,7 +150,10 @@ class Wire:
                     yield message
 
     def send(self, message: object) -> None:
-        """Write one message as a line, waiting for the reader if needed. Raises OSError if the reader has gone."""
+        """Write one message as a line, waiting for the reader if needed.
+
+        Raises OSError: the reader has gone.
+        """
         data = memoryview(dump(message).encode() + b"\n")
         with self._lock:
             while data:
@@ -162,7 +166,8 @@ def claim_stdio() -> Wire:
         os.fstat(2)
     except OSError:  # without standard error the copies below would land on its number
         os.open(os.devnull, os.O_WRONLY)
-    source, target = os.dup(0), os.dup(1)
+    source = os.dup(0)
+    target = os.dup(1)
     os.set_blocking(source, True)
     os.set_blocking(target, True)
     empty = os.open(os.devnull, os.O_RDONLY)

@@ -801,7 +801,7 @@ def test_a_line_that_no_export_has_is_refused_by_its_number(repo: Path, tmp_path
     ):
         told = cli(repo, "import", "filemem", str(write(tmp_path / "x.jsonl", good + bad)), "--yes")
         assert told.code == 2
-        assert re.search("record 2 is not|:2: this line is no JSON object", told.err), told.err
+        assert re.search("record 2 is not|:2: this line is not a JSON object", told.err), told.err
     assert not (repo / "memory").exists()
 
 
