@@ -10,7 +10,10 @@ from typing import Any
 
 NEAR = 1.25  # times the aim that still count as near it
 STATED_FOR = 10_000  # records that the targets are stated for, where the size matters
-STATED_FOR_WALL = 1_000  # of the row `wall`: most memories are small
+OTHERS = {  # most memories are small, and an organisation's index is large
+    "wall": 1_000,
+    **dict.fromkeys(("org-rate", "org-bytes", "org-ask"), 100_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +194,7 @@ SIZELESS = ONCE | {
     "spawn",
     "flat",
     "org-hook",
-    "org-rate",
-    "org-bytes",
     "org-near",
-    "org-ask",
 }  # the size is not part of the target
 
 
@@ -221,7 +221,7 @@ class Line:
     @property
     def verdict(self) -> str:
         """How it stands; empty at sizes that the target is not stated for."""
-        stated = STATED_FOR_WALL if self.row == "wall" else STATED_FOR
+        stated = OTHERS.get(self.row, STATED_FOR)
         if self.row not in SIZELESS and self.size != stated:
             return ""
         return TARGETS[self.row].verdict(self.value)

@@ -95,7 +95,7 @@ def working(dsn: str, folder: Path) -> Iterator[None]:
                 assert process.poll() is None, "it lived"
             finally:
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(60) == 0
+                assert process.wait(60) in (0, -15)  # the second if it had hardly begun
 
 
 def in_step(engine: Postgres, hubs: list[Hub]) -> bool:
