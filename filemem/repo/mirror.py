@@ -1,7 +1,8 @@
-"""Repositories that are only read, by their objects: in place, or a bare clone of what an address names.
+"""Repositories that are only read, by their objects: in place, or a bare clone of an address.
 
-Rule: an address is https or ssh and names no program, no option and no password. A repository without a work tree has
-no files of its own that could be read by mistake; of its settings none runs a program (`run.OFF`).
+Rule: an address is https or ssh and names no program, no option and no password. A repository
+without a work tree has no files of its own that could be read by mistake; of its settings none
+runs a program (`run.OFF`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _REACHING = (
     "credential.helper",
     "protocol.allow",
 )  # of the user's own settings, here
-_NETWORK = (*(one for one in OFF if not one.startswith(_REACHING)), "protocol.allow=never")
+_NETWORK = (
+    *(setting for setting in OFF if not setting.startswith(_REACHING)),
+    "protocol.allow=never",
+)
 _NETWORK += (
     "protocol.https.allow=always",
     "protocol.ssh.allow=always",
@@ -57,8 +61,9 @@ class Mirror(Repo):
 
 
 def named(text: str, here: Path) -> tuple[str, str]:
-    """Return the name of a repository and where Git reads it, from an address or a path, relative to `here`.
+    """Return the name of a repository and where Git reads it.
 
+    `text` is an address, or a path relative to `here`.
     Raises BadInput: neither; or a path at which there is no repository.
     """
     if name := name_of(text):
@@ -98,7 +103,10 @@ def web_page(source: str) -> str:
 
 
 def _places(path: Path) -> Places:
-    """The folders of a repository on this machine, taken as one without a work tree. Raises NotFound, BrokenStore."""
+    """The folders of a repository on this machine, taken as one without a work tree.
+
+    Raises NotFound, BrokenStore.
+    """
     bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
     git_dir = path if bare else find(path).common_dir
     return Places(git_dir, git_dir, git_dir)
@@ -170,7 +178,10 @@ def contents(repo: Repo, blobs: Iterable[str], most: int) -> Iterator[tuple[str,
 def added(
     repo: Repo, head: str, prefix: str, without: Iterable[str]
 ) -> Iterator[tuple[str, Provenance]]:
-    """Yield the files below a folder (`prefix`, with its slash, or "") that commits added, oldest first, and who."""
+    """Yield the files below a folder that commits added, oldest first, and who added them.
+
+    `prefix`: the folder with its slash, or "".
+    """
     how = (
         "--reverse",
         "--diff-filter=A",
@@ -184,7 +195,8 @@ def added(
     out = repo.git.run(
         "log", *how, form, head, *without, "--", *((prefix,) if prefix else ()), limit=LONG
     )
-    fields, who = iter(out.decode("utf-8", "replace").split("\0")), Provenance()
+    fields = iter(out.decode("utf-8", "replace").split("\0"))
+    who = Provenance()
     for field in fields:
         if field.startswith("\x01"):
             author, at, agent = (next(fields) for _ in range(3))

@@ -63,14 +63,18 @@ class Places(NamedTuple):
 
     @property
     def by_hand(self) -> str:
-        """How people call Git on this work tree, wherever they stand: how commands begin that are printed."""
+        """How people call Git on this work tree, wherever they stand.
+
+        Commands that are printed begin so.
+        """
         return f"git -C {shlex.quote(str(self.work_tree))}"
 
 
 def find(start: Path) -> Places:
     """Look for a repository in a folder and the folders above it.
 
-    Raises NotFound: there is none; BrokenStore: it has no work tree, is not whole, or the folder itself is gone.
+    Raises NotFound: there is none; BrokenStore: it has no work tree, is not whole, or the folder
+    itself is gone.
     """
     _refuse_gone(start)
     start = start.resolve()
@@ -78,8 +82,10 @@ def find(start: Path) -> Places:
         if os.path.lexists(git_dir := folder / ".git"):
             break
         if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
-            told = f"{folder} is a Git directory without a work tree"
-            raise BrokenStore(told, "filemem needs a checkout: stand in it, or git clone it first")
+            message = f"{folder} is a Git directory without a work tree"
+            raise BrokenStore(
+                message, "filemem needs a checkout: stand in it, or git clone it first"
+            )
     else:
         raise NotFound(
             f"there is no Git repository in {start} or above it",
@@ -94,16 +100,16 @@ def find(start: Path) -> Places:
     )
     # Without `commondir` a linked work tree's own folder would pass for a whole repository.
     if not (git_dir / "HEAD").is_file() or not (common / "objects").is_dir():
-        told = f"{folder / '.git'} does not lead to a Git directory that is whole"
-        raise BrokenStore(told, "run `git worktree repair`, or clone the repository again")
+        message = f"{folder / '.git'} does not lead to a Git directory that is whole"
+        raise BrokenStore(message, "run `git worktree repair`, or clone the repository again")
     return Places(folder, git_dir, common)
 
 
 def _refuse_gone(work_tree: Path) -> None:
     """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
     if not os.path.exists(work_tree):  # noqa: PTH110 - it may be a name that no folder can have
-        told = f"the folder {work_tree} no longer exists"
-        raise BrokenStore(told, "go to a folder that exists; restart servers there")
+        message = f"the folder {work_tree} no longer exists"
+        raise BrokenStore(message, "go to a folder that exists; restart servers there")
 
 
 def read(file: Path) -> str:
@@ -115,12 +121,15 @@ def read(file: Path) -> str:
 
 
 def stamp(file: Path) -> tuple[int, int, int]:
-    """What shows that a file was written or replaced: its number, size and time; -1 for one that is not there."""
+    """What shows that a file was written or replaced: its number, size and time.
+
+    Each is -1 for a file that is not there.
+    """
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return -1, -1, -1
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 _HINTS = {
@@ -153,9 +162,12 @@ class Git(NamedTuple):
     def start(
         self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
     ) -> Popen[bytes]:
-        """Start one call with all three streams as pipes; `config` holds further `key=value` settings."""
+        """Start one call with all three streams as pipes.
+
+        `config` holds further `key=value` settings.
+        """
         top = self.places.work_tree
-        settings = (part for each in (*OFF, *config) for part in ("-c", each))
+        settings = (part for setting in (*OFF, *config) for part in ("-c", setting))
         fixed = ("--no-pager", OURS, "--no-replace-objects", f"--work-tree={top}")
         environment = {
             **self.environment,
@@ -181,7 +193,10 @@ class Git(NamedTuple):
 def finish(
     process: Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT, stops: bool = True
 ) -> bytes:
-    """Wait for a started call, feeding it `data`; returns its output. An interrupt `stops` it. Raises GitError."""
+    """Wait for a started call, feeding it `data`; returns its output.
+
+    An interrupt `stops` it. Raises GitError.
+    """
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
     try:
@@ -213,7 +228,10 @@ def end(process: Popen[bytes]) -> None:
 
 
 class Helper:
-    """A Git process that stays and answers request after request; it ends when its standard input closes."""
+    """A Git process that stays and answers request after request.
+
+    It ends when its standard input closes.
+    """
 
     def __init__(self, git: Git, *arguments: str, config: Sequence[str] = ()) -> None:
         self.process, self._name = git.start(*arguments, config=config), arguments[0]
@@ -258,7 +276,10 @@ class Helper:
             self.process.stdin = None
 
     def close(self) -> None:
-        """Let the process end, and wait for it; an interrupt leaves it to do its work. Raises GitError if it failed."""
+        """Let the process end, and wait for it; an interrupt leaves it to do its work.
+
+        Raises GitError if it failed.
+        """
         finish(self.process, self._name, stops=False)
 
     def _more(self) -> None:
@@ -272,7 +293,10 @@ class Helper:
 
 
 def locate(environment: Mapping[str, str], work_tree: Path) -> str:
-    """The first `git` on the search path that is absolute and outside the work tree. Raises BrokenStore."""
+    """The first `git` on the search path that is absolute and outside the work tree.
+
+    Raises BrokenStore.
+    """
     for folder in environment.get("PATH", os.defpath).split(os.pathsep):
         program = Path(folder, "git")
         if not program.is_absolute() or program.parent.resolve().is_relative_to(work_tree):
@@ -290,13 +314,16 @@ def clean(environment: Mapping[str, str]) -> dict[str, str]:
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     return {
         **kept,
-        "PATH": os.pathsep.join(each for each in path if Path(each).is_absolute()),
+        "PATH": os.pathsep.join(folder for folder in path if Path(folder).is_absolute()),
         **_ALWAYS,
     }
 
 
 def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
-    """Refuse a Git that is older than `needed`; it is asked once in a process. Raises BrokenStore."""
+    """Refuse a Git that is older than `needed`; it is asked once in a process.
+
+    Raises BrokenStore.
+    """
     if git.program not in _versions:
         _versions[git.program] = git.run("version").decode("utf-8", "replace").strip()
     match = re.search(r"(\d+)\.(\d+)", _versions[git.program])
@@ -333,7 +360,10 @@ def c_library() -> Any:
 
 
 def create(folder: Path, git_dir: Path | None = None) -> None:
-    """Run `git init` in a folder, with the user's own defaults and no template. Raises BrokenStore."""
+    """Run `git init` in a folder, with the user's own defaults and no template.
+
+    Raises BrokenStore.
+    """
     git_dir = git_dir or folder / ".git"
     git = Git(
         locate(os.environ, folder),

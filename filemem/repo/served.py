@@ -23,7 +23,10 @@ _COUNTED = 9_999  # bytes at most
 
 
 def give_up(private: Path) -> None:
-    """Count a search for a prompt that was given up; not where the Git directory cannot be written."""
+    """Count a search for a prompt that was given up.
+
+    Not where the Git directory cannot be written.
+    """
     with suppress(OSError):
         if given_up(private) < _COUNTED:
             with (private / _GIVEN_UP).open("ab") as file:
@@ -39,7 +42,10 @@ def given_up(private: Path) -> int:
 
 
 def publish(private: Path, address: str) -> IO[str]:
-    """Write where the page of this process is; the file that is returned must stay open as long as it is there."""
+    """Write where the page of this process is.
+
+    The file that is returned must stay open as long as the page is there.
+    """
     (private / _FOLDER).mkdir(parents=True, exist_ok=True)
     path = private / _FOLDER / str(os.getpid())
     path.unlink(missing_ok=True)
@@ -67,12 +73,12 @@ def leading_to(private: Path, address: str) -> Iterator[str]:
 
 def addresses(private: Path) -> list[str]:
     """Return where pages are shown now; what servers left that are gone is removed."""
-    found = []
+    pages = []
     for path in sorted((private / _FOLDER).glob("[0-9]*")):
         with suppress(OSError), path.open(encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
             except BlockingIOError:
-                found.append(file.read())
-    return list(filter(None, found))
+                pages.append(file.read())
+    return list(filter(None, pages))
