@@ -1,8 +1,10 @@
-"""The save: Git's own children hold index.lock, HEAD.lock and the branch's lock while record, entry and branch change.
+"""The save: record, entry and branch change under locks that Git's own children hold.
 
-All slow work comes first: journal, blobs, trees and commit are on disk before the first lock is taken. Under the locks
-the user's commands are refused or wait, so nothing is rolled back once the branch has moved. If we are killed, Git's
-children see their input end and release the locks; the next command finishes the save from the journal.
+The locks are index.lock, HEAD.lock and the branch's lock. All slow work comes first: journal,
+blobs, trees and commit are on disk before the first lock is taken. Under the locks the user's
+commands are refused or wait, so nothing is rolled back once the branch has moved. If we are
+killed, Git's children see their input end and release the locks; the next command finishes the
+save from the journal.
 """
 
 from __future__ import annotations
@@ -91,7 +93,10 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan]) -> Made:
 def _commit(
     repo: Repo, files: Placer, plan: Plan, patience: float, *, written: bool = False
 ) -> Made | str:
-    """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy. `written`: the files are in place."""
+    """Commit a plan on top of HEAD, or return why not: MOVED, LOCKED or busy.
+
+    `written`: the files are in place.
+    """
     head = state.head(repo.git)
     if reason := repo.busy():
         return reason

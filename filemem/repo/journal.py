@@ -124,7 +124,10 @@ class Journal:
             entry.file.rename(self._done / entry.file.name)
 
     def entries(self, *, recent: bool = False) -> tuple[list[Entry], list[str]]:
-        """The saves that are not done, or else those done within a minute, oldest first; and what cannot be read."""
+        """The saves that are not done, or else those done within a minute, oldest first.
+
+        Returns also what cannot be read.
+        """
         folder, found, bad = self._done if recent else self._open, list[Entry](), list[str]()
         for name in state.numbered(self._done) if recent else ():
             with contextlib.suppress(FileNotFoundError):
@@ -210,7 +213,10 @@ class Aside:
             raise
 
     def place(self) -> None:
-        """Put the files into their places, where what stands there is what the edits were worked out from."""
+        """Put the files into their places.
+
+        What stands there must be what the edits were worked out from.
+        """
         staged = iter(self.files)
         for edit in self._edits:
             if edit.data is None:

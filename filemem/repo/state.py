@@ -1,7 +1,8 @@
 """HEAD, branch and index: where they stand, why a commit must wait, and how they are held still.
 
-Moving HEAD under a rebase or a merge loses work when it is aborted; under an open editor it makes the user's commit
-fail. Locks are held by Git's own children, so that none is left behind when we are killed.
+Moving HEAD under a rebase or a merge loses work when it is aborted; under an open editor it makes
+the user's commit fail. Locks are held by Git's own children, so that none is left behind when we
+are killed.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ class Branch(NamedTuple):
 
 
 def head(git: Git) -> Branch:
-    """Where HEAD is now, on no branch where it is detached. Raises BrokenStore where it cannot be read."""
+    """Where HEAD is now, on no branch where it is detached.
+
+    Raises BrokenStore where it cannot be read.
+    """
     ref = head_ref(git)
     return Branch(ref.removeprefix(BRANCHES), tip_of(git, ref or "HEAD"))
 
@@ -219,7 +223,10 @@ def _begins(number: str, work_tree: Path) -> bool:
 
 
 def branch_meant(git: Git) -> str:
-    """The branch that HEAD will be on when the operation in progress is over, by its whole name; "" if not known."""
+    """The branch that HEAD will be on when the operation in progress is over.
+
+    By its whole name; "" if not known.
+    """
     if ref := head_ref(git):
         return ref
     for name in _STARTED_FROM:
