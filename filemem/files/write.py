@@ -260,7 +260,7 @@ class Files:
         return self._stage((*self._base, *parts), data)
 
     def hide(self, folder: str) -> None:
-        """Make Git overlook a folder by a `.gitignore` with `*`. Raises Conflict: it has another."""
+        """Make Git overlook a folder by a `.gitignore` with `*`. Raises Conflict: it has one."""
         name = self.named(f"{folder}/.gitignore")
         parts = (*self._base, *check_path(folder))
         try:
@@ -284,7 +284,7 @@ class Files:
             os.fsync(folder)
 
     def _stage(self, parts: tuple[str, ...], data: bytes) -> Staged:
-        """Write a file aside: in the spool if the file system is the same, else beside its place."""
+        """Write a file aside: in the spool, on the same file system, else beside its place."""
         aside = self._spool
         staged = None
         try:
