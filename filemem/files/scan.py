@@ -1,8 +1,9 @@
-"""What stands in a store, and what may: records are told by name, never through a link or outside the store.
+"""What stands in a store, and what may: a record is known by its name, and no link is followed.
 
-Only regular files of at most 1 MiB are read; all else is skipped and reported.
-A store folder that is not there is an empty store. Identity is the Git blob id of the bytes as they stand on disk:
-where Git would convert line endings that is not the one in the commit, and only says whether a file is what it was.
+Only regular files of at most 1 MiB are read; all else is skipped and reported. A store folder that
+is not there is an empty store. Identity is the Git blob id of the bytes as they stand on disk:
+where Git would convert line endings that is not the one in the commit, and only says whether a file
+is what it was.
 """
 
 from __future__ import annotations
@@ -24,17 +25,13 @@ from filemem.record import MAX_FILE, Problem, adr_number
 from filemem.record.identity import stem_of
 
 MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
-_TICK = (
-    20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
-)
+_TICK = 20_000_000  # nanoseconds; a time this young may hide a second write in the same tick
 _NOWHERE = frozenset(("", ".", ".."))
-_CONTROL = frozenset(
-    ("Cc", "Cs", "Zl", "Zp")
-)  # control characters, undecodable bytes, line and paragraph separators
+# Control characters, undecodable bytes, line and paragraph separators.
+_CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))
 OTHER_SUFFIXES = frozenset(("org", "textile"))  # decision records, not read
-NO_RECORDS = frozenset(
-    ("readme.md", "agents.md")
-)  # they explain the folder to people and agents; in any letter case
+# They explain the folder to people and agents; in any letter case.
+NO_RECORDS = frozenset(("readme.md", "agents.md"))
 _OF_A_FOLDER = frozenset(("readme", "index"))  # the record of a numbered folder, else a page
 _PAGES = frozenset(("agents", "summary"))
 # What a template is called: en, de, fr, es, pt, it, ja, ko, zh.
@@ -70,10 +67,8 @@ _TEMPLATE_WORDS = _TEMPLATE | frozenset(
 )
 # Capitals only, `NNNN-title`: the names that filemem writes are lower case.
 _UNNUMBERED = re.compile(r"(?:[A-Za-z]{2,8}[-_])?(?:N{2,6}|X{2,6}|YYYYMMDD)[-_]")
-_LONGEST_NAME, _LONGEST_PATH = (
-    255,
-    3_500,
-)  # bytes, as file systems have it, less the folders above the work tree
+_LONGEST_NAME = 255  # bytes, as file systems have it
+_LONGEST_PATH = 3_500  # bytes: 4,096 less the folders above the work tree
 
 
 # Paths -> each with its bytes, or why there are none.
@@ -83,15 +78,15 @@ Proven = Callable[[Mapping[str, os.stat_result]], Mapping[str, str]]
 
 
 class Scan(NamedTuple):
-    """What a look found: records by path, the times of the folders that were listed, and what was skipped and why."""
+    """What a look at a store saw."""
 
-    files: dict[str, Entry]
-    folders: dict[str, int]
-    problems: list[Problem]
+    files: dict[str, Entry]  # records by path
+    folders: dict[str, int]  # the times of those that were listed
+    problems: list[Problem]  # what was skipped, and why
 
 
 class _Look(NamedTuple):
-    """A look at a store: what it finds, and how."""
+    """A look at a store, while it goes on."""
 
     result: Scan
     start: int
@@ -121,19 +116,25 @@ def scan(
     proven: Proven,
 ) -> Scan:
     """List the records of a store; `read_all` reads some of its files; see `Files.scan`."""
-    parents = {} if folders is None else {path: path.rpartition("/")[0] for path in before}
-    inside = set(parents.values())
-    kept = {path: before[path] for path, parent in parents.items() if parent not in (folders or ())}
-    look = _Look(Scan(kept, {}, []), time.time_ns(), before, {})
+    files: dict[str, Entry] = {}
+    listed: set[str] = set()
+    if folders is not None:
+        files = {path: entry for path, entry in before.items() if _folder_of(path) not in folders}
+        listed = set(map(_folder_of, before))
+    look = _Look(Scan(files, {}, []), time.time_ns(), before, {})
     pending = [""] if folders is None else sorted(folders)
     while pending:
         folder = pending.pop()
         if folder in look.result.folders or folder.startswith(".") or "/." in folder:
             continue
         below = _in_folder(root, folder, look)
-        pending += [path for path in below if path not in inside]
+        pending += [path for path in below if path not in listed]
     _read(look, read_all, hash_name, proven)
     return look.result
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _in_folder(root: Path, folder: str, look: _Look) -> list[str]:
@@ -172,10 +173,13 @@ def _read(look: _Look, read_all: ReadAll, hash_name: str, proven: Proven) -> Non
 
 
 def _listing(root: Path, folder: str, start: int, result: Scan) -> list[os.DirEntry[str]]:
-    """Return what stands in a folder, without hidden names; its time is taken before, as a change may come between."""
+    """Return what stands in a folder, without hidden names.
+
+    Its time is taken before: a change may come between.
+    """
     try:
-        found = os.lstat(f"{root}/{folder}")
-        if not stat.S_ISDIR(found.st_mode):
+        state = os.lstat(f"{root}/{folder}")
+        if not stat.S_ISDIR(state.st_mode):
             return []
         with os.scandir(f"{root}/{folder}") as listing:
             items = list(listing)
@@ -187,43 +191,43 @@ def _listing(root: Path, folder: str, start: int, result: Scan) -> list[os.DirEn
     if folder and any(item.name == ".git" for item in items):
         result.problems.append(_skipped(folder, "is a repository of its own"))
         return []
-    written = newest(found)
+    written = newest(state)
     result.folders[folder] = written if written <= start - _TICK else -1
     return [item for item in items if not item.name.startswith(".")]
 
 
-def newest(found: os.stat_result) -> int:
-    """Return the time of a file: its change time cannot be set back, and shows an edit that restored the other."""
-    return max(found.st_mtime_ns, found.st_ctime_ns)
+def newest(state: os.stat_result) -> int:
+    """Return the newest time of a file, in nanoseconds.
+
+    Its change time cannot be set back, and shows an edit that restored the other.
+    """
+    return max(state.st_mtime_ns, state.st_ctime_ns)
 
 
 def _skipped(path: str, message: str) -> Problem:
     """Return the problem of a file that is not read."""
-    return Problem(
-        path.encode("utf-8", "backslashreplace").decode(),
-        1,
-        "unreadable",
-        "error",
-        f"{message}; skipped",
-    )
+    name = path.encode("utf-8", "backslashreplace").decode()
+    return Problem(name, 1, "unreadable", "error", f"{message}; skipped")
 
 
 def check_path(path: str) -> tuple[str, ...]:
     """Split a store-relative path, or say why it may not be used. Raises BadInput."""
-    if reason := _bad_path(path):
-        raise BadInput(
-            f"{path[:200]!r} {reason}",
-            "give a path inside the store, like decisions/2025/01/auth--20250101-use-jwt-k3f9w2ma.md",
-            field="path",
-        )
+    reason = _bad_path(path)
+    if reason:
+        example = "decisions/2025/01/auth--20250101-use-jwt-k3f9w2ma.md"
+        hint = f"give a path inside the store, like {example}"
+        raise BadInput(f"{path[:200]!r} {reason}", hint, field="path")
     return tuple(path.split("/"))
 
 
 def fits(path: str) -> bool:
-    """Whether a file may have this path at all, by the length of its names; the system fails to look where none may."""
-    return len(os.fsencode(path)) < _LONGEST_PATH and all(
-        len(os.fsencode(p)) <= _LONGEST_NAME for p in path.split("/")
-    )
+    """Whether a file may have this path at all, by the length of its names.
+
+    The system fails to look where none may.
+    """
+    if len(os.fsencode(path)) >= _LONGEST_PATH:
+        return False
+    return all(len(os.fsencode(name)) <= _LONGEST_NAME for name in path.split("/"))
 
 
 @lru_cache(maxsize=32_768)  # a look asks of each file several times
@@ -255,11 +259,9 @@ def not_read(root: Path) -> str:
     names = (name for _, _, files in os.walk(root) for name in files)
     suffixes = Counter(name.lower().rpartition(".")[2] for name in names)
     counts = [f"{suffixes[form]} .{form}" for form in sorted(OTHER_SUFFIXES & suffixes.keys())]
-    return (
-        f"{', '.join(counts)}; filemem reads Markdown, AsciiDoc and reStructuredText"
-        if counts
-        else ""
-    )
+    if not counts:
+        return ""
+    return f"{', '.join(counts)}; filemem reads Markdown, AsciiDoc and reStructuredText"
 
 
 def is_listed(path: str) -> bool:
@@ -268,11 +270,17 @@ def is_listed(path: str) -> bool:
 
 
 def _bad_path(path: str) -> str:
+    """Why a path may not be used, or ""."""
     parts = path.split("/")
     if path.startswith("/") or "\\" in path or path[1:2] == ":" or not _NOWHERE.isdisjoint(parts):
         return "is not a path inside the store, with /"
-    if not path.isprintable() and (found := {unicodedata.category(c) for c in path} & _CONTROL):
-        return "is not UTF-8" if found == {"Cs"} else "holds control characters"
     if ".git" in path.casefold() and any(part.casefold().startswith(".git") for part in parts):
         return "reaches into a Git directory or Git's own files"
-    return ""
+    return "" if path.isprintable() else _bad_characters(path)
+
+
+def _bad_characters(path: str) -> str:
+    control = {unicodedata.category(character) for character in path} & _CONTROL
+    if not control:
+        return ""
+    return "is not UTF-8" if control == {"Cs"} else "holds control characters"

@@ -1,7 +1,7 @@
 """One file of the store: read, or written aside, synced and renamed into its place; removed.
 
-Folders are opened one step at a time, each relative to the one before: whatever is renamed or linked meanwhile, the
-result lies inside the work tree.
+Folders are opened one step at a time, each relative to the one before: whatever is renamed or
+linked meanwhile, the result lies inside the work tree.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from filemem.files.scan import MAX_SIZE, Proven, Scan, check_path, is_record, ne
 from filemem.record import DATED_NAME, Problem, adr_number
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = (
-    os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-)  # O_NONBLOCK: a FIFO must not hold us up
+# O_NONBLOCK: a FIFO must not hold us up.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-_TEMPORARY = (
-    ".filemem-"  # prefix of temporary names; a name that starts with a dot is never a record
-)
+_TEMPORARY = ".filemem-"  # before temporary names; a name that starts with a dot is no record
 _AGAIN = "read it again, then repeat the change"
 
 
 class Staged:
-    """A file written aside, not yet in its place: `sync`, `publish`, `sync_folders`; always `discard` at the end.
+    """A file written aside, not yet in its place.
 
-    `source` is the temporary file, "" once it is in place; `changed` are the folders whose listing changed.
+    Call `sync`, `publish`, `sync_folders`; always `discard` at the end. `source` is the temporary
+    file, "" once it is in place; `changed` are the folders whose listing changed.
     """
 
     def __init__(self, work_tree: Path, parts: tuple[str, ...], source: str) -> None:
-        self.work_tree, self.parts, self.source = work_tree, parts, source
+        self.work_tree = work_tree
+        self.parts = parts
+        self.source = source
         self.changed: list[tuple[str, ...]] = []
 
     def sync(self) -> None:
@@ -55,8 +55,14 @@ class Staged:
     def publish(self, replace: bytes | None, *, over: bool = False) -> None:
         """Put the file into its place, creating folders as needed.
 
-        `replace` are the bytes that must still stand there, None for no file; `over` replaces whatever stands there.
-        Raises Conflict if another file stands there, BadInput if a link does, BrokenStore if the disk refuses.
+        Args:
+            replace: the bytes that must still stand there; None for no file.
+            over: replace whatever stands there.
+
+        Raises:
+            Conflict: another file stands there.
+            BadInput: a link does.
+            BrokenStore: the disk refuses.
         """
         *folders, name = self.parts
         path = "/".join(self.parts)
@@ -75,7 +81,7 @@ class Staged:
             self.changed.append(tuple(folders))
 
     def _link(self, folder: int, name: str) -> bool:
-        """Put the file where none stands, in one step; False where the file system knows no such step."""
+        """Put the file where none stands, in one step; False where the system has no such step."""
         try:
             os.link(self.source, name, dst_dir_fd=folder)
             Path(self.source).unlink()  # now, for it changes the file's times: Git reads them next
@@ -86,7 +92,10 @@ class Staged:
         return True
 
     def finish(self) -> None:
-        """Sync, put it into its place whatever stands there, sync the folders, and let go. Errors as for `publish`."""
+        """Sync, put it into its place whatever stands there, sync the folders, and let go.
+
+        Errors as for `publish`.
+        """
         try:
             self.sync()
             self.publish(None, over=True)
@@ -112,7 +121,10 @@ class Staged:
 
 
 class Files:
-    """The files of one store, a folder of the work tree or `.`; `spool` is for temporary files that nobody watches."""
+    """The files of one store, a folder of the work tree or `.`.
+
+    `spool` is for temporary files that nobody watches.
+    """
 
     def __init__(self, work_tree: str | Path, store: str, spool: Path | None = None) -> None:
         self.work_tree = Path(work_tree)
@@ -127,7 +139,7 @@ class Files:
         return self._prefix + path
 
     def inside(self, path: str) -> str:
-        """A path from the top of the work tree, in the store; one that lies elsewhere stays as it is."""
+        """A path from the top of the work tree, in the store; any other stays as it is."""
         return path.removeprefix(self._prefix)
 
     def holds(self, path: str) -> bool:
@@ -135,7 +147,10 @@ class Files:
         return path.startswith(self._prefix)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file up to 1 MiB: NotFound if there is none, BadInput if it is not one of the store's."""
+        """Return the bytes of a file up to 1 MiB.
+
+        Raises NotFound: there is none; BadInput: it is not one of the store's.
+        """
         *folders, name = check_path(path)
         with open_folder(self.work_tree, (*self._base, *folders)) as folder:
             return read_file(folder, name, path, MAX_SIZE)
@@ -166,14 +181,14 @@ class Files:
         return self.seen(path) is not None
 
     def seen(self, path: str) -> tuple[int, int] | None:
-        """Size in bytes and newest time in nanoseconds of a file, as manifests hold them; None if it is gone."""
+        """Return size in bytes and newest time in nanoseconds of a file; None if it is gone."""
         try:
             *folders, name = check_path(path)
             with open_folder(self.work_tree, (*self._base, *folders)) as folder:
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                state = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (NotFound, BadInput, BrokenStore):
             return None
-        return found.st_size, newest(found)
+        return state.st_size, newest(state)
 
     def is_as(self, path: str, size: int, time: int) -> bool:
         """Whether a file has this size and newest time. It is not read: links do no harm."""
@@ -184,7 +199,7 @@ class Files:
         return (state.st_size, newest(state)) == (size, time)
 
     def newest_adr(self) -> str:
-        """The newest record at the top of a folder of numbered or dated ones; "" for any other store.
+        """The newest record of a folder of numbered or dated ones; "" for any other store.
 
         It is the one with the highest number or the latest day, whichever form more names have.
         """
@@ -206,11 +221,14 @@ class Files:
         folders: Collection[str] | None = None,
         proven: Proven = lambda _: {},
     ) -> Scan:
-        """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
+        """List the records of the store, the times of its folders, and what was skipped.
 
-        Files that have the size and time of an earlier listing, `before`, are not read again; with `folders`, from
-        `changed_folders`, only these are looked into, and new ones below them. `proven` is told
-        which files would be read, and returns the ids of those that need not be.
+        Args:
+            before: an earlier listing; files with its size and time are not read again.
+            hash_name: of the ids, sha1 or sha256.
+            folders: those to look into, from `changed_folders`, with new ones below them; None
+                for all. "" is the store itself.
+            proven: gets the files that would be read, and returns the ids of those that need not.
         """
         try:
             with open_folder(self.work_tree, self._base):
@@ -218,38 +236,33 @@ class Files:
         except NotFound:
             return Scan({}, {}, [])
         except BadInput as error:
-            return Scan(
-                {},
-                {},
-                [Problem("", 1, "unreadable", "error", f"the store: {error.message}; skipped")],
-            )
+            message = f"the store: {error.message}; skipped"
+            return Scan({}, {}, [Problem("", 1, "unreadable", "error", message)])
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:
-        """Return which of these folders were written to or removed since; all of a store that nobody looked at yet."""
-        changed, top = set(), f"{self.root}/"
-        for folder, seen in (before or {"": 0}).items():
-            try:
-                found = os.lstat(top + folder)
-                # No change leaves the change time as it was; the other counts only where somebody set it ahead.
-                same = found.st_ctime_ns == seen or newest(found) == seen
-            except OSError:
-                same = False
-            if not same:
-                changed.add(folder)
-        return changed
+        """Return which of these folders were written to or removed since.
+
+        Of a store that nobody looked at yet, the whole.
+        """
+        top = f"{self.root}/"
+        times = before or {"": 0}
+        return {folder for folder, time in times.items() if not _is_as_then(top + folder, time)}
 
     def stage(self, path: str, data: bytes) -> Staged:
-        """Write a file aside, unseen until `publish`; BadInput if it may not be there or is over 1 MiB."""
+        """Write a file aside, unseen until `publish`.
+
+        Raises BadInput: it may not be there, or is over 1 MiB.
+        """
         parts = check_path(path)
         if len(data) > MAX_SIZE:
-            raise BadInput(
-                f"{path}: {len(data)} bytes are more than {MAX_SIZE}", "write less", field="text"
-            )
+            message = f"{path}: {len(data)} bytes are more than {MAX_SIZE}"
+            raise BadInput(message, "write less", field="text")
         return self._stage((*self._base, *parts), data)
 
     def hide(self, folder: str) -> None:
-        """Make Git overlook a folder by a `.gitignore` holding `*`; Conflict where there is another one."""
-        name, parts = self.named(f"{folder}/.gitignore"), (*self._base, *check_path(folder))
+        """Make Git overlook a folder by a `.gitignore` with `*`. Raises Conflict: it has one."""
+        name = self.named(f"{folder}/.gitignore")
+        parts = (*self._base, *check_path(folder))
         try:
             with open_folder(self.work_tree, parts) as at:
                 lines = read_file(at, ".gitignore", name, MAX_SIZE).split()
@@ -271,7 +284,7 @@ class Files:
             os.fsync(folder)
 
     def _stage(self, parts: tuple[str, ...], data: bytes) -> Staged:
-        """Write a file aside: in the spool if that is on the file system of the work tree, else beside its target."""
+        """Write a file aside: in the spool, on the same file system, else beside its place."""
         aside = self._spool
         staged = None
         try:
@@ -292,14 +305,31 @@ class Files:
         return staged
 
 
+def _is_as_then(path: str, time: int) -> bool:
+    """Whether a folder has the newest time that it had."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    # No change leaves the change time as it was; the other counts only where somebody set it ahead.
+    return time in (state.st_ctime_ns, newest(state))
+
+
 @contextlib.contextmanager
 def open_folder(
     work_tree: Path, parts: tuple[str, ...], *, create: list[tuple[str, ...]] | None = None
 ) -> Iterator[int]:
-    """Open the folder `parts` below the work tree, one step at a time; what the system refuses meanwhile is told.
+    """Open the folder `parts` below the work tree, one step at a time.
 
-    `create` makes folders that are missing and receives those that got a new one. Raises NotFound if it is not there,
-    BadInput if a link or a file stands on the way, BrokenStore if the disk refuses.
+    Args:
+        work_tree: where it begins.
+        parts: the names on the way.
+        create: make folders that are missing; it receives those that got a new one.
+
+    Raises:
+        NotFound: it is not there.
+        BadInput: a link or a file stands on the way.
+        BrokenStore: the disk refuses, also while the caller uses the folder.
     """
     at = -1
     try:
@@ -323,7 +353,10 @@ def open_folder(
 
 
 def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
-    """Read at most `limit` bytes: NotFound if there is no file, BadInput if it is larger or not a regular one."""
+    """Read a file of at most `limit` bytes.
+
+    Raises NotFound: there is none; BadInput: it is larger, or not a regular one.
+    """
     try:
         fd = os.open(name, _FILE, dir_fd=folder)
     except FileNotFoundError:
@@ -333,13 +366,10 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
             f"{path} cannot be read: {error.strerror}", "records are regular files", field="path"
         ) from None
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            raise BadInput(
-                f"{path} is not a regular file up to {limit} bytes",
-                "links are not followed",
-                field="path",
-            )
+        state = os.fstat(fd)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > limit:
+            message = f"{path} is not a regular file up to {limit} bytes"
+            raise BadInput(message, "links are not followed", field="path")
         with open(fd, "rb", buffering=0, closefd=False) as file:
             return file.read()
     finally:

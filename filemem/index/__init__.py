@@ -1,7 +1,8 @@
-"""The search index of one work tree: derived, disposable, shared by processes. Other packages use `Index` only.
+"""The search index of one work tree: derived, disposable, shared by processes.
 
-Rule: it knows documents and chain facts, and nothing of Git, files or the clock. It never answers "nothing" if it is
-broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks.
+Rule: it knows documents and chain facts, and nothing of Git, files or the clock. It never answers
+"nothing" if it is broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks.
+Other packages use `Index` only.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ def _nothing(_: str) -> bool:
 
 
 class Index(Questions):
-    """The index of a store, open for questions and for changes. Errors: BrokenStore, Locked, IndexDamaged."""
+    """The index of a store, open for questions and for changes.
+
+    Errors: BrokenStore, Locked, IndexDamaged.
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         """Arguments as for `Questions`."""
@@ -274,7 +278,10 @@ class Index(Questions):
             return {}
 
     def fold(self, *, every: bool = False, link: bool = False) -> bool:
-        """Move the caches forward; return whether this process did. Arguments as for `caches.fold`."""
+        """Move the caches forward; return whether this process did.
+
+        Arguments as for `caches.fold`.
+        """
         if self.in_memory:
             return False
         with self._changing() as database:
@@ -308,7 +315,7 @@ class Index(Questions):
             yield self._own
 
     def past(self, dates: Dates) -> Past:
-        """Return an index of a past: it begins as this one is, and what changes in it stays in memory."""
+        """Return an index of a past: it begins as this one is; its changes stay in memory."""
         return Past(self, dates)
 
     def rest(self) -> None:
@@ -317,7 +324,8 @@ class Index(Questions):
             if self.in_memory or not (self._inode or self._own_inode):
                 return
             self._own.close()
-            self._own, self._own_inode = Database(None), []
+            self._own = Database(None)
+            self._own_inode = []
             self._forget()
             # The C library keeps what is freed, 10 MB here.
             with contextlib.suppress(AttributeError, OSError):

@@ -1,7 +1,8 @@
-"""What depends on several files: what a reference means, which decision holds, which of two with one id is shown.
+"""What depends on several files: what a reference means, which decision holds, whose an id is.
 
-Rule: such facts stand beside the documents, never in one. A change works them out anew for what it touches alone: the
-records that refer to a name which came or went, and the decisions of the same chains.
+Rule: such facts stand beside the documents, never in one. A change works them out anew for what it
+touches alone: the records that refer to a name which came or went, and the decisions of the same
+chains.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def links_of(node: Node) -> tuple[tuple[str, str], ...]:
     names = dict.fromkeys(name for _, name in names_of(bare(node)))
     if not node.stated:
         names[UNSTATED + topic_key(node.topic)] = None
-    refers = dict.fromkeys(name for each in node.references for name in readings(each, node.folder))
+    refers = dict.fromkeys(
+        name for reference in node.references for name in readings(reference, node.folder)
+    )
     single = (("branch", node.branch), ("audience", node.audience))
     return (
         *(("name", name) for name in names),
@@ -119,13 +122,18 @@ class Around(NamedTuple):
 
     graph: chain.Graph  # who supersedes whom, and what holds
     nodes: Mapping[str, Node]  # the decisions in it by id
-    pointing: tuple[
-        Node, ...
-    ]  # every record that was met and refers to one of them, by whatever edge
+    pointing: tuple[Node, ...]  # every record that refers to one of them, by whatever edge
+
+
+class _Gathered(NamedTuple):
+    """Decisions whose places depend on each other, and what points to one of them, by id."""
+
+    family: dict[str, Row]
+    pointing: dict[str, Row]
 
 
 class Chains:
-    """The records of a state, wherever they are kept, and the questions that need several of them."""
+    """The records of a state, wherever they are, and the questions that need several of them."""
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """Return the records that have one of some values in a field: see `Database.rows`."""
@@ -141,9 +149,8 @@ class Chains:
         rows = self.rows("name", [*readings(name), *([UNSTATED + key] if key else [])])
         by_id = {row.written.id: row for row in rows if row.visible}
         ids = answering(name, (bare(row.written) for row in by_id.values()))
-        return [by_id[each] for each in ids] or [
-            row for row in by_id.values() if not row.written.stated
-        ]
+        rows = [by_id[id_] for id_ in ids]
+        return rows or [row for row in by_id.values() if not row.written.stated]
 
     def by_id(self, ids: Collection[str]) -> dict[str, Row]:
         """Return the records with some ids, with what follows for each from all others."""
@@ -153,35 +160,42 @@ class Chains:
     def around(self, nodes: Iterable[Node]) -> Around:
         """Return the chains that some records belong to."""
         start = self.rows("id", [node.id for node in nodes if node.type == DECISION])
-        found, pointing = self._gather(row for row in start if row.visible)
-        graph = chain.resolve(row.node for row in found.values())
-        return Around(graph, graph.nodes, tuple(row.node for row in pointing.values()))
+        gathered = self._gather(row for row in start if row.visible)
+        graph = chain.resolve(row.node for row in gathered.family.values())
+        pointing = tuple(row.node for row in gathered.pointing.values())
+        return Around(graph, graph.nodes, pointing)
 
-    def _gather(self, start: Iterable[Row]) -> tuple[dict[str, Row], dict[str, Row]]:
-        """Collect every decision on which the places of some depend, and all that point to one of them, by id."""
-        found: dict[str, Row] = {}
-        pointing: dict[str, Row] = {}
-        asked: dict[str, set[str]] = {"key": set(), "target": set(), "id": set()}
+    def _gather(self, start: Iterable[Row]) -> _Gathered:
+        """Collect every decision on which the places of some depend, wave by wave."""
+        gathered = _Gathered({}, {})
+        done: dict[str, set[str]] = {"key": set(), "target": set(), "id": set()}
         wave = {row.written.id: row for row in start if row.written.type == DECISION}
         while wave:
-            found.update(wave)
+            gathered.family.update(wave)
             nodes = [row.node for row in wave.values()]
             wants = {
-                "key": {node.key for node in nodes if node.key} - asked["key"],
-                "target": wave.keys() - asked["target"],
-                "id": {target for node in nodes for target in node.replaces if target not in found}
-                - asked["id"],
+                "key": {node.key for node in nodes if node.key},
+                "target": set(wave),
+                "id": {target for node in nodes for target in node.replaces},
             }
+            wants["id"] -= gathered.family.keys()
             wave = {}
             for field, values in wants.items():
-                asked[field] |= values
-                for row in filter(lambda row: row.visible, self.rows(field, values)):
-                    if field == "target":
-                        pointing[row.written.id] = row
-                    belongs = field != "target" or not values.isdisjoint(row.node.replaces)
-                    if belongs and row.written.type == DECISION and row.written.id not in found:
-                        wave[row.written.id] = row
-        return found, pointing
+                wave |= self._met(gathered, field, values - done[field])
+                done[field] |= values
+        return gathered
+
+    def _met(self, gathered: _Gathered, field: str, values: set[str]) -> dict[str, Row]:
+        """The decisions of the next wave that have one of some values in a field."""
+        rows = [row for row in self.rows(field, values) if row.visible]
+        if field == "target":
+            gathered.pointing.update((row.written.id, row) for row in rows)
+            rows = [row for row in rows if not values.isdisjoint(row.node.replaces)]
+        return {
+            row.written.id: row
+            for row in rows
+            if row.written.type == DECISION and row.written.id not in gathered.family
+        }
 
     def settle(self, gone: Iterable[Row], came: Iterable[Row]) -> None:
         """Work out what follows from records that went and came, for them and for all others."""
@@ -201,8 +215,8 @@ class Chains:
     def _store_meanings(self, rows: Mapping[str, Row]) -> dict[str, Row]:
         """Write what the references of some records mean; return the rows with it."""
         references = {name for row in rows.values() for name in row.written.references}
-        known = {row.written.id for row in self.rows("id", references)}
-        turned = self._resolved(rows, known)
+        ids = {row.written.id for row in self.rows("id", references)}
+        turned = self._resolved(rows, ids)
         self.store(row for path, row in turned.items() if row.meanings != rows[path].meanings)
         return turned
 
@@ -217,16 +231,11 @@ class Chains:
 
     def _resolved(self, rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
         """Work out what the references of some records mean, of those that are none of the ids."""
-        names = {
-            path: [name for name in row.written.references if name not in ids]
-            for path, row in rows.items()
-        }
-        spellings = {
-            spelling
-            for path, own in names.items()
-            for name in own
-            for spelling in readings(name, rows[path].written.folder)
-        }
+        names = {path: _others(row, ids) for path, row in rows.items()}
+        spellings: set[str] = set()
+        for path, row in rows.items():
+            for name in names[path]:
+                spellings.update(readings(name, row.written.folder))
         index = reference_index(bare(row.written) for row in self.rows("name", spellings))
         resolved = {}
         for path, row in rows.items():
@@ -246,10 +255,15 @@ class Chains:
 
     def _decide(self, rows: Mapping[str, Row]) -> None:
         """Work out which decisions hold, of the chains of some, and what follows from that."""
-        family, pointing = self._gather(row for row in rows.values() if row.visible)
-        every = _by_path(family.values()) | dict(rows)
-        after = _placed(every, family.values(), pointing.values())
+        gathered = self._gather(row for row in rows.values() if row.visible)
+        every = _by_path(gathered.family.values()) | dict(rows)
+        after = _placed(every, gathered.family.values(), gathered.pointing.values())
         self.store(row for path, row in after.items() if row != every[path])
+
+
+def _others(row: Row, ids: Collection[str]) -> list[str]:
+    """The references of a record that are none of some ids."""
+    return [name for name in row.written.references if name not in ids]
 
 
 def _visible(rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
@@ -271,7 +285,7 @@ def _placed(
     """Rows with what follows from all that are of their chains, or point to one of these."""
     graph = chain.resolve(row.node for row in family if row.written.type == DECISION)
     facts = graph.facts(row.node for row in pointing)
-    listed = {each.members[-1]: _listing(graph, each) for each in graph.families()}
+    listed = {group.members[-1]: _listing(graph, group) for group in graph.families()}
     placed = {}
     for path, row in rows.items():
         if not row.visible:
@@ -286,17 +300,16 @@ def _placed(
 
 
 def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:
-    """Where a topic stands in the list of all, by number or else by name, and what finds it there."""
+    """Where a topic stands in the list of all, by number or name, and what finds it there."""
     last = graph.nodes[family.members[-1]]
-    newest = max(
-        (graph.nodes[head] for head in family.heads), key=lambda node: node.age, default=None
-    )
-    title, path = newest.title if newest else "", (newest or last).path
-    number = adr_number(path, (newest or last).id) or 0
-    file = "" if family.key else path.rpartition("/")[2]
-    return f"{number:09} {0 if family.key else 1} {family.key or last.path}", topic_key(
-        f"{last.topic} {title} {file}"
-    )
+    heads = (graph.nodes[head] for head in family.heads)
+    newest = max(heads, key=lambda node: node.age, default=None)
+    title = newest.title if newest else ""
+    chosen = newest or last
+    number = adr_number(chosen.path, chosen.id) or 0
+    file = "" if family.key else chosen.path.rpartition("/")[2]
+    place = f"{number:09} {0 if family.key else 1} {family.key or last.path}"
+    return place, topic_key(f"{last.topic} {title} {file}")
 
 
 def _by_path(rows: Iterable[Row]) -> dict[str, Row]:

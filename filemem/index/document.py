@@ -1,4 +1,4 @@
-"""What is indexed of a record: texts, exact terms, passages to embed, and the card that a hit is made of.
+"""What is indexed of a record: texts, exact terms, passages to embed, and the card of a hit.
 
 Rule: a document is a function of one file, its path and its bytes.
 """
@@ -90,11 +90,19 @@ def document(record: Record, blob: str) -> Doc:
 
 
 def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
-    """Return the texts to embed for a record: pieces of about `size` characters, each with the title in front.
+    """Return the texts to embed for a record, each with the title in front.
 
-    Cut at line ends and sentence ends where possible. At most MOST_PASSAGES; what lies behind is found by words only.
+    They are pieces of about `size` characters, cut at line ends and sentence ends where possible.
+    At most MOST_PASSAGES; what lies behind is found by words only.
     """
     head = " ".join(title.split())[:TITLE_IN_PASSAGE]
+    pairs = ((head, piece) for piece in _packed(text, size) or [""])
+    texts = ("\n".join(filter(None, pair)) for pair in pairs)
+    return tuple(filter(None, texts))
+
+
+def _packed(text: str, size: int) -> list[str]:
+    """Sentences and lines, joined up to `size` characters."""
     pieces: list[str] = []
     filled = ""
     for piece in _pieces(text, size):
@@ -107,11 +115,7 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
             filled = f"{filled} {piece}" if filled else piece
     if filled and len(pieces) < MOST_PASSAGES:
         pieces.append(filled)
-    return tuple(
-        "\n".join(part for part in (head, piece) if part)
-        for piece in pieces or [""]
-        if head or piece
-    )
+    return pieces
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
@@ -145,35 +149,38 @@ def to_plain(record: Record) -> dict[str, Any]:
     }
 
 
-def from_plain(said: Mapping[str, Any]) -> Record:
+def from_plain(fields: Mapping[str, Any]) -> Record:
     """The record of plain values, or of what JSON made of them."""
     values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
-    values["outcomes"] = tuple(Outcome(*one) for one in values.get("outcomes", ()))
-    values["mentions"] = tuple(Edge(*one) for one in values.get("mentions", ()))
+    values["outcomes"] = tuple(Outcome(*row) for row in values.get("outcomes", ()))
+    values["mentions"] = tuple(Edge(*row) for row in values.get("mentions", ()))
     values["guards"] = tuple(Guard(*_tuples(guard)) for guard in values.get("guards", ()))
     return Record(**values)
 
 
 def _terms(record: Record) -> dict[str, tuple[str, ...]]:
-    decision = record.type == DECISION
-    key = topic_key(record.topic)
+    is_decision = record.type == DECISION
     return {
         "short": (short_id(record.id),),
         "type": (record.type,),
-        "topic": (key,) if key else (),
+        "topic": _stated(topic_key(record.topic)),
         "tag": tuple({query.fold(tag) for tag in (*record.tags, *record.concepts)}),
-        "outcome": (record.outcome,) if decision else (),
-        "status": (record.status,) if decision else (),
+        "outcome": (record.outcome,) if is_decision else (),
+        "status": (record.status,) if is_decision else (),
         "agent": tuple({query.fold(name) for name in (record.agent, record.agent_id)} - {""}),
         "affects": record.affects,
-        "branch": (record.branch,) if record.branch else (),
-        "user": (record.user_id,) if record.user_id else (),
-        "run": (record.run_id,) if record.run_id else (),
-        "session": (query.fold(record.session),) if record.session else (),
-        "project": (query.fold(record.project),) if record.project else (),
+        "branch": _stated(record.branch),
+        "user": _stated(record.user_id),
+        "run": _stated(record.run_id),
+        "session": _stated(query.fold(record.session)),
+        "project": _stated(query.fold(record.project)),
     }
+
+
+def _stated(value: str) -> tuple[str, ...]:
+    return (value,) if value else ()
 
 
 def _body(record: Record) -> tuple[str, ...]:

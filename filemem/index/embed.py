@@ -1,6 +1,7 @@
-"""The embedding model, before it is loaded: nothing heavy is imported until the first text is to be compared.
+"""The embedding model, before it is loaded: nothing heavy is imported until a text is compared.
 
-Rule: nothing is fetched from the network, and a model that cannot be had is a reason in words (`ModelUnavailable`).
+Rule: nothing is fetched from the network, and a model that cannot be had is a reason in words
+(`ModelUnavailable`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _ONE_THREAD = {
 
 
 def one_thread() -> None:
-    """Let numpy, not imported yet, use one thread: two that fight for busy cores make a search 100 times slower."""
+    """Let numpy, not imported yet, use one thread.
+
+    Two that fight for busy cores make a search 100 times slower.
+    """
     for name, value in _ONE_THREAD.items():
         os.environ.setdefault(name, value)
 
@@ -39,10 +43,14 @@ class ModelUnavailable(FilememError):
 
 
 class Model:
-    """A static model in model2vec's layout, ours or the user's; each `name`, a state of its files, has an index."""
+    """A static model in model2vec's layout, ours or the user's.
+
+    Each `name`, a state of its files, has an index of its own.
+    """
 
     def __init__(self, folder: Path = _SHIPPED, name: str = BUNDLED) -> None:
-        self.name, self._folder = name, folder
+        self.name = name
+        self._folder = folder
 
     @cached_property
     def table(self) -> Table:
@@ -55,7 +63,8 @@ class Model:
         except Exception as error:  # the libraries below raise bare Exception for unreadable files
             raise ModelUnavailable(
                 f"the embedding model in {self._folder} cannot be read",
-                "put a model2vec model there, or remove the setting to use the one that comes with filemem",
+                "put a model2vec model there, or remove the setting to use the one that comes with"
+                " filemem",
             ) from error
 
     @property
@@ -78,8 +87,6 @@ def embedder(folder: str = "") -> Model:
         return Model()
     path = Path(folder).expanduser().resolve()
     files = [path / name for name in ("model.safetensors", "tokenizer.json")]
-    stamps = [
-        (found.st_size, found.st_mtime_ns)
-        for found in (file.stat() for file in files if file.is_file())
-    ]
+    states = [file.stat() for file in files if file.is_file()]
+    stamps = [(state.st_size, state.st_mtime_ns) for state in states]
     return Model(path, f"{path}@{zlib.crc32(repr(stamps).encode()):08x}")

@@ -1,6 +1,7 @@
 """The embedding model when it is loaded: texts become vectors, words tell how much they say.
 
-Rule: only `embed` and `vectors` import this module, at first need: numpy costs more than a keyword search.
+Rule: only `embed` and `vectors` import this module, at first need: numpy costs more than a search
+by keywords.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]  # of tokens, in as few bytes as the model needs
 
 TINY = 1e-9  # a length that is none
-_TELLING = (
-    200.0  # length of the vectors of words that are about something: of five tokens four have more
-)
-_TURN = (
-    0.3  # how far what may be said instead turns the vector of a query, if it stands for every word
-)
-_MET, _MET_BY_KIND = 0.9, 0.72  # how well a token is met by what may be said instead, at most
+# Length of the vectors of words that are about something: of five tokens four have more.
+_TELLING = 200.0
+# How far what may be said instead turns the vector of a query, if it stands for every word.
+_TURN = 0.3
+_MET = 0.9  # how well a token is met by what may be said instead, at most
+_MET_BY_KIND = 0.72  # the same by a kind of it
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 # Text that the bundled tokenizer cuts at blanks and punctuation, and only there.
 _PLAIN = re.compile(r"(?!.*\[(?:PAD|UNK)\])[\t\n\r -~]*", re.DOTALL)
@@ -66,16 +66,13 @@ class Table:
         *,
         by_word: bool = False,
     ) -> None:
-        self._rows, self._weights, self._tokenizer, self._telling = (
-            rows,
-            weights,
-            tokenizer,
-            telling,
-        )
+        self._rows = rows
+        self._weights = weights
+        self._tokenizer = tokenizer
+        self._telling = telling
         self._lengths = np.zeros(len(rows), dtype=np.float32)  # of the rows met so far
-        self._known = lru_cache(maxsize=4096)(
-            self._look_up
-        )  # what is said instead is the same words again and again
+        # What may be said instead is the same words again and again.
+        self._of_phrase = lru_cache(maxsize=4096)(self._look_up)
         self._by_word = by_word
         self._of_word = lru_cache(maxsize=_MOST_WORDS)(self._look_up_word)
         self._tokenizer.no_truncation()
@@ -85,7 +82,7 @@ class Table:
                 self._weights[unknown] = 0.0
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Numbers, Integers]:
-        """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
+        """Return a row per text, its tokens summed, of length 1 or 0; all tokens; their counts."""
         out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         read: list[Integers] = [np.zeros(0, dtype=np.int64)]
         for at, tokens_of_text in enumerate(self._tokens(list(map(valid, texts)))):
@@ -125,43 +122,61 @@ class Table:
         return tuple(token.id for token in self._tokenizer.model.tokenize(word))
 
     def telling(self, words: Iterable[str]) -> dict[str, float]:
-        """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is."""
-        return {word: self._known(word)[1] for word in words} if self._telling else {}
+        """Return how much each of some words tells of a text, 0..1.
 
-    def asked(self, terms: Terms) -> Floats:
-        """Return the vector of a query, turned towards the mean of what may be said instead of its words."""
+        That is how long the vector of its heaviest token is.
+        """
+        return {word: self._of_phrase(word)[1] for word in words} if self._telling else {}
+
+    def query_vector(self, terms: Terms) -> Floats:
+        """Return the vector of a query, turned towards what may be said instead of its words."""
         query: Floats = self.encode([terms.text])[0][0]
-        for each in terms.alike:
-            mean: Floats = np.sum(
-                [weight * self._known(phrase)[2] for phrase, weight in each.instead], axis=0
-            )
-            share = _TURN * len(each.words) / len(terms.words)
+        for row in terms.alike:
+            vectors = [weight * self._of_phrase(phrase)[2] for phrase, weight in row.instead]
+            mean: Floats = np.sum(vectors, axis=0)
+            share = _TURN * len(row.words) / len(terms.words)
             query = query + mean * (share / max(float(np.linalg.norm(mean)), TINY))
         turned: Floats = query / max(float(np.linalg.norm(query)), TINY)
         return turned
 
-    def weighed(self, words: Mapping[str, float], said: Iterable[Alike] = ()) -> Asked:
-        """Make words ready for `met`, each with its weight: of a token in several the heaviest counts."""
-        found: dict[int, float] = {}
-        for word, weight in words.items():
-            for token in self._known(word)[0].tolist():
-                found[token] = max(found.get(token, 0.0), weight * float(self._weights[token]))
-        own = sorted(
-            (token for token in found if found[token] > 0), key=found.__getitem__, reverse=True
-        )[:_MOST_TOKENS]
+    def weighed(self, words: Mapping[str, float], alike: Iterable[Alike] = ()) -> Asked:
+        """Make words ready for `met`: of a token in several the heaviest counts."""
+        heaviest = self._heaviest(words)
+        own = sorted(heaviest, key=heaviest.__getitem__, reverse=True)[:_MOST_TOKENS]
         best: dict[int, dict[int, float]] = {token: {token: 1.0} for token in own}
-        for each in said:
-            for phrase, weight in each.instead if len(each.words) == 1 else ():
-                if len(tokens := self._known(phrase)[0]) == 1 and self._weights[tokens[0]] > 0:
-                    for token in self._known(each.words[0])[0].tolist():
-                        best.get(token, {}).setdefault(
-                            int(tokens[0]), _MET if weight == 1 else _MET_BY_KIND
-                        )
-        tokens = np.array([token for of in best.values() for token in of], dtype=np.int64)
-        most = np.array([most for of in best.values() for most in of.values()], dtype=np.float32)
-        weights = np.array([found[token] for token in own], dtype=np.float32)
-        starts = np.cumsum([0, *(len(of) for of in best.values())], dtype=np.int64)[:-1]
-        return Asked(tokens, most, starts, weights / (weights.sum() if own else 1.0))
+        for row in alike:
+            if len(row.words) == 1:
+                self._add_others(best, row)
+        tokens = [token for others in best.values() for token in others]
+        most = [share for others in best.values() for share in others.values()]
+        weights = np.array([heaviest[token] for token in own], dtype=np.float32)
+        if own:
+            weights /= weights.sum()
+        return Asked(
+            np.array(tokens, dtype=np.int64),
+            np.array(most, dtype=np.float32),
+            np.cumsum([0, *map(len, best.values())], dtype=np.int64)[:-1],
+            weights,
+        )
+
+    def _heaviest(self, words: Mapping[str, float]) -> dict[int, float]:
+        """The tokens of words, each with the highest weight that it has in one."""
+        heaviest: dict[int, float] = {}
+        for word, weight in words.items():
+            for token in self._of_phrase(word)[0].tolist():
+                weighed = weight * float(self._weights[token])
+                heaviest[token] = max(heaviest.get(token, 0.0), weighed)
+        return {token: weight for token, weight in heaviest.items() if weight > 0}
+
+    def _add_others(self, best: dict[int, dict[int, float]], row: Alike) -> None:
+        """Let the tokens of a word be met by what may be said instead, where that is one token."""
+        for phrase, weight in row.instead:
+            tokens = self._of_phrase(phrase)[0]
+            if len(tokens) != 1 or self._weights[tokens[0]] <= 0:
+                continue
+            share = _MET if weight == 1 else _MET_BY_KIND
+            for token in self._of_phrase(row.words[0])[0].tolist():
+                best.get(token, {}).setdefault(int(tokens[0]), share)
 
     def directions(self, ids: Integers) -> Floats:
         """Return the vectors of some tokens, each of length 1."""
@@ -178,11 +193,8 @@ class Table:
         (row,), ids, _ = self.encode([word])
         lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
         length = float((lengths * self._weights[ids]).max(initial=0.0))
-        return (
-            ids.astype(np.int64),
-            min(1.0, length / self._telling) if length and self._telling else 1.0,
-            row,
-        )
+        tells = min(1.0, length / self._telling) if length and self._telling else 1.0
+        return ids.astype(np.int64), tells, row
 
 
 def bundled(folder: Path) -> Table:
@@ -197,13 +209,14 @@ def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     kinds: dict[str, np.dtype[Any]] = {"I8": np.dtype(np.int8), "F16": np.dtype(np.float16)}
     with path.open("rb") as file:
         begin = 8 + int.from_bytes(file.read(8), "little")
-        known = json.loads(file.read(begin - 8))
-        found = map(known.get, names)
-        about = [
-            (kinds[one["dtype"]], begin + one["data_offsets"][0], tuple(one["shape"]))
-            for one in found
-        ]
-        return [np.asarray(np.memmap(file, kind, "r", at, shape)) for kind, at, shape in about]
+        entries = json.loads(file.read(begin - 8))
+        arrays = []
+        for name in names:
+            entry = entries[name]
+            at = begin + entry["data_offsets"][0]
+            shape = tuple(entry["shape"])
+            arrays.append(np.asarray(np.memmap(file, kinds[entry["dtype"]], "r", at, shape)))
+        return arrays
 
 
 def configured(folder: Path) -> Table:
@@ -214,9 +227,8 @@ def configured(folder: Path) -> Table:
 
     if not folder.is_dir():
         raise FileNotFoundError(folder)  # model2vec would look for it on the network
-    logging.getLogger("huggingface_hub.repocard").setLevel(
-        logging.ERROR
-    )  # it misses a model card on every load
+    # It misses a model card on every load.
+    logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)
     model = StaticModel.from_pretrained(str(folder), force_download=False)
     rows = model.embedding if model.token_mapping is None else model.embedding[model.token_mapping]
     return Table(

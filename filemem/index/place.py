@@ -244,7 +244,7 @@ class Questions(Lookups):
         """How near all records are to a query; raises `ModelUnavailable`."""
         if self.model is None:
             raise ModelUnavailable(NO_MODEL)
-        query = self.model.table.asked(terms)
+        query = self.model.table.query_vector(terms)
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
         return self._ranked(self.model, query)

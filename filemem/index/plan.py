@@ -1,7 +1,8 @@
-"""What a query asks of the words: clauses built from terms, never by a parser; and what they are worth.
+"""What a query asks of the words: clauses built from terms, never by a parser; and their worth.
 
-Scripts written without spaces are read character by character, in place, so that any part of a run can be found as a
-phrase. BM25 is computed as Tantivy does, so that a record outside of its files gets the score it would have inside.
+Scripts written without spaces are read character by character, in place, so that any part of a run
+can be found as a phrase. BM25 is computed as Tantivy does, so that a record outside of its files
+gets the score it would have inside.
 """
 
 from __future__ import annotations
@@ -37,48 +38,62 @@ from filemem.query import Terms, split_identifiers
 from filemem.query.terms import Alike, Synonyms, alike, synonyms
 
 MAX_RUN = 32  # characters of one unspaced run that count
-PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
+PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stems
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
 PART = 0.05  # weight of the parts of a word that mixes letters and digits: the whole word wins
-SAID = 0.4  # weight of what may be said instead of a word; measured in a study of its own: bench/relevance.md
+SAID = 0.4  # weight of what may be said instead of a word; measured: bench/relevance.md
 AS_WRITTEN, STEMMED = (FIELDS[f"body_{way}"][2] for way in (EXACT, STEM))
-BOTH = (
-    AS_WRITTEN + STEMMED
-)  # a word of the query is looked for in both ways, what may be said instead in one
-SHORT = 8  # words that say something, in a query that is widened: a longer one says in its own words what it means
+# A word of the query is looked for in both ways, what may be said instead in one.
+BOTH = AS_WRITTEN + STEMMED
+SHORT = 8  # words that say something, in a query that is widened; a longer one says what it means
 _list = cache(
     partial((Path(__file__).parents[1] / "query/synonyms.txt").read_text, encoding="utf-8")
 )
-_K1, _B = 1.2, 0.75  # as Tantivy has them
+_K1 = 1.2  # of BM25, as Tantivy has it
+_B = 0.75
 _Group = tuple[Clause, ...]
 _Other = tuple[_Group, ...]  # what may be said instead: of each group one clause must match
+
+
+class Instead(NamedTuple):
+    """What may be said instead of some words of a query."""
+
+    words: tuple[str, ...]  # as typed
+    others: tuple[_Other, ...]
+
+
+class Scored(NamedTuple):
+    """What adds to a score: clauses, or what may be said instead of them; the best counts."""
+
+    clauses: _Group
+    others: tuple[_Other, ...] = ()
 
 
 class Plan(NamedTuple):
     """A query made ready."""
 
-    words: tuple[
-        tuple[str, _Group], ...
-    ] = ()  # (word as typed, its clauses): any may match, each adds to the score
+    # (word as typed, its clauses): any may match, each adds to the score
+    words: tuple[tuple[str, _Group], ...] = ()
     required: tuple[_Group, ...] = ()  # groups, of each of which one clause must match
     excluded: tuple[_Group, ...] = ()  # groups, of none of which any clause may match
-    instead: tuple[
-        tuple[tuple[str, ...], tuple[_Other, ...]], ...
-    ] = ()  # (words as typed, what may be said for them)
+    instead: tuple[Instead, ...] = ()
 
     @property
-    def scored(self) -> list[tuple[_Group, tuple[_Other, ...]]]:
-        """What adds to the score: clauses, each once, and what may be said instead, of all of which the best counts."""
+    def scored(self) -> list[Scored]:
+        """What adds to the score, each clause once."""
         left: dict[tuple[str, tuple[str, ...]], Clause] = {}
         for group in (*(clauses for _, clauses in self.words), *self.required):
             for clause in group:
                 left.setdefault((clause.field, clause.terms), clause)
-        found, by_word = list[tuple[_Group, tuple[_Other, ...]]](), dict(self.words)
+        rows: list[Scored] = []
+        by_word = dict(self.words)
         for words, others in self.instead:
-            marks = [(one.field, one.terms) for word in words for one in by_word.get(word, ())]
-            if own := tuple(left.pop(mark) for mark in dict.fromkeys(marks) if mark in left):
-                found.append((own, others))
-        return [*found, (tuple(left.values()), ())]
+            clauses = [clause for word in words for clause in by_word.get(word, ())]
+            marks = dict.fromkeys((clause.field, clause.terms) for clause in clauses)
+            own = tuple(left.pop(mark) for mark in marks if mark in left)
+            if own:
+                rows.append(Scored(own, others))
+        return [*rows, Scored(tuple(left.values()))]
 
     @property
     def clauses(self) -> Iterator[Clause]:
@@ -87,77 +102,88 @@ class Plan(NamedTuple):
             yield from own
             yield from (clause for other in others for group in other for clause in group)
 
-    def demands(self, known: Words) -> Restriction:
-        """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
+    def demands(self, cache: Words) -> Restriction:
+        """Return what a hit must have and must not have, also by meaning, without any score."""
         required = [
-            (MUST, silent(known.any_of(group) or known.these(()))) for group in self.required
+            (MUST, silent(cache.any_of(group) or cache.these(()))) for group in self.required
         ]
-        excluded = [known.any_of(group) for group in self.excluded]
+        excluded = [cache.any_of(group) for group in self.excluded]
         return required + [(MUST_NOT, query) for query in excluded if query]
 
 
 def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
     """Return what to look for; `telling`: how much each word tells, 0..1."""
-    words = [(word, normal(word)) for word in terms.words]
-    content = [word for _, word in words if analyze(STEM, word) or runs(word)]
-    found = []
-    for typed, word in words:
-        if word in content or not content:  # stop words count only where there is nothing else
-            clauses = _word_clauses(word)
-            if telling:
-                tells = telling.get(typed, 1.0)
-                clauses = tuple(one._replace(boost=tells * one.boost) for one in clauses)
-            found.append((typed, clauses))
+    telling = telling or {}
     phrases = [(typed, _phrase(typed)) for typed in terms.phrases]
+    phrases = [(typed, group) for typed, group in phrases if group]
     return Plan(
-        words=(*found, *(phrase for phrase in phrases if phrase[1])),
-        required=tuple(group for _, group in phrases if group),
-        excluded=tuple(group for group in map(_phrase, terms.excluded) if group),
-        instead=tuple((each.words, tuple(_others(each, telling or {}))) for each in terms.alike),
+        words=(*_weighed_words(terms.words, telling), *phrases),
+        required=tuple(group for _, group in phrases),
+        excluded=tuple(filter(None, map(_phrase, terms.excluded))),
+        instead=tuple(Instead(row.words, tuple(_others(row, telling))) for row in terms.alike),
     )
 
 
+def _weighed_words(words: Iterable[str], telling: Mapping[str, float]) -> list[tuple[str, _Group]]:
+    """Words with their clauses; stop words count only where there is nothing else."""
+    pairs = [(word, normal(word)) for word in words]
+    content = {word for _, word in pairs if analyze(STEM, word) or runs(word)}
+    return [
+        (typed, _weighed(_word_clauses(word), telling.get(typed, 1.0) if telling else 1.0))
+        for typed, word in pairs
+        if word in content or not content
+    ]
+
+
+def _weighed(clauses: _Group, weight: float) -> _Group:
+    if weight == 1.0:
+        return clauses
+    return tuple(clause._replace(boost=weight * clause.boost) for clause in clauses)
+
+
 def said_instead(words: Sequence[str], own: str = "") -> tuple[Alike, ...]:
-    """Return what may be said instead of the words of a short query; `own`: a list of the project's, as a text."""
+    """Return what may be said instead of the words of a short query.
+
+    Args:
+        words: of the query.
+        own: a list of the project's, as a text.
+    """
     if sum(bool(analyze(STEM, normal(word)) or runs(word)) for word in words) > SHORT:
         return ()
-    begins = sorted(
-        {part[:2] for word in words for part in stems(word)}
-    )  # no stemmer changes these
+    # No stemmer changes these.
+    begins = sorted({part[:2] for word in words for part in stems(word)})
     return alike(words, [_table(text, begin) for text in (own, _list()) for begin in begins], stems)
 
 
 @lru_cache(maxsize=1024)
 def _table(text: str, begin: str) -> Synonyms:
-    """What a list says of the words that begin in one way: a server is asked for the same ones again and again."""
+    """What a list says of the words that begin in one way; a server is asked for the same again."""
     return synonyms(text, stems, (begin,))
 
 
-def said_in(text: str, said: Iterable[Alike]) -> dict[str, tuple[str, ...]]:
+def said_in(text: str, alike_words: Iterable[Alike]) -> dict[str, tuple[str, ...]]:
     """Return for words of a query that a text does not have what it says instead."""
-    there, found = (
-        {*analyze(STEM, normal(text)), *analyze(EXACT, normal(text))},
-        dict[str, tuple[str, ...]](),
-    )
-    for each in said:
-        typed = " ".join(each.words)
-        others = tuple(phrase for phrase, _ in each.instead if there.issuperset(stems(phrase)))
-        if others and not there.issuperset(stems(typed)):
-            found[typed] = others
-    return found
+    tokens = {*analyze(STEM, normal(text)), *analyze(EXACT, normal(text))}
+    instead: dict[str, tuple[str, ...]] = {}
+    for row in alike_words:
+        typed = " ".join(row.words)
+        others = tuple(phrase for phrase, _ in row.instead if tokens.issuperset(stems(phrase)))
+        if others and not tokens.issuperset(stems(typed)):
+            instead[typed] = others
+    return instead
 
 
-def _others(each: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:
-    """Yield how to find each phrase: all of its words somewhere, or in a row where one of them is a stop word."""
-    for phrase, weight in each.instead:
+def _others(row: Alike, telling: Mapping[str, float]) -> Iterator[_Other]:
+    """Yield how to find each phrase: all of its words, or in a row where one is a stop word."""
+    for phrase, weight in row.instead:
         boost = SAID * weight * telling.get(phrase, 1.0)
         tokens = tuple(analyze(EXACT, normal(phrase)))
-        found = [analyze(STEM, token) for token in tokens]
-        if all(found):
+        stemmed = [analyze(STEM, token) for token in tokens]
+        if all(stemmed):
             yield tuple(
                 tuple(_everywhere(STEM, (stem,), boost * BOTH / STEMMED))
-                for of in found
-                for stem in of
+                for token_stems in stemmed
+                for stem in token_stems
             )
         elif tokens:
             yield (tuple(_everywhere(EXACT, tokens, boost * BOTH / AS_WRITTEN)),)
@@ -177,9 +203,8 @@ def _clauses_of(word: str) -> Iterator[Clause]:
         for token in dict.fromkeys((*own, *parts)):
             is_part = mixed and token not in own and not _mixes(token)
             yield from _everywhere(way, (token,), PART if is_part else 1.0)
-    for run in runs(
-        word
-    ):  # whole, and each pair of neighbours in it; a single character is a plain term
+    # A run is looked for whole, and by each pair of neighbours; one character is a plain term.
+    for run in runs(word):
         characters = tuple(analyze(EXACT, run[:MAX_RUN]))
         if len(characters) > 2:
             yield from _everywhere(EXACT, characters, WHOLE_RUN)
@@ -207,16 +232,15 @@ def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Itera
 
 
 class Counts(NamedTuple):
-    """Counts of the terms of one question, as `Words` has those of all: what a word is worth follows from them alone.
+    """Counts of the terms of one question, as `Words` has those of all.
 
-    So candidates of several indexes are on one scale if each index is given the counts of all, `added`.
+    What a word is worth follows from them alone: candidates of several indexes are on one scale if
+    each index gets the counts of all, `added`.
     """
 
     total: int = 0  # documents
     held: Mapping[tuple[str, str], int] = {}  # (field, term) -> documents that hold it
-    sizes: Mapping[
-        str, tuple[int, float]
-    ] = {}  # field -> documents and their tokens, as far as that is known
+    sizes: Mapping[str, tuple[int, float]] = {}  # field -> documents, their tokens; if counted
 
     def having(self, field: str, term: str) -> int:
         """Return how many documents hold a term in a field; 0 for one that was not counted."""
@@ -230,7 +254,9 @@ class Counts(NamedTuple):
 
 def added(parts: Iterable[Counts]) -> Counts:
     """Return the counts of all parts together."""
-    total, held, sizes = 0, Counter[tuple[str, str]](), dict[str, tuple[int, float]]()
+    total = 0
+    held: Counter[tuple[str, str]] = Counter()
+    sizes: dict[str, tuple[int, float]] = {}
     for part in parts:
         total += part.total
         held.update(part.held)
@@ -242,18 +268,19 @@ def added(parts: Iterable[Counts]) -> Counts:
 
 def counts_in(words: Words, prepared: Plan) -> Counts:
     """Return the counts that the cache of words has of the terms of a question."""
-    held = dict[tuple[str, str], int]()
-    sizes = dict[str, tuple[int, float]]()
+    held: dict[tuple[str, str], int] = {}
+    sizes: dict[str, tuple[int, float]] = {}
     for clause in prepared.clauses:
         held |= {(clause.field, term): words.having(clause.field, term) for term in clause.terms}
-        if usual := words.usual(clause.field, clause.terms):
+        usual = words.usual(clause.field, clause.terms)
+        if usual:
             sizes[clause.field] = words.total, words.total * usual
     return Counts(words.total, held, sizes)
 
 
 def query(prepared: Plan, words: Words, counts: Counts | None) -> Asked | None:
     """Return what the cache of words is asked; None where no document can match."""
-    scaled = partial(on_scale, own=words, known=counts)
+    scaled = partial(on_scale, own=words, all_counts=counts)
     queries = []
     for own, others in prepared.scored:
         sides = (map(scaled, groups) for groups in others)
@@ -261,59 +288,67 @@ def query(prepared: Plan, words: Words, counts: Counts | None) -> Asked | None:
     return sum_of(queries)
 
 
-def on_scale(clauses: Sequence[Clause], own: Words, known: Counts | None) -> Sequence[Clause]:
-    """Return clauses so weighed that an index, which goes by its `own` counts, scores them by those of `known`, if any.
+def on_scale(clauses: Sequence[Clause], own: Words, all_counts: Counts | None) -> Sequence[Clause]:
+    """Return clauses so weighed that an index, which goes by its own counts, scores by all.
 
-    What a term is worth is exact; how the length of a text counts is so for one of the index's usual length.
+    What a term is worth is exact; how the length of a text counts is so for one of the index's
+    usual length.
     """
+    if not all_counts:
+        return clauses
 
-    def worth(clause: Clause, by: Words | Counts) -> float:
-        length, usual = (each.usual(clause.field, clause.terms) for each in (own, by))
+    def worth(clause: Clause, counts: Words | Counts) -> float:
+        length = own.usual(clause.field, clause.terms)
+        usual = counts.usual(clause.field, clause.terms)
         long = length / usual if usual and length else 1.0
-        rare = sum(_idf(by.total, by.having(clause.field, term)) for term in clause.terms)
+        rare = sum(_idf(counts.total, counts.having(clause.field, term)) for term in clause.terms)
         return rare / (1 + _K1 * (1 - _B + _B * long))
 
-    return (
-        [one._replace(boost=one.boost * worth(one, known) / worth(one, own)) for one in clauses]
-        if known
-        else clauses
-    )
+    return [
+        clause._replace(boost=clause.boost * worth(clause, all_counts) / worth(clause, own))
+        for clause in clauses
+    ]
 
 
-def rarity(clauses: Iterable[Clause], known: Words | Counts) -> float:
+def rarity(clauses: Iterable[Clause], counts: Words | Counts) -> float:
     """Return the weight of a word by the rarest of its forms that stands in any text."""
-    counts = [
-        known.having(clause.field, term)
+    numbers = [
+        counts.having(clause.field, term)
         for clause in clauses
         for term in clause.terms
         if clause.boost > 0
     ]
-    return _idf(known.total, min((count for count in counts if count), default=0))
+    return _idf(counts.total, min((number for number in numbers if number), default=0))
 
 
-def whole(asked: Plan, known: Words | Counts) -> float:
+def whole(question: Plan, counts: Words | Counts) -> float:
     """Return the score of a text of usual length that has every word of a plan once."""
+    fields = [field for field, (part, _, _) in FIELDS.items() if part == "body"]
     return sum(
-        rarity(of, known) * max((one.boost for one in of if one.field == field), default=0.0)
-        for _, of in asked.words
-        for field, (part, _, _) in FIELDS.items()
-        if part == "body"
+        rarity(clauses, counts) * _highest_boost(clauses, field)
+        for _, clauses in question.words
+        for field in fields
     )
 
 
-def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts) -> float:
+def _highest_boost(clauses: _Group, field: str) -> float:
+    return max((clause.boost for clause in clauses if clause.field == field), default=0.0)
+
+
+def bm25(question: Plan, tokens: Mapping[str, Sequence[str]], counts: Words | Counts) -> float:
     """Return what Tantivy would give a document that has these tokens, by some counts."""
 
     def length(clause: Clause) -> float:
-        usual = known.usual(clause.field, clause.terms)
+        usual = counts.usual(clause.field, clause.terms)
         return 1 - _B + _B * told_apart(len(tokens[clause.field])) / usual if usual else 1.0
 
     def any_of(clauses: _Group) -> float:
         score = 0.0
         for clause in clauses:
-            if times := frequency(clause, tokens[clause.field]):
+            times = frequency(clause, tokens[clause.field])
+            if times:
                 rare = sum(
-                    _idf(known.total, max(1, known.having(clause.field, term)))
+                    _idf(counts.total, max(1, counts.having(clause.field, term)))
                     for term in clause.terms
                 )
                 score += clause.boost * rare * (_K1 + 1) * times / (times + _K1 * length(clause))
@@ -323,7 +358,7 @@ def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words | Counts
         scores = list(map(any_of, other))
         return sum(scores) if all(scores) else 0.0
 
-    return sum(max(any_of(own), *map(every, others), 0.0) for own, others in asked.scored)
+    return sum(max(any_of(own), *map(every, others), 0.0) for own, others in question.scored)
 
 
 def told_apart(length: int) -> int:
@@ -348,28 +383,29 @@ _LENGTHS = _lengths()
 def counted(prepared: Plan, documents: Iterable[Mapping[str, Sequence[str]]]) -> Counts:
     """Return the counts of the words of a question, from the tokens of all documents."""
     clauses = {(clause.field, term) for clause in prepared.clauses for term in clause.terms}
-    held = Counter[tuple[str, str]]()
-    sizes = Counter[str]()
+    held: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[str] = Counter()
     total = 0
     for tokens in documents:
         total += 1
         held.update((field, term) for field, term in clauses if term in tokens[field])
-        sizes.update({field: len(of) for field, of in tokens.items()})
+        sizes.update({field: len(terms) for field, terms in tokens.items()})
     return Counts(total, held, {field: (total, float(size)) for field, size in sizes.items()})
 
 
-def admits(asked: Plan, tokens: Mapping[str, Sequence[str]]) -> bool:
+def admits(question: Plan, tokens: Mapping[str, Sequence[str]]) -> bool:
     """Whether a document has what a query requires and nothing that it excludes."""
 
     def has(group: _Group) -> bool:
         return any(frequency(clause, tokens[clause.field]) for clause in group)
 
-    return all(map(has, asked.required)) and not any(map(has, asked.excluded))
+    return all(map(has, question.required)) and not any(map(has, question.excluded))
 
 
 def frequency(clause: Clause, tokens: Sequence[str]) -> int:
     """Return how often the terms of a clause stand in a row among the tokens of its field."""
-    first, size = clause.terms[0], len(clause.terms)
+    first = clause.terms[0]
+    size = len(clause.terms)
     if size == 1 or first not in tokens:
         return tokens.count(first)
     return sum(

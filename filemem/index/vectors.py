@@ -33,7 +33,8 @@ MERGE_RATIO = 4  # a file is merged into the one before it unless that is this m
 _MORE = 4  # rows that usearch is asked for, for each document: as many as one has
 # usearch compares every row: a graph alone finds half of the nearest among texts that are nearly
 # equal. So what connects the rows can be thin, which is written in a second for 200,000.
-_CONNECTIVITY, _EXPANSION = 4, 1
+_CONNECTIVITY = 4
+_EXPANSION = 1
 
 
 class Rows(NamedTuple):
@@ -44,7 +45,7 @@ class Rows(NamedTuple):
     token_starts: Integers  # row i has the tokens from token_starts[i] to token_starts[i + 1]
     scales: Floats
     title_scales: Floats
-    tokens: Numbers  # of the rows, one after the other; hundreds a record, of which a query reads those of its best
+    tokens: Numbers  # of the rows, one after the other; hundreds a record
     rows: npt.NDArray[np.int8]  # passages; each times its scale is a vector of length 1
     titles: npt.NDArray[np.int8]  # the same for the one title of each document
 
@@ -83,8 +84,11 @@ def _pack(part: Rows, at: int) -> bytes:
 
 def unpacked(items: Iterable[tuple[int, bytes]]) -> Rows:
     """Return as one part what `packs` made of documents, given in order of numbers."""
-    keys, sizes, pieces = list[int](), list[int](), list[list[bytes]]()
-    dimensions, width = 0, 2
+    keys: list[int] = []
+    sizes: list[int] = []
+    pieces: list[list[bytes]] = []
+    dimensions = 0
+    width = 2
     for number, data in items:
         count, dimensions, width = _PACK.unpack_from(data)
         keys.append(number)
@@ -124,38 +128,40 @@ def _starts(counts: Sequence[int] | Integers) -> Integers:
 def _ranges(starts: Integers, counts: Integers) -> Integers:
     """Return the numbers from each start on, as many as each count says, one after the other."""
     ends = np.cumsum(counts)
-    found: Integers = np.repeat(starts - ends + counts, counts) + np.arange(
-        int(ends[-1]) if len(ends) else 0
-    )
-    return found
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: Integers = np.repeat(starts - ends + counts, counts) + np.arange(total)
+    return numbers
 
 
 def places(part: Rows, keys: Iterable[int]) -> Integers:
     """Return where those of the keys that the part has stand in it."""
     if not len(part.keys):
         return np.zeros(0, dtype=np.int64)
-    wanted = np.array(
-        sorted(set(keys)), dtype=np.int64
-    )  # not np.unique, which imports numpy.ma: a tenth of numpy
+    # Not np.unique, which imports numpy.ma: a tenth of numpy.
+    wanted = np.array(sorted(set(keys)), dtype=np.int64)
     at = np.minimum(np.searchsorted(part.keys, wanted), len(part.keys) - 1)
-    found: Integers = at[part.keys[at] == wanted]
-    return found
+    present: Integers = at[part.keys[at] == wanted]
+    return present
+
+
+def _concatenated(parts: Sequence[Rows], name: str) -> npt.NDArray[Any]:
+    return np.concatenate([getattr(part, name) for part in parts])
 
 
 def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
-    """Return all documents of some parts, each in one, as one part sorted by key; only those with one of `keys`."""
+    """Return the documents of some parts, each in one, as one part sorted by key.
+
+    `keys`: only those with one of them; None for all.
+    """
     counts = np.concatenate([np.diff(part.starts) for part in parts])
-    joined = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("keys", "rows", "scales", "titles", "title_scales", "tokens")
-    }
+    names = ("keys", "rows", "scales", "titles", "title_scales", "tokens")
+    joined = {name: _concatenated(parts, name) for name in names}
     token_counts = np.concatenate([np.diff(part.token_starts) for part in parts])
     order = np.argsort(joined["keys"])
     if keys is not None:
         wanted = set(keys)
-        order = order[
-            np.array([each in wanted for each in joined["keys"][order].tolist()], dtype=np.bool_)
-        ]
+        is_wanted = [key in wanted for key in joined["keys"][order].tolist()]
+        order = order[np.array(is_wanted, dtype=np.bool_)]
     rows = _ranges(_starts(counts)[:-1][order], counts[order])
     return Rows(
         starts=_starts(counts[order]),
@@ -318,7 +324,8 @@ class Ranking:
     """One query against some parts, each with its usearch index, if it has one."""
 
     def __init__(self, parts: Sequence[tuple[Rows, Any]], query: Floats, table: Table) -> None:
-        self._query, self.table = query, table
+        self._query = query
+        self.table = table
         self._sides = [
             _compared(part, query) if index is None else _searched(part, index, query)
             for part, index in parts
@@ -335,30 +342,39 @@ class Ranking:
     def likeness(
         self, keys: Iterable[int], title: Floats | None = None
     ) -> dict[int, tuple[float, float]]:
-        """Return how near those of the keys that have vectors are: the cosine of the best passage, and of the title.
+        """Return how near those of the keys that have vectors are.
 
-        `title`: what titles are compared with, if not the query.
+        That is the cosine of the best passage, and of the title. `title`: what titles are compared
+        with, if not the query.
         """
-        wanted, found = set(keys), dict[int, tuple[float, float]]()
+        wanted = set(keys)
+        cosines: dict[int, tuple[float, float]] = {}
         heading = self._query if title is None else title
         for part, close, _ in self._sides:
             at = places(part, wanted)
             titles = (part.titles[at].astype(np.float32) @ heading) * part.title_scales[at]
             both = zip(close(at).tolist(), titles.tolist(), strict=True)
-            found.update(zip(part.keys[at].tolist(), both, strict=True))
-        return found
+            cosines.update(zip(part.keys[at].tolist(), both, strict=True))
+        return cosines
 
     def wording(
-        self, keys: Iterable[int], words: Mapping[str, float], said: Iterable[Alike] = ()
+        self, keys: Iterable[int], words: Mapping[str, float], alike: Iterable[Alike] = ()
     ) -> dict[int, float]:
-        """Return how well the words of a query, each with its weight, or others, are met by each of the keys."""
-        wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words, said)
+        """Return how well the words of a query, or others in their place, are met by each key.
+
+        Args:
+            keys: of documents.
+            words: of the query, each with its weight.
+            alike: what may be said instead.
+        """
+        wanted = set(keys)
+        question = self.table.weighed(words, alike)
+        wording: dict[int, float] = {}
         for part, _, _ in self._sides:
             at = places(part, wanted)
-            found.update(
-                zip(part.keys[at].tolist(), met(part, at, self.table, asked).tolist(), strict=True)
-            )
-        return found
+            values = met(part, at, self.table, question).tolist()
+            wording.update(zip(part.keys[at].tolist(), values, strict=True))
+        return wording
 
     def neighbours(
         self, queries: Floats, texts: Sequence[str], keys: Iterable[int], count: int
@@ -403,22 +419,25 @@ def nearest(part: Rows, query: Floats) -> Floats:
     return best
 
 
-def met(part: Rows, at: Integers, table: Table, asked: Asked) -> Floats:
-    """Return how well the tokens of a query are met, each by its nearest, in the best passage of some documents."""
+def met(part: Rows, at: Integers, table: Table, question: Asked) -> Floats:
+    """Return how well the tokens of a query are met in the best passage of some documents.
+
+    Each is met by its nearest.
+    """
     counts = part.starts[at + 1] - part.starts[at]
     rows = _ranges(part.starts[at], counts)
     lengths = part.token_starts[rows + 1] - part.token_starts[rows]
     tokens = part.tokens[_ranges(part.token_starts[rows], lengths)]
     passages = np.zeros(len(rows), dtype=np.float32)
-    if len(tokens) and len(asked.weights):
+    if len(tokens) and len(question.weights):
         place = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
         place[tokens] = 1
         different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
-        near = _products(table.directions(different), table.directions(asked.tokens).T)
-        near = np.maximum.reduceat(near * asked.most, asked.starts, axis=1)[place[tokens]]
+        near = _products(table.directions(different), table.directions(question.tokens).T)
+        near = np.maximum.reduceat(near * question.most, question.starts, axis=1)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
-        passages[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
+        passages[lengths > 0] = np.maximum.reduceat(near, begins) @ question.weights
     best: Floats = (
         np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
     )

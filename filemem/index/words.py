@@ -21,13 +21,13 @@ from filemem.index.document import Doc
 from filemem.index.folder import IndexDamaged, refused
 from filemem.record.lines import valid
 
-EXACT, STEM = (
-    "exact",
-    "stem",
-)  # the two ways of reading a text; unspaced scripts are in the exact one only
+# The two ways of reading a text; unspaced scripts are in the exact one only.
+EXACT = "exact"
+STEM = "stem"
 
-# text field -> (part of the document, way it is read, weight of a match in it). Titles are short, so BM25 favours them
-# already: heavier weights than these cost up to 3 points of nDCG@10 on three retrieval sets.
+# text field -> (part of the document, way it is read, weight of a match in it). Titles are short,
+# so BM25 favours them already: heavier weights than these cost up to 3 points of nDCG@10 on three
+# retrieval sets.
 FIELDS: dict[str, tuple[str, str, float]] = {
     "title_exact": ("title", EXACT, 0.3),
     "title_stem": ("title", STEM, 0.7),
@@ -44,15 +44,17 @@ _REMEMBERED = 8_000  # terms; a query asks for each of its own several times
 _HEAP = 50_000_000  # bytes that are written at a time
 # Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
 UNSPACED_SCRIPTS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035"
-    "\u3040-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029"
+    "\u3031-\u3035\u3040-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _STOP_WORDS = (
-    "a about after all also am an and any are as at be because been before being but by can could did do does doing"
-    " for from had has have having he her here him his how i if in into is it its itself just me more most my no nor"
-    " not of off on once only or other our out over own same she should so some such than that the their them then"
-    " there these they this those through to too until up very was we were what when where which while who whom why"
-    " will with would you your s t ll re ve"
+    "a about after all also am an and any are as at be because been before being but by can"
+    " could did do does doing for from had has have having he her here him his how i if in"
+    " into is it its itself just me more most my no nor not of off on once only or other our"
+    " out over own same she should so some such than that the their them then there these they"
+    " this those through to too until up very was we were what when where which while who whom"
+    " why will with would you your s t ll re ve"
 )
 _VERSION = 12  # of what is read and kept: raised where documents have other texts
 READING = (
@@ -60,32 +62,32 @@ READING = (
     UNSPACED_SCRIPTS,
     _LONGEST_TOKEN,
     _STOP_WORDS,
-    [(name, *of[:2]) for name, of in FIELDS.items()],
+    [(name, part, way) for name, (part, way, _) in FIELDS.items()],
 )
 
-MUST, MUST_NOT, SHOULD = Occur.Must, Occur.MustNot, Occur.Should
+MUST = Occur.Must
+MUST_NOT = Occur.MustNot
+SHOULD = Occur.Should
 Asked = Query
 Restriction = list[tuple[Occur, Query]]
 
 
 @contextlib.contextmanager
 def border() -> Iterator[None]:
-    """Turn what Tantivy throws into `IndexDamaged`, and what the system refused it into `BrokenStore`.
+    """Turn what Tantivy throws into `IndexDamaged`, and what the system refused into `BrokenStore`.
 
-    A panic in Rust arrives as an exception that is no `Exception` and whose class cannot be imported.
+    A panic in Rust arrives as an exception that is no `Exception`; its class cannot be imported.
     """
     try:
         yield
     except BaseException as error:
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
-        said = re.search(
-            r"\(os error (\d{1,5})\)", str(error)
-        )  # as Rust ends its words for what the system said
-        if (
-            said and int(said[1]) != errno.ENOENT
-        ):  # a file that is gone is damage, a full disk is none
-            raise refused(int(said[1])) from error
+        # So Rust ends its words for what the system refused.
+        code = re.search(r"\(os error (\d{1,5})\)", str(error))
+        # A file that is gone is damage, a full disk is none.
+        if code and int(code[1]) != errno.ENOENT:
+            raise refused(int(code[1])) from error
         raise IndexDamaged("its words cannot be read or written") from error
 
 
@@ -98,12 +100,18 @@ def _unspaced() -> re.Pattern[str]:
 
 
 def normal(text: str) -> str:
-    """Return the form in which all text is read: NFKC, so that wide and half-width letters are one; no surrogates."""
+    """Return the form in which all text is read.
+
+    That is NFKC, so that wide and half-width letters are one, without surrogates.
+    """
     return unicodedata.normalize("NFKC", valid(text))
 
 
 def prepared(way: str, text: str) -> str:
-    """Return a normal text as the analyser of a way takes it: unspaced characters stand alone, or are left out."""
+    """Return a normal text as the analyser of a way takes it.
+
+    Unspaced characters stand alone, or are left out.
+    """
     if text.isascii():
         return text
     return _unspaced().sub(lambda run: f" {' '.join(run[0])} " if way == EXACT else " ", text)
@@ -120,7 +128,10 @@ def analyze(way: str, text: str) -> list[str]:
 
 
 def stems(text: str) -> tuple[str, ...]:
-    """Return what all forms of a phrase share: its words stemmed, in order; one that no stem is kept of as it is."""
+    """Return what all forms of a phrase share: its words stemmed, in order.
+
+    A word of which no stem is kept stays as it is.
+    """
     return tuple(
         part for word in analyze(EXACT, normal(text)) for part in (analyze(STEM, word) or (word,))
     )
@@ -159,8 +170,8 @@ def _analyzer(way: str) -> tantivy.TextAnalyzer:
             tantivy.Filter.custom_stopword(_STOP_WORDS.split()),
             tantivy.Filter.stemmer("english"),
         ]
-    for each in filters:
-        builder = builder.filter(each)
+    for step in filters:
+        builder = builder.filter(step)
     return builder.build()
 
 
@@ -193,31 +204,33 @@ class Words:
     def __init__(self, index: Path | tantivy.Index) -> None:
         with border():
             opened = tantivy.Index.open(str(index)) if isinstance(index, Path) else index
-            opened.config_reader(
-                "manual", 0
-            )  # the default policy polls, and its reload blocks for 100 ms
+            # The default policy polls, and its reload blocks for 100 ms.
+            opened.config_reader("manual", 0)
             opened.reload()
-            self._searcher, self._schema = opened.searcher(), opened.schema
+            self._searcher = opened.searcher()
+            self._schema = opened.schema
         self.total: int = self._searcher.num_docs
         self._having: dict[tuple[str, str], int] = {}  # of the terms asked for lately
         self._usual: dict[str, float] = {}  # by field
 
     def having(self, field: str, term: str) -> int:
         """Return how many documents hold a term, removed ones that are not merged away included."""
-        found = self._having.get((field, term))
-        if found is None:
+        count = self._having.get((field, term))
+        if count is None:
             if len(self._having) > _REMEMBERED:
                 self._having.clear()
             with border():
-                found = self._having[field, term] = self._searcher.doc_freq(field, term)
-        return found
+                count = self._searcher.doc_freq(field, term)
+            self._having[field, term] = count
+        return count
 
     def usual(self, field: str, terms: Iterable[str]) -> float:
-        """Return how many tokens a document has in a text field, on average; 0 if no document has one of the terms.
+        """Return how many tokens a document has in a text field, on average.
 
-        The library says so only where it explains a score, of any document that it found.
+        It is 0 if no document has one of the terms: the library says it only where it explains a
+        score.
         """
-        term = next((one for one in terms if self.having(field, one)), None)
+        term = next((term for term in terms if self.having(field, term)), None)
         if field not in self._usual and term is not None:
             self._usual[field] = self._average(field, term)
         return self._usual.get(field, 0.0)
@@ -255,32 +268,37 @@ class Words:
         for field, terms, boost in clauses:
             if boost and all(self.having(field, term) for term in terms):
                 if len(terms) == 1:
-                    found = Query.term_query(self._schema, field, terms[0], "freq")
+                    query = Query.term_query(self._schema, field, terms[0], "freq")
                 else:
-                    found = Query.phrase_query(self._schema, field, list(terms))
-                queries.append(Query.boost_query(found, boost))
+                    query = Query.phrase_query(self._schema, field, list(terms))
+                queries.append(Query.boost_query(query, boost))
         return sum_of(queries)
 
     def best_of(
         self, clauses: Iterable[Clause], others: Iterable[Iterable[Iterable[Clause]]]
     ) -> Query | None:
-        """Return the query of which one side counts, the best: any of the clauses, or one of each group of another."""
-        sides = [
-            [self.any_of(clauses)],
-            *([self.any_of(group) for group in groups] for groups in others),
-        ]
-        found = [
-            Query.boolean_query([(MUST, query) for query in side if query])
-            for side in sides
-            if all(side)
-        ]
-        return Query.disjunction_max_query(found) if len(found) > 1 else found[0] if found else None
+        """Return the query of which one side counts, the best.
+
+        A side is any of the clauses, or one of each group of another.
+        """
+        sides = [self._all_of([clauses]), *map(self._all_of, others)]
+        queries = [query for query in sides if query]
+        if len(queries) > 1:
+            return Query.disjunction_max_query(queries)
+        return queries[0] if queries else None
+
+    def _all_of(self, groups: Iterable[Iterable[Clause]]) -> Query | None:
+        """The query for one clause of each group; None where no document can match."""
+        queries = [self.any_of(group) for group in groups]
+        if not all(queries):
+            return None
+        return Query.boolean_query([(MUST, query) for query in queries if query])
 
 
 def sum_of(queries: Iterable[Query | None]) -> Query | None:
-    """Return the query to whose score each of some queries adds; None where no document can match."""
-    found = [(Occur.Should, query) for query in queries if query]
-    return Query.boolean_query(found) if found else None
+    """Return the query to whose score each of some queries adds; None where none can match."""
+    parts = [(Occur.Should, query) for query in queries if query]
+    return Query.boolean_query(parts) if parts else None
 
 
 @cache

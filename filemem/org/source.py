@@ -76,7 +76,7 @@ class Organisation:
         if mode == "keyword" or not terms.text.strip():
             return None, ""
         try:
-            vector = self._model.table.asked(terms)
+            vector = self._model.table.query_vector(terms)
         except ModelUnavailable as error:
             return None, f"{error.one_line}; only words were searched"
         return vector if vector.any() else None, ""
