@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filemem import config
-from filemem.errors import BadInput, FilememError
+from filemem.errors import BadInput, FilememError, NotFound
 from filemem.org.client import Service
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def search(asked_of: Service, arguments: Mapping[str, Any], local: Ask) -> dict[
     away = asked_of.ask("search", arguments)
     try:
         here = dict(local())
+    except NotFound:  # there is no memory here: nothing is lacking
+        here = {"results": []}
     except FilememError as error:
         here = {"results": [], "degraded": f"only the organisation was asked: {error.message}"}
     own = {result["id"] for result in here["results"]}

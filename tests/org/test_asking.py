@@ -218,6 +218,17 @@ def test_a_service_that_answers_drop_by_drop_is_given_up(monkeypatch: pytest.Mon
         thread.join()
 
 
+def test_where_there_is_no_memory_the_answer_lacks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(200, json.dumps({"results": [RECORD]}).encode()) as (url, _):
+        monkeypatch.setenv("FILEMEM_ORG_URL", url)
+        monkeypatch.setenv("FILEMEM_ORG_TOKEN", "secret")
+        answer = ok(tmp_path, "search", "--org", "redis")
+    assert [row["id"] for row in answer["results"]] == [RECORD["id"]]
+    assert "degraded" not in answer
+
+
 def test_what_is_here_comes_beside_what_others_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
