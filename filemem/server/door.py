@@ -135,7 +135,7 @@ class Door:
             return self._no(scope, 403, "pages of this Origin may not ask here")
         # A file of the user's own may lead to a page, with the token in the address.
         named = () if "authorization" in headers else _tokens(scope, headers)
-        enters = scope["path"] in PAGES and self._knows_token(named)
+        enters = bool(self._token) and scope["path"] in PAGES and self._knows_token(named)
         if not (enters or headers.get("sec-fetch-site", "none") in _OURS):
             return self._no(scope, 403, "other sites may not ask here")
         return None

@@ -36,6 +36,7 @@ class _Asking(NamedTuple):
     name: str
     arguments: Mapping[str, Any]
     called: Called
+    future: Future[Called]  # of the call, by which it is known as long as it waits
     timer: threading.Timer
 
 
@@ -49,11 +50,11 @@ class Line:
         self._waiting: dict[str, Future[Any]] = {}
         self._last: Future[Any] | None = None
         self._number = 0  # of questions
-        self._question = (
-            ""  # the id of the last one: text, which no client takes for one of its own
-        )
+        # The id of the last one: text, which no client takes for one of its own.
+        self._question = ""
         self._replies = SimpleQueue[Message | None]()
         self._asking: dict[str, _Asking] = {}  # by the id of the question
+        self._ended = False  # whether replies are read no more
 
     def call(self, id_: Any, params: Mapping[str, Any], *, asks: bool = False) -> None:
         """Begin a call; its thread writes the answer. `asks`: the client asks its user."""
@@ -106,12 +107,13 @@ class Line:
     ) -> Result | None:
         """What a call answers; None where a person is asked first, and no call waits for that."""
         called = self.calls.called(future, name)
-        if called.question is None or self._waiting.get(str(id_)) is not future:
+        waits = self._waiting.get(str(id_)) is future
+        if called.question is None or self._ended or not waits:
             return called.result
         number = self._numbered()
         timer = threading.Timer(ANSWERS, self._settle, [number, False])
         timer.daemon = True
-        self._asking[number] = _Asking(id_, name, arguments, called, timer)
+        self._asking[number] = _Asking(id_, name, arguments, called, future, timer)
         timer.start()
         params = {"message": called.question.text, "requestedSchema": YES_OR_NO}
         request = {"jsonrpc": "2.0", "id": number, "method": "elicitation/create"}
@@ -124,8 +126,9 @@ class Line:
         if asking is None:
             return
         asking.timer.cancel()
-        if self._waiting.pop(str(asking.id), None) is None:
+        if self._waiting.get(str(asking.id)) is not asking.future:
             return  # cancelled meanwhile
+        del self._waiting[str(asking.id)]
         question = asking.called.question
         if agreed and question:
             arguments = {**asking.arguments, **question.granted}
@@ -135,7 +138,11 @@ class Line:
             self._answer(asking.id, future, lambda: asking.called.result)
 
     def follow(self, moves: Follow) -> None:
-        """Let the client's roots say which memory is served, in turn with the calls."""
+        """Let the client's roots say which memory is served, in turn with the calls.
+
+        Who is asked now is asked about the memory of now: these calls end first, without a yes.
+        """
+        self._give_up_questions()
         self._last = self.calls.submit(lambda: self.calls.reopen(moves(self._roots)))
 
     def _roots(self) -> list[str]:
@@ -151,11 +158,15 @@ class Line:
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait for the calls under way; replies of the client are read no more."""
+        self._ended = True
         self._replies.put(None)
-        for number in [*self._asking]:
-            self._settle(number, False)
+        self._give_up_questions()
         if self._last is not None:
             wait([self._last], seconds)
+
+    def _give_up_questions(self) -> None:
+        for number in [*self._asking]:
+            self._settle(number, False)
 
     def end(self, status: int = 0) -> None:
         """Answer what runs, close the memory: soon in any case."""

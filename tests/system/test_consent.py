@@ -197,3 +197,29 @@ def test_the_end_of_the_input_answers_for_the_person(asking: Any, monkeypatch: A
     opened.wait(10)
     assert sent[-1]["id"] == 7
     assert sent[-1]["result"]["isError"]
+
+
+def test_a_yes_counts_for_no_other_memory(asking: Any, monkeypatch: Any) -> None:
+    opened, sent, arrived = asking
+    monkeypatch.setattr(line, "ANSWERS", 3600)
+    opened.call(7, {"name": "save", "arguments": LEAKED}, asks=True)
+    assert arrived.acquire(timeout=30)
+    opened.follow(lambda _: False)
+    opened.reply({"jsonrpc": "2.0", "id": sent[0]["id"], "result": YES})
+    opened.wait(10)
+    assert sent[-1]["id"] == 7
+    assert sent[-1]["result"]["isError"]
+
+
+def test_a_yes_to_a_cancelled_call_is_not_taken_for_another(asking: Any, monkeypatch: Any) -> None:
+    opened, sent, arrived = asking
+    monkeypatch.setattr(line, "ANSWERS", 3600)
+    opened.call(7, {"name": "save", "arguments": LEAKED}, asks=True)
+    assert arrived.acquire(timeout=30)
+    opened.cancel({"params": {"requestId": 7}})
+    opened.call("7", {"name": "search", "arguments": {"query": "access key"}})
+    opened.reply({"jsonrpc": "2.0", "id": sent[0]["id"], "result": YES})
+    opened.wait(10)
+    (answer,) = [message for message in sent if message.get("id") == "7"]
+    assert not answer["result"]["isError"]
+    assert len(sent) == 2, "the cancelled call did not run"

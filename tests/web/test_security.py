@@ -236,6 +236,8 @@ def test_without_a_token_the_printed_lines_work_and_private_records_stay_out(
         assert (
             running.ask("GET", "/health", headers={"Origin": "http://evil.example"}).status == 403
         )
+        strange = {"Sec-Fetch-Site": "cross-site"}
+        assert running.ask("GET", "/viewer/read?id=a&token=", headers=strange).status == 403
     refusal = cli(folder, "web", "--host", "0.0.0.0", "--token", "none")
     assert "can be reached from other machines" in refusal.err
 
