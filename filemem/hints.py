@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+NOTHING_YET = "nothing is saved yet"
 LONGEST = 500  # characters of a name that are compared
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from filemem import query
 from filemem.chain import DEMOTING
 from filemem.errors import BrokenStore
-from filemem.hints import closest
+from filemem.hints import NOTHING_YET, closest
 from filemem.index import ModelUnavailable, Near, Node
 from filemem.memory.store import Store, listed
 from filemem.query import Filter
@@ -37,7 +37,6 @@ MOST = 3  # similar records that are named
 REASON = 160  # characters of a reason in an answer
 # Of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`.
 NEAR_TOPIC = 0.85
-NOTHING_YET = "nothing is saved yet"
 
 
 class Similar(NamedTuple):

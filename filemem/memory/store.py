@@ -16,7 +16,7 @@ from filemem import changes
 from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, Scan, is_private
-from filemem.hints import alike, did_you_mean
+from filemem.hints import NOTHING_YET, alike, did_you_mean
 from filemem.index import Counts, Doc, Found, Index, Known, Node, document, embedder, with_leading
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
@@ -366,6 +366,8 @@ class Store:
             last = called(max(chain, key=lambda node: node.created))
             return f"nothing holds on the topic {wanted}; its last decision was {last}: name that"
         names = self._names()
+        if not names and not self.tombstones:
+            return NOTHING_YET
         near = [names[name] for name in alike(wanted.casefold(), names, 3, 0.5)]
         ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"
         if len(wanted) < LEAST:

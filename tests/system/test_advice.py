@@ -289,6 +289,12 @@ def test_a_name_that_leads_nowhere_brings_the_nearest(memory: Memory) -> None:
         assert hint in unknown.value.hint
 
 
+def test_an_empty_memory_says_so_where_a_record_is_named(tmp_path: Path) -> None:
+    with Memory.open(make_repo(tmp_path / "empty")) as empty, pytest.raises(NotFound) as unknown:
+        empty.get("payments")
+    assert unknown.value.hint == "nothing is saved yet"
+
+
 EMPTY: list[tuple[dict[str, Any], str]] = [
     ({"tag": "performnce"}, "no record has tag 'performnce': did you mean performance?"),
     ({"type": "checkpoint"}, "no record has type 'checkpoint'"),
