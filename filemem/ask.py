@@ -31,6 +31,7 @@ BEGUN = b"+"  # the first byte of an answer: the server has begun
 BEGINS = 0.15  # seconds until then, at most
 ENDS = 10.0  # seconds without a byte after it
 HOOK_ENDS = 0.5
+BROKEN_PIPE = 141  # the status of a program whose reader has gone, as shells have it
 READS = 1.5  # seconds until standard input has ended, at most
 LARGEST = 1_000_000  # bytes of an input that is read
 _LONGEST = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
@@ -40,7 +41,7 @@ _FAILING = (b"error", b"fail", b"panic", b"fatal", b"traceback")
 _standard_input: list[bytes] = []
 
 
-def answered(words: list[str], version: str) -> int | None:
+def by_server(words: list[str], version: str) -> int | None:
     """Have a server of this version do a command, and print what it printed.
 
     Returns the exit status, or None: the command is left to do.
@@ -50,11 +51,11 @@ def answered(words: list[str], version: str) -> int | None:
     if words[0] == "hook" and _is_idle(words[1:], standard_input()):
         return 0
     try:
-        code, out, err = _asked(words, version)
+        code, out, err = _ask(words, version)
         _write(1, out)
         _write(2, err)
     except BrokenPipeError:
-        return 141
+        return BROKEN_PIPE
     except (OSError, ValueError):
         return None
     return code
@@ -147,7 +148,7 @@ def peer(connection: _socket.socket) -> int:
     return int.from_bytes(credentials[4:8], sys.byteorder)
 
 
-def _asked(words: list[str], version: str) -> tuple[int, bytes, bytes]:
+def _ask(words: list[str], version: str) -> tuple[int, bytes, bytes]:
     """Exit status, output, errors of a command. Raises OSError or ValueError: it was not done."""
     here = os.getcwd()  # noqa: PTH109
     git_dir = _git_dir(here)

@@ -12,7 +12,7 @@ from filemem.dialects.reader import for_caller
 from filemem.dialects.reader import search as find
 from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION, format_time, number
-from filemem.web.route import Answer, Arguments, Refused, Result, Told
+from filemem.web.route import Answer, Arguments, Refused, Reply, Result
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -103,11 +103,11 @@ def export(memory: Memory, arguments: Arguments) -> Result:
             {"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits
         ]
         rows = [{**row, **status} for row, status in zip(decisions, stands, strict=True)]
-        return Told(table(_COLUMNS, rows), media="text/csv; charset=utf-8", headers=headers)
+        return Reply(table(_COLUMNS, rows), media="text/csv; charset=utf-8", headers=headers)
     text = document(
         "Decisions", [hit.record._replace(created=hit.created) for hit in hits], memory.now()
     )
-    return Told(text, media="text/markdown; charset=utf-8", headers=headers)
+    return Reply(text, media="text/markdown; charset=utf-8", headers=headers)
 
 
 def every_decision(memory: Memory) -> list[Hit]:

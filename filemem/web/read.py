@@ -6,20 +6,20 @@ from urllib.parse import urlencode
 
 from filemem.memory import Memory
 from filemem.web import document, viewer
-from filemem.web.route import Arguments, Told
+from filemem.web.route import Arguments, Reply
 
 ROOT = "../"  # from /viewer/read and /viewer/log
 _HEAD = '<script src="../viewer/assets/read.js"></script>'
 
 
-def record(memory: Memory, arguments: Arguments) -> Told:
+def record(memory: Memory, arguments: Arguments) -> Reply:
     """One record as a document. Raises NotFound, Conflict: what its name means."""
     (detail,) = memory.details(memory.id_of(arguments["id"]))
     whole = viewer.whole(memory, detail, ())
     return _page(document.record_page(_book(memory, arguments), whole, ROOT))
 
 
-def log(memory: Memory, arguments: Arguments) -> Told:
+def log(memory: Memory, arguments: Arguments) -> Reply:
     """The list of all records, newest first."""
     return _page(document.log_page(_book(memory, arguments), ROOT))
 
@@ -34,5 +34,5 @@ def _book(memory: Memory, arguments: Arguments) -> document.Book:
     return document.bound(head["name"], pages, "viewer", log_at, _HEAD, urlencode(where))
 
 
-def _page(data: bytes) -> Told:
-    return Told(data, media="text/html; charset=utf-8", headers=viewer.GUARDED)
+def _page(data: bytes) -> Reply:
+    return Reply(data, media="text/html; charset=utf-8", headers=viewer.GUARDED)

@@ -42,7 +42,7 @@ class Context(NamedTuple):
     todo: Callable[[], Sequence[str]]
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     """An answer that is no object with status 200: bytes, text, or events as they come."""
 
     body: object
@@ -51,7 +51,7 @@ class Told(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-Result = Answer | Told
+Result = Answer | Reply
 Work = Callable[[Context, Arguments], Awaitable[Result]]
 
 

@@ -19,8 +19,8 @@ from filemem.web.route import (
     Arguments,
     Context,
     Refused,
+    Reply,
     Route,
-    Told,
     Work,
     as_mama,
     chosen,
@@ -34,12 +34,12 @@ PAUSE = 2.0  # seconds between two looks at another repository, while a page sho
 _TOOLS = {tool.name: tool.input_schema for tool in mem_claude.TOOLS}
 
 
-async def home(*_: object) -> Told:
+async def home(*_: object) -> Reply:
     """Lead to the page."""
-    return Told("", 303, "text/plain", {"Location": "/viewer"})
+    return Reply("", 303, "text/plain", {"Location": "/viewer"})
 
 
-async def asset(_: Context, arguments: Arguments) -> Told:
+async def asset(_: Context, arguments: Arguments) -> Reply:
     """A file of the page."""
     return await asyncio.to_thread(viewer.asset, arguments.get("name", "viewer.html"))
 
@@ -49,12 +49,12 @@ async def todo(context: Context, _: Arguments) -> Answer:
     return {"todo": await asyncio.to_thread(context.todo)}
 
 
-async def events(context: Context, arguments: Arguments) -> Told:
+async def events(context: Context, arguments: Arguments) -> Reply:
     """Tell a page of every change, for as long as it listens."""
     if arguments.get("repository"):
-        return Told(_changes_elsewhere(context, arguments))
+        return Reply(_changes_elsewhere(context, arguments))
     keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
-    return Told(_changes(keeper))
+    return Reply(_changes(keeper))
 
 
 async def _changes(keeper: Any) -> AsyncIterator[Answer]:
@@ -124,9 +124,9 @@ def observation(memory: Any, arguments: Arguments) -> Answer:
     return {**answer["observations"][0], **present.lacking(memory)}
 
 
-def observations(memory: Any, arguments: Arguments) -> Told:
+def observations(memory: Any, arguments: Arguments) -> Reply:
     """Several of them, as a list."""
-    return Told(mem_claude.get_observations(memory, arguments)["observations"])
+    return Reply(mem_claude.get_observations(memory, arguments)["observations"])
 
 
 def _plain(method: str, path: str, work: Any, *parameters: Parameter) -> Route:

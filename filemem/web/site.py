@@ -38,8 +38,8 @@ from filemem.web.route import (
     Ask,
     Context,
     Refused,
+    Reply,
     Route,
-    Told,
     from_body,
     from_query,
     plain,
@@ -150,7 +150,7 @@ def _endpoint(
             on_crash(f"{row.method} {row.path}", error)
             hint = "a defect of filemem: please report it"
             return _failed(row, values, FilememError("internal error, logged", hint))
-        reply = result if isinstance(result, Told) else Told(noted(result, note))
+        reply = result if isinstance(result, Reply) else Reply(noted(result, note))
         mark = reply.headers.get("ETag")
         if mark and mark in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers={**_ALWAYS, **reply.headers})
@@ -173,7 +173,7 @@ async def _arguments(route: Route, request: Request) -> dict[str, object]:
 
 def _failed(route: Route, values: Mapping[str, Any], error: FilememError) -> Response:
     failure = error if isinstance(error, Refused) else _worded(route, values, error)
-    return _response(Told(route.style(failure), failure.status))
+    return _response(Reply(route.style(failure), failure.status))
 
 
 def _worded(route: Route, values: Mapping[str, Any], error: FilememError) -> Refused:
@@ -196,7 +196,7 @@ def _is_said(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _response(reply: Told) -> Response:
+def _response(reply: Reply) -> Response:
     body = reply.body
     headers = {**_ALWAYS, **reply.headers}
     if isinstance(body, AsyncIterator):  # it says that it is there, and ends with the server

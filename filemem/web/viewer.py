@@ -24,7 +24,7 @@ from filemem.record.visibility import EVERYBODY
 from filemem.web.graph import Rated, keep_edges
 from filemem.web.graph import near as alike
 from filemem.web.markdown import html
-from filemem.web.route import Answer, Arguments, Told, revisit
+from filemem.web.route import Answer, Arguments, Reply, revisit
 
 if TYPE_CHECKING:
     from filemem.memory.overview import Detail, Row
@@ -72,7 +72,7 @@ class _Seen(NamedTuple):
 _SEEN: WeakKeyDictionary[Memory, _Seen] = WeakKeyDictionary()  # the last of each memory
 
 
-def asset(name: str) -> Told:
+def asset(name: str) -> Reply:
     """A file of the page, which is the same for everybody."""
     path = assets().get(name)
     if path is None:
@@ -80,7 +80,7 @@ def asset(name: str) -> Told:
     data = path.read_bytes()
     kind = _MEDIA.get(name.rpartition(".")[2], "text/plain")
     headers = GUARDED | revisit(hashlib.sha256(data).hexdigest())
-    return Told(data, media=f"{kind}; charset=utf-8", headers=headers)
+    return Reply(data, media=f"{kind}; charset=utf-8", headers=headers)
 
 
 def assets() -> dict[str, Path]:
@@ -118,7 +118,7 @@ def _seen(memory: Memory) -> _Seen:
     return seen
 
 
-def data(memory: Memory, arguments: Arguments) -> Told:
+def data(memory: Memory, arguments: Arguments) -> Reply:
     """A row for every record; made anew only where something has changed."""
     state, head, _, records = _seen(memory)
     head = {
@@ -130,7 +130,7 @@ def data(memory: Memory, arguments: Arguments) -> Told:
     mark = hashlib.sha256(json.dumps(head).encode()).hexdigest()
     head["now"] = memory.now()
     body = json.dumps(head, ensure_ascii=False).encode()[:-1] + b', "records": ' + records + b"}"
-    return Told(body, headers=revisit(mark))
+    return Reply(body, headers=revisit(mark))
 
 
 def overview(memory: Memory) -> tuple[Answer, list[Answer]]:

@@ -86,7 +86,7 @@ def place(repo: Path) -> Path:
 def answer(*words: str) -> tuple[int, str, str] | None:
     """What a server in the current folder says; None: it does not do it."""
     try:
-        code, out, err = ask._asked([*words], VERSION)
+        code, out, err = ask._ask([*words], VERSION)
     except (OSError, ValueError):
         return None
     return code, out.decode(), err.decode()
@@ -177,13 +177,13 @@ def test_an_answer_is_of_the_files_as_they_are(repo: Path) -> None:
 def test_only_reads_of_this_memory_are_asked(repo: Path) -> None:
     with server(repo):
         for line in ("save decision", "sync", "check", "forget caching", "-C . topics", "why x"):
-            assert ask.answered(line.split(), VERSION) is None
+            assert ask.by_server(line.split(), VERSION) is None
         for line in ("search --org x", "search --also=../x y", "search --workspace", "get --help"):
-            assert ask.answered(line.split(), VERSION) is None
+            assert ask.by_server(line.split(), VERSION) is None
         assert answer("save", "decision") is None, "the server refuses too"
 
 
-_PROBE = "from filemem import ask, VERSION; print(ask.answered(['topics'], VERSION))"
+_PROBE = "from filemem import ask, VERSION; print(ask.by_server(['topics'], VERSION))"
 
 
 @pytest.mark.parametrize("name", ["FILEMEM_AGENT", "HOME", "XDG_CONFIG_HOME", "GIT_AUTHOR_NAME"])
@@ -199,7 +199,7 @@ def test_other_settings_are_not_answered(repo: Path, name: str) -> None:
 def test_another_version_store_commit_or_settings_file_is_not_answered(repo: Path) -> None:
     with server(repo):
         with pytest.raises(OSError):
-            ask._asked(["topics"], "0.0.9")
+            ask._ask(["topics"], "0.0.9")
         old = ask.head(str(repo / ".git"))
         git(repo, "commit", "-q", "--allow-empty", "-m", "Move")
         assert ask.head(str(repo / ".git")) != old
