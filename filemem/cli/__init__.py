@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import VERSION
+from filemem.ask import BROKEN_PIPE
 from filemem.errors import (
     BadInput,
     BrokenStore,
@@ -172,7 +173,7 @@ def main() -> None:
         code = 130
     except BrokenPipeError:
         _silence()
-        code = 141
+        code = BROKEN_PIPE
     except OSError as error:
         _fail(_unanswered(error) or refused(error), sys.argv)
         code = _unless_hook(EXIT_CODES[BrokenStore])
