@@ -86,7 +86,8 @@ def find() -> Found:
                 subprocess.run(
                     [node, "-e", _UNPACK, str(packed / f"{name}.tar.br"), str(plain)], check=True
                 )
-                shutil.unpack_archive(plain, TOOLS, filter="data")
+                # shutil knows no filter before Python 3.11.4, and tar needs none.
+                subprocess.run(["tar", "-xf", plain, "-C", TOOLS], check=True)
                 plain.unlink()
             subprocess.run(
                 [node, "-e", _UNPACK, str(packed / "chromium.br"), f"{unpacked}.part"], check=True
