@@ -26,9 +26,9 @@ from bench.stores import STORE, decisions
 from bench.table import Line
 from filemem.org import access, reader
 from filemem.org.postgres import Postgres
-from filemem.org.worker import work
+from filemem.org.worker import sync_repositories
 from filemem.query import Filter
-from filemem.record import record_path, render
+from filemem.record import build_record_path, render_record
 
 REPOSITORIES = 200
 SEEN = (2, 40, 100, 200)  # repositories that people may see
@@ -47,9 +47,9 @@ def measure(surroundings: Surroundings, size: int) -> Iterator[Line]:
     folder = surroundings.folder / f"huge-{size}"
     sources, titles = _repositories(folder, size)
     with database() as engine:
-        engine.add({source: source for source in sources})
+        engine.add_repositories({source: source for source in sources})
         began = time.perf_counter()
-        work(engine, folder / "clones", os.environ)
+        sync_repositories(engine, folder / "clones", os.environ)
         spent = time.perf_counter() - began
         yield Line("org-rate", size, size / spent, f"{size:,} in {spent:,.0f} s")
         with engine.transaction() as con:
@@ -70,7 +70,7 @@ def _repositories(folder: Path, size: int) -> tuple[list[str], list[str]]:
     files: dict[int, list[tuple[str, bytes]]] = {n: [] for n in range(REPOSITORIES)}
     for record, _, topic in decisions(size):
         home = homes.setdefault(topic, chosen.randrange(REPOSITORIES))  # a topic stays in its own
-        files[home].append((f"{STORE}/{record_path(record)}", render(record)))
+        files[home].append((f"{STORE}/{build_record_path(record)}", render_record(record)))
         titles.append(record.title)
     sources = list[str]()
     for number, rows in files.items():
@@ -102,7 +102,7 @@ def _people(engine: Postgres, sources: Sequence[str]) -> dict[int, str]:
     """Let people see as many repositories as they are called; return their tokens."""
     shuffled = random.Random(11).sample(list(sources), len(sources))
     with engine.transaction() as con:
-        access.give(con, access.Rights({f"p{count}": shuffled[:count] for count in SEEN}))
+        access.replace_rights(con, access.Rights({f"p{count}": shuffled[:count] for count in SEEN}))
         return {count: access.add_token(con, f"p{count}") for count in SEEN}
 
 
@@ -111,7 +111,7 @@ def _near(engine: Postgres, size: int, questions: Sequence[str]) -> Iterator[Lin
     vectors = [vector.tolist() for vector in engine.model.encode(list(questions))]
     for count in SEEN:
         exact = _nominated(engine, count, vectors, sys.maxsize, TOP)
-        usual = _nominated(engine, count, vectors, reader.EXACT_BELOW)
+        usual = _nominated(engine, count, vectors, reader.EXACT_LIMIT)
         graph = _nominated(engine, count, vectors, -1)
         ours = f"sees {count} of {REPOSITORIES}; by the graph alone {_share(graph, exact):.2f}"
         yield Line("org-near", size, _share(usual, exact), ours)
@@ -124,7 +124,7 @@ def _nominated(
     below: int,
     depth: int = NEAREST,
 ) -> list[set[str]]:
-    with patch.object(reader, "EXACT_BELOW", below), engine.reading(f"p{count}") as open_reader:
+    with patch.object(reader, "EXACT_BELOW", below), engine.open_reader(f"p{count}") as open_reader:
         nominees = (open_reader.nominate({}, one, Filter(), depth) for one in vectors)
         return [{nominee.row.node.id for nominee in rows} for rows in nominees]
 

@@ -12,16 +12,16 @@ from bench.measure import Samples, Surroundings, timed
 from bench.table import Line
 from filemem.files import Files
 from filemem.repo import Repo, commit
-from filemem.repo.commit import Edit, Plan, message
+from filemem.repo.commit import CommitPlan, Edit, render_message
 from filemem.repo.history import History
-from filemem.repo.state import Locks
+from filemem.repo.state import GitLocks
 
 ROUNDS = 21
 COMMITS = 20_000
 STORE = "memory"
 
 
-class _Timed(Locks):
+class _Timed(GitLocks):
     """Locks that note when they were taken and released last."""
 
     taken = released = 0.0
@@ -45,13 +45,13 @@ def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
     held: list[float] = []
     for number in range(ROUNDS + 1):
         data = f"# Decision {number}\n".encode()
-        plan = Plan(
+        plan = CommitPlan(
             (Edit(f"{STORE}/r{number}.md", data, None),),
-            message(f"save {number}"),
+            render_message(f"save {number}"),
             int(time.time() * 1000),
         )
-        with repo.saving(), patch.object(commit, "Locks", _Timed):
-            commit.save(repo, files, lambda plan=plan: plan)  # type: ignore[misc]
+        with repo.save_lock(), patch.object(commit, "Locks", _Timed):
+            commit.save_files(repo, files, lambda plan=plan: plan)  # type: ignore[misc]
         held.append(_Timed.released - _Timed.taken)
     repo.close()
     samples = Samples(tuple(held[1:]))  # the first one starts the helpers
@@ -76,10 +76,10 @@ def measure_table(surroundings: Surroundings) -> Iterator[Line]:
     ours: list[float] = []
     for _ in range(3):
         repo = Repo.discover(folder, environment=surroundings.environment)
-        for file in repo.shared.glob("commits*"):
+        for file in repo.shared_folder.glob("commits*"):
             file.unlink()
         history = History(repo, STORE)
-        ours.append(timed(history.extend))
+        ours.append(timed(history.update_to_head))
         history.close()
         repo.close()
     samples = Samples(tuple(ours))

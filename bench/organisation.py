@@ -22,14 +22,14 @@ from bench.measure import Samples, used
 from bench.scale import shared_out
 from bench.stores import STORE, Stores, decisions
 from bench.table import Line
-from filemem.index import embedder
+from filemem.index import open_model
 from filemem.memory import Memory
 from filemem.memory.search import search
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation
-from filemem.org.worker import take, work
+from filemem.org.worker import sync_repositories, sync_repository
 from filemem.query import Filter, Results
-from filemem.record import record_path, render
+from filemem.record import build_record_path, render_record
 from tests.org import server
 
 QUESTIONS, PUSHES, FEW = 60, 10, 5  # questions; pushes, each of so many records
@@ -40,9 +40,9 @@ def database() -> Iterator[Postgres]:
     """Run a server of its own, with an empty index of an organisation."""
     folder = Path(tempfile.mkdtemp(prefix="filemem-pg-", dir="/tmp"))
     folder.chmod(0o755)
-    engine = Postgres(server.start(folder / "pg", shared_buffers="1GB") + "postgres", embedder())
+    engine = Postgres(server.start(folder / "pg", shared_buffers="1GB") + "postgres", open_model())
     try:
-        engine.init()
+        engine.init_tables()
         yield engine
     finally:
         engine.close()
@@ -57,9 +57,9 @@ def measure(stores: Stores, size: int, members: int) -> Iterator[Line]:
     folders = list(shared_out(whole.surroundings, size, "team", members))
     texts = [" ".join(words) for words in whole.queries(QUESTIONS)]
     with database() as engine:
-        engine.add({folder: folder for folder in folders})
+        engine.add_repositories({folder: folder for folder in folders})
         began = _cpu(engine)
-        work(engine, whole.surroundings.folder / "clones", os.environ)
+        sync_repositories(engine, whole.surroundings.folder / "clones", os.environ)
         spent = _cpu(engine) - began
         alone = float(whole.surroundings.cpu(sys.executable, TASK, "reindex", str(whole.folder)))
         yield Line(
@@ -71,7 +71,7 @@ def measure(stores: Stores, size: int, members: int) -> Iterator[Line]:
         )
         with engine.transaction() as con:
             con.execute("insert into access select 'ada', id from repo")
-        with Memory.open(whole.folder) as memory, engine.reading("ada") as reader:
+        with Memory.open(whole.folder) as memory, engine.open_reader("ada") as reader:
             source = Organisation(reader, engine.model)
             ask = partial(search, source, restrictions=Filter(), limit=10, detail=False)
             theirs, one = _answers(partial(memory.search, detail=False), texts, time.process_time)
@@ -126,26 +126,26 @@ def _pushes(engine: Postgres, clone: Path, folder: Path, size: int) -> Iterator[
     git("clone", "--quiet", "--bare", ".", name)
     git("config", "user.name", "Ada")
     git("config", "user.email", "ada@example.org")
-    engine.add({name: name})
-    number = next(one.number for one in engine.repositories() if one.name == name)
+    engine.add_repositories({name: name})
+    number = next(one.number for one in engine.list_repositories() if one.name == name)
     with engine.transaction() as con:
         con.execute("insert into access values ('bob', %s)", (number,))
-    take(engine, number, folder / "clones", os.environ)
+    sync_repository(engine, number, folder / "clones", os.environ)
     pushed, found = [], []
     news = (record for record, _, _ in decisions(size + PUSHES * FEW))
     every = list(news)[size:]
     for at in range(0, len(every), FEW):
         for record in every[at : at + FEW]:
-            path = clone / STORE / record_path(record)
+            path = clone / STORE / build_record_path(record)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(render(record))
+            path.write_bytes(render_record(record))
         git("add", "-A")
         git("commit", "--quiet", "-m", "More")
         times = [_cpu(engine)]
         git("push", "--quiet", name, "HEAD")
         times.append(_cpu(engine))
-        take(engine, number, folder / "clones", os.environ)
-        with engine.reading("bob") as reader:
+        sync_repository(engine, number, folder / "clones", os.environ)
+        with engine.open_reader("bob") as reader:
             hits = search(
                 Organisation(reader, engine.model),
                 every[at].title,

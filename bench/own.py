@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import filemem
-from filemem.record import short_id
+from filemem.record import shorten_id
 
 QUESTIONS = Path(__file__).with_suffix(".tsv")
 DEPTH = 10
@@ -21,7 +21,7 @@ def main() -> None:
     places: list[int] = []
     with filemem.open() as memory:
         for question, records in rows:
-            found = [short_id(hit.id) for hit in memory.search(question, limit=DEPTH).hits]
+            found = [shorten_id(hit.id) for hit in memory.search(question, limit=DEPTH).hits]
             places.append(
                 next((at for at, one in enumerate(found, 1) if one in records.split()), 0)
             )

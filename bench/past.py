@@ -19,7 +19,7 @@ from bench.measure import Surroundings, in_turns, timed
 from bench.stores import STORE, Repository, Topic, decisions
 from bench.table import Line
 from filemem.memory import Memory
-from filemem.record import record_path, render
+from filemem.record import build_record_path, render_record
 
 ROUNDS = 7
 EDITED = 5  # one record in so many is edited once
@@ -180,7 +180,7 @@ def _stream(size: int, topics: list[Topic]) -> Iterator[bytes]:
 
     more = size // 20  # that the branch adds
     for number, (record, topic, place) in enumerate(decisions(size + more)):
-        path, data = f"{STORE}/{record_path(record)}".encode(), render(record)
+        path, data = f"{STORE}/{build_record_path(record)}".encode(), render_record(record)
         if number >= size:
             files.append((path, data))
             continue

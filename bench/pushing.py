@@ -19,7 +19,7 @@ from filemem.memory.search import search
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation
 from filemem.query import Filter
-from filemem.record import Record, record_path, render
+from filemem.record import Record, build_record_path, render_record
 
 PUSHES = 10
 SECRET = "b" * 32
@@ -35,7 +35,7 @@ def measure(stores: Stores, size: int) -> Iterator[Line]:
         (bare / "hooks").mkdir(exist_ok=True)
         (bare / "hooks/post-receive").write_bytes(HOOK.read_bytes())
         (bare / "hooks/post-receive").chmod(0o755)
-        engine.add({str(bare): str(bare)})
+        engine.add_repositories({str(bare): str(bare)})
         with engine.transaction() as con:
             con.execute("insert into access(principal, repo) select 'bob', id from repo")
             dsn = con.info.dsn
@@ -69,9 +69,9 @@ def running(env: Mapping[str, str], begun: str, *words: str) -> Iterator[str]:
 def _pushed(
     engine: Postgres, clone: Path, bare: Path, record: Record, env: Mapping[str, str]
 ) -> float:
-    path = clone / STORE / record_path(record)
+    path = clone / STORE / build_record_path(record)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(render(record))
+    path.write_bytes(render_record(record))
     _git(clone, "add", "-A")
     _git(clone, "commit", "--quiet", "-m", "More")
     began = time.perf_counter()
@@ -82,7 +82,7 @@ def _pushed(
 
 
 def _holds(engine: Postgres, record: Record) -> bool:
-    with engine.reading("bob") as reader:
+    with engine.open_reader("bob") as reader:
         source = Organisation(reader, engine.model)
         hits = search(source, record.title, Filter(), limit=10, detail=False)
     return record.id in [hit.id for hit in hits]

@@ -17,11 +17,11 @@ from bench.measure import Samples, Surroundings, used
 from bench.stdio import Server
 from bench.stores import STORE, Repository, Stores, decisions
 from bench.table import Line
-from filemem.cli.workspace import join
+from filemem.cli.workspace import join_workspace
 from filemem.files import Files
 from filemem.memory import Memory
 from filemem.query import Results
-from filemem.record import record_path, render
+from filemem.record import build_record_path, render_record
 
 MEMBERS, QUESTIONS, IDLE = 20, 60, 60  # stores; questions; seconds that a server is watched
 TENTH = 10
@@ -42,7 +42,7 @@ def measure_workspace(stores: Stores, size: int) -> Iterator[Line]:
             Memory.open(whole.folder) as one,
             Memory.open(Path(folders[0]), serving=True) as member,
         ):
-            join(member)
+            join_workspace(member)
             assert member.workspace
             together = member.workspace()
             together.search(texts[0])  # the index of all is made
@@ -80,9 +80,9 @@ def shared_out(
     """Repositories that have the records of the store of this size between them."""
     tops = [surroundings.folder.with_name(f"{name}-{at}") for at in range(members)]
     for record, _, place in decisions(size):
-        path = tops[place % members] / STORE / record_path(record)
+        path = tops[place % members] / STORE / build_record_path(record)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(render(record))
+        path.write_bytes(render_record(record))
     for top in tops:
         here = surroundings.at(top)
         here.run("git", "init", "--quiet", "--initial-branch=main")
@@ -170,7 +170,7 @@ def _folders(repository: Repository, size: int) -> Iterator[Line]:
             }
             began = time.process_time()
             for _ in range(5):
-                files.changed_folders(known)
+                files.list_changed_folders(known)
             times.append((time.process_time() - began) / 5)
             counts.append(len(known))
     shown = [

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.measure import Surroundings
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 
 PATIENCE = 300  # seconds after which a server that does not answer is ended
 CHUNK = 1 << 16
@@ -61,7 +61,7 @@ class Server:
         result = self.ask("tools/call", name=tool, arguments=arguments)
         if result.get("isError"):
             raise RuntimeError(f"{tool} failed: {result['content']}")
-        answer: dict[str, Any] = result.get("_meta", {}).get(ANSWER, {})
+        answer: dict[str, Any] = result.get("_meta", {}).get(ANSWER_KEY, {})
         return answer
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from random import Random
 
 from bench.measure import Surroundings
 from bench.words import Writer
-from filemem.record import DECISION, Record, new_id, record_path, render
+from filemem.record import DECISION, Record, build_id, build_record_path, render_record
 
 SEED = 20_251_120
 STORE = "memory"
@@ -89,7 +89,7 @@ def decisions(count: int) -> Iterator[tuple[Record, Topic, int]]:
             while name in names:
                 name += f"_{random.choice(terms)}"
             names.add(name)
-        record_id = new_id(DECISION, created, random.randbytes(8), name)
+        record_id = build_id(DECISION, created, random.randbytes(8), name)
         topic = Topic(name, terms, record_id)
         topics[place : place + 1] = [topic]
         yield _decision(writer, topic, created, before), topic, place
@@ -162,9 +162,9 @@ class Stores:
         folder = self._surroundings.folder / f"store-{size}"
         topics: list[Topic] = []
         for record, topic, place in decisions(size):
-            path = folder / STORE / record_path(record)
+            path = folder / STORE / build_record_path(record)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(render(record))
+            path.write_bytes(render_record(record))
             topics[place : place + 1] = [topic]
         _project(folder)
         repository = Repository(folder, size, tuple(topics), self._surroundings.at(folder))

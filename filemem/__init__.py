@@ -52,4 +52,4 @@ def open(  # noqa: A001  the word users expect
     # Heavy, and most importers of filemem want one small part of it.
     from filemem.memory import Memory  # noqa: PLC0415
 
-    return Memory.open(Path(path), store=store, stays=True)
+    return Memory.open(Path(path), store=store, is_long_running=True)

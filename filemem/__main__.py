@@ -10,7 +10,7 @@ from filemem import VERSION, ask
 
 def main() -> None:
     """Run the command line."""
-    code = ask.by_server(sys.argv[1:], VERSION)
+    code = ask.run_by_server(sys.argv[1:], VERSION)
     if code is None:
         import_module("filemem.cli").main()  # which a server's answer does without
     sys.exit(code)

@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 Manifest = Mapping[str, Entry]  # store-relative path -> entry
 
 
-def object_id(kind: str, data: bytes, hash_name: str) -> str:
+def compute_object_id(kind: str, data: bytes, hash_name: str) -> str:
     """Return Git's name for an object; `hash_name` is the repository's object format."""
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; a search hashes nothing
 
@@ -32,9 +32,9 @@ def object_id(kind: str, data: bytes, hash_name: str) -> str:
     ).hexdigest()
 
 
-def blob_id(data: bytes, hash_name: str = "sha1") -> str:
+def compute_blob_id(data: bytes, hash_name: str = "sha1") -> str:
     """Return Git's name for these bytes as a file's content."""
-    return object_id("blob", data, hash_name)
+    return compute_object_id("blob", data, hash_name)
 
 
 class Change(NamedTuple):
@@ -45,7 +45,7 @@ class Change(NamedTuple):
     entry: Entry | None
 
 
-def diff(before: Manifest, after: Manifest) -> Iterator[Change]:
+def iter_changes(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Yield what must be done to bring an index built from `before` to `after`, in path order."""
     for path in sorted(before.keys() | after.keys()):
         old = before.get(path)
@@ -58,14 +58,17 @@ def diff(before: Manifest, after: Manifest) -> Iterator[Change]:
             yield Change(MODIFIED, path, new)
 
 
-def turned(
-    ids: Mapping[str, str], files: Manifest, news: Iterable[Change], hides: Callable[[str], bool]
+def list_visibility_changes(
+    ids: Mapping[str, str],
+    files: Manifest,
+    other_changes: Iterable[Change],
+    is_hidden: Callable[[str], bool],
 ) -> list[Change]:
     """Return what a tombstone hides, or hides no more, though its file is as it was.
 
     `ids`: of the records that are shown, by path; `news`: what differs anyway.
     """
-    hidden = {path for path, name in ids.items() if hides(name)}
-    paths = (hidden | (files.keys() - ids.keys())) & files.keys()
-    paths -= {change.path for change in news}
+    hidden_paths = {path for path, name in ids.items() if is_hidden(name)}
+    paths = (hidden_paths | (files.keys() - ids.keys())) & files.keys()
+    paths -= {change.path for change in other_changes}
     return [Change(MODIFIED, path, files[path]) for path in sorted(paths)]

@@ -69,7 +69,7 @@ class BrokenStore(FilememError):
     """Disk, repository or index cannot be used: repair them first."""
 
 
-_REFUSALS = {
+_ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space, or ask for more",
     errno.EIO: "look at the disk: it fails",
@@ -83,17 +83,17 @@ _REFUSALS = {
 }
 
 
-def refused(error: OSError) -> BrokenStore:
+def to_broken_store(error: OSError) -> BrokenStore:
     """What the system refused, where, and what to do; the commit shows whether a save stands."""
-    where = f"{error.filename}: " if error.filename else ""
-    advice = _REFUSALS.get(error.errno or 0, "check disk and permissions")
+    location = f"{error.filename}: " if error.filename else ""
+    advice = _ADVICE_BY_ERRNO.get(error.errno or 0, "check disk and permissions")
     return BrokenStore(
-        f"{where}{error.strerror or error}",
+        f"{location}{error.strerror or error}",
         f"{advice}; `filemem status` and `git log -1` show what stands",
     )
 
 
-def crash_report(trace: str, arguments: list[str]) -> Path:
+def write_crash_report(traceback_text: str, arguments: list[str]) -> Path:
     """Write a crash report into the temporary folder.
 
     It has three words of the command line: the rest may be private.
@@ -109,7 +109,7 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
         f"python {platform.python_version()} on {platform.platform()}",
         *(f"{name} {version(name)}" for name in packages),
         "",
-        trace,
+        traceback_text,
     ]
     path = Path(tempfile.mkdtemp(prefix="filemem-crash-"), "report.txt")
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -30,7 +30,7 @@ class Secret(NamedTuple):
 # What is indented goes on from the line above. A form that does not say what may not stand in front
 # of it stands behind no letter or digit.
 # Sorted by maker: clouds, code hosts, payment, messages, models, others.
-_FORMS = r"""
+_FORM_TABLE = r"""
 aws-access-key AKIA,ASIA,ABIA,ACCA (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![^\W_])
 aws-secret-key aws,AWS,Aws (?i:aws_?secret_?(?:access_?)?key)["']?\s{0,5}[:=]\s{0,5}["']?
   [\w+/]{40}(?![\w+/])
@@ -106,7 +106,7 @@ putty-key PuTTY-User-Key-File PuTTY-User-Key-File-[23]: [\w-]+\s+Encryption: non
 
 # Where a secret stands: these are judged by their value, the only group of the pattern. Needles are
 # lower case.
-_PLACES = r"""
+_PLACE_TABLE = r"""
 password-in-url :// (?i:postgres(?:ql)?|mysql2?|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver
   |clickhouse|cockroachdb|ldaps?|smtps?|ftps?|sftp|nats|https?)(?:\+[a-z0-9]{1,12})?
   ://[^\s:/@"'<>]{0,80}:(?P<value>[^\s@/"'<>]{3,200})@
@@ -130,16 +130,16 @@ said-secret pass,secret,token,key (?i:SAID)(?: (?:for|of|on|to) [\w.-]{1,40})?
   (?: (?:is|was|are|set to|:))[ \t]{1,3}["'`]?VALUE
 table-secret | (?<!\0)(?i:SAID)[^|\n]{0,30}\|[ \t]{0,40}["'`]?(?P<value>[^\s|"'`]{8,200})
 """
-_PLACES = _PLACES.replace("VALUE", r"(?P<value>[^\s\"'`]{8,200})").replace(
+_PLACE_TABLE = _PLACE_TABLE.replace("VALUE", r"(?P<value>[^\s\"'`]{8,200})").replace(
     "SAID",
     "pass(?:word|wd|phrase)|(?:secret|api|access|private)(?:[ _-](?:access[ _-])?key)|token|secret",
 )
-_SURE = frozenset(
+_SURE_KINDS = frozenset(
     {"netrc-password", "password-in-command", "pgpass-line", "docker-auth", "session-cookie"}
 )
 
 
-def _rows(table: str) -> Iterator[tuple[str, str, str]]:
+def _iter_patterns(table: str) -> Iterator[tuple[str, str, str]]:
     """Yield needle, kind and pattern."""
     for row in table.strip().replace("\n  ", "").split("\n"):
         kind, needles, form = row.split(" ", 2)
@@ -148,11 +148,11 @@ def _rows(table: str) -> Iterator[tuple[str, str, str]]:
             yield needle, kind, pattern
 
 
-_BY_FORM = tuple(_rows(_FORMS))
-_BY_PLACE = tuple(_rows(_PLACES))
+_FORM_PATTERNS = tuple(_iter_patterns(_FORM_TABLE))
+_PLACE_PATTERNS = tuple(_iter_patterns(_PLACE_TABLE))
 
 # Values that are no secrets, whatever they stand behind.
-_PLACEHOLDERS = (
+_PLACEHOLDER_PATTERN = (
     r"(?i)example|placeholder|change.?me|your|dummy|redacted|sample|insert|replace|todo|\bfake|mock"
     r"|x{4}|\*{3}|\.{3}|\$\{|\{\{|%\(|\$\(|<|>|^\$|^%|^@"
     r"|process\.env|environ|getenv|secrets?\.|config\.|settings\.|vault:|file:|ref:|env:"
@@ -160,101 +160,103 @@ _PLACEHOLDERS = (
     r"|^(?:test|foo|bar|pass|secret|token|admin|user|none|null|true|false)"
 )
 _WORD_OR_NUMBER = "(?:[0-9]{0,2}[A-Za-z]+[0-9]{0,2}[A-Za-z]{0,4}|[0-9]{1,4})"
-_NAMES = (
+_NAME_PATTERN = (
     r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"  # a UUID
     r"|[A-Za-z_][\w-]*(?:[./:]+[\w-]+)+\(?\)?"  # a.b.c, a/b, a::b, f.g()
     rf"|{_WORD_OR_NUMBER}(?:[-_]{_WORD_OR_NUMBER})+"  # vault-item-42
     r"|\w{4,90}_[0-9]{10,15}_[0-9a-z]{8}"  # the id of a record
 )
 # An expression of code outside quotes: `this.#secret`, `cfg?.token!`, `&self.key`.
-_EXPRESSION = r"[&*!]{0,2}[$@]?[A-Za-z_]\w*(?:(?:[.:]{1,2}|\?\.|!\.)[#$]?[A-Za-z_]\w*)+!?"
-_UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+_EXPRESSION_PATTERN = r"[&*!]{0,2}[$@]?[A-Za-z_]\w*(?:(?:[.:]{1,2}|\?\.|!\.)[#$]?[A-Za-z_]\w*)+!?"
+_INVISIBLE = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 # A line break that may be in a token.
-_BROKEN = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"
+_LINE_BREAK = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"
 _SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
 # Bits per character; eight different letters have 3.
-_QUOTED_BITS = 2.75
-_BARE_BITS = 3.2
-_VARIETY = 6  # different characters in what stands behind a prefix; fewer is `ghp_xxxxxxxx`
+_MIN_QUOTED_BITS = 2.75
+_MIN_BARE_BITS = 3.2
+_MIN_VARIETY = 6  # different characters in what stands behind a prefix; fewer is `ghp_xxxxxxxx`
 
 
-def find(text: str) -> tuple[Secret, ...]:
+def find_secrets(text: str) -> tuple[Secret, ...]:
     """Where a text holds what looks like a secret, by line.
 
     Characters that nobody sees, and broken lines, hide nothing.
     """
-    text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
-    breaks = [at.start() for at in re.finditer("\n", text)]
-    by_line = _of_forms(text, breaks)
+    text = text if text.isascii() else _compile_pattern(_INVISIBLE).sub("", text)
+    line_ends = [newline.start() for newline in re.finditer("\n", text)]
+    by_line = _find_by_form(text, line_ends)
     lower = text.lower()
     places = dict.fromkeys(
-        (kind, pattern) for needle, kind, pattern in _BY_PLACE if needle in lower
+        (kind, pattern) for needle, kind, pattern in _PLACE_PATTERNS if needle in lower
     )
     for kind, pattern in places:
-        for match in _compiled(pattern).finditer(text):
-            line = bisect_left(breaks, match.start()) + 1
+        for match in _compile_pattern(pattern).finditer(text):
+            line = bisect_left(line_ends, match.start()) + 1
             if line not in by_line and _is_secret(match["value"], kind):
                 by_line[line] = Secret(line, kind)
     return tuple(by_line[line] for line in sorted(by_line))
 
 
-def _of_forms(text: str, breaks: list[int]) -> dict[int, Secret]:
+def _find_by_form(text: str, line_ends: list[int]) -> dict[int, Secret]:
     """What has any of the forms, by line, also where it goes on in the next line."""
     lines = [line.strip() for line in text.split("\n")]
-    whole = "".join(lines)
+    joined_text = "".join(lines)
     # Most texts hold none, so this line is what a search costs.
-    forms = [row for row in _BY_FORM if row[0] in whole]
-    by_line = _formed(text, breaks, forms)
-    if forms and _compiled(_BROKEN).search(text):
+    forms = [row for row in _FORM_PATTERNS if row[0] in joined_text]
+    by_line = _match_forms(text, line_ends, forms)
+    if forms and _compile_pattern(_LINE_BREAK).search(text):
         kinds = {secret.kind for secret in by_line.values()}
-        ends = [end - 1 for end in accumulate(map(len, lines))]
-        for line, secret in _formed(whole, ends, forms).items():
+        joined_ends = [end - 1 for end in accumulate(map(len, lines))]
+        for line, secret in _match_forms(joined_text, joined_ends, forms).items():
             if secret.kind not in kinds:
                 by_line.setdefault(line, secret)
     return by_line
 
 
-def _formed(
-    text: str, breaks: list[int], forms: Iterable[tuple[str, str, str]]
+def _match_forms(
+    text: str, line_ends: list[int], forms: Iterable[tuple[str, str, str]]
 ) -> dict[int, Secret]:
     """What has one of some forms, by line; `breaks` is where lines end."""
     by_line: dict[int, Secret] = {}
     for _, kind, pattern in forms:
-        for match in _compiled(pattern).finditer(text):
+        for match in _compile_pattern(pattern).finditer(text):
             value = match.group()
-            if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
-                line = bisect_left(breaks, match.start()) + 1
+            if len(set(value[-24:])) >= _MIN_VARIETY and "EXAMPLE" not in value.upper():
+                line = bisect_left(line_ends, match.start()) + 1
                 by_line[line] = min(by_line.get(line, Secret(line, kind)), Secret(line, kind))
     return by_line
 
 
 def _is_secret(value: str, kind: str) -> bool:
     """Whether a value can be a secret: mixed characters, few repeats, no placeholder, no name."""
-    quoted = value[0] in "\"'`"
-    bare = value[1:-1] if quoted else value.rstrip(".:!?")
-    if _compiled(_PLACEHOLDERS).search(bare) or _compiled(_NAMES).fullmatch(bare):
+    is_quoted = value[0] in "\"'`"
+    bare_value = value[1:-1] if is_quoted else value.rstrip(".:!?")
+    if _compile_pattern(_PLACEHOLDER_PATTERN).search(bare_value) or _compile_pattern(
+        _NAME_PATTERN
+    ).fullmatch(bare_value):
         return False
-    if kind == "assigned-secret" and _compiled(_EXPRESSION).fullmatch(value):
+    if kind == "assigned-secret" and _compile_pattern(_EXPRESSION_PATTERN).fullmatch(value):
         return False
     if kind == "password-in-url":
-        return len(set(bare)) > 3  # a URL with a password is no accident of prose
-    least = _QUOTED_BITS if quoted or kind in _SURE else _BARE_BITS
-    return _is_mixed(bare) and _entropy(bare) >= least
+        return len(set(bare_value)) > 3  # a URL with a password is no accident of prose
+    min_bits = _MIN_QUOTED_BITS if is_quoted or kind in _SURE_KINDS else _MIN_BARE_BITS
+    return _is_mixed(bare_value) and _compute_entropy(bare_value) >= min_bits
 
 
 def _is_mixed(text: str) -> bool:
     """Whether a text has letters, and digits or symbols."""
-    letters = any(char.isalpha() for char in text)
-    return letters and any(char.isdigit() or char in _SYMBOLS for char in text)
+    has_letters = any(char.isalpha() for char in text)
+    return has_letters and any(char.isdigit() or char in _SYMBOLS for char in text)
 
 
-def _entropy(text: str) -> float:
+def _compute_entropy(text: str) -> float:
     """Bits per character."""
     shares = (count / len(text) for count in Counter(text).values())
     return -sum(share * math.log2(share) for share in shares)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compile at first need: all at once would cost 50 ms of CPU at every start."""
     return re.compile(pattern, re.ASCII)

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 import watchfiles
 
 from filemem.errors import FilememError
-from filemem.memory.catch_up import LONG, PACE
+from filemem.memory.catch_up import SCAN_COST_FACTOR, WRITE_TIMEOUT
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
 TICK = 2.0  # seconds between two comparisons of folder times
-APPEARS = 0.2  # seconds between two looks for a store that is not there yet
-LARGE = 200  # events in one batch above which events are not trusted
-IDLE = 5.0  # seconds without a call after which little is held in memory
-QUIET = 1.0  # seconds without a call that a look waits for
-PATIENCE = 10.0  # seconds after which it waits no longer
+APPEAR_INTERVAL = 0.2  # seconds between two looks for a store that is not there yet
+LARGE_BATCH = 200  # events in one batch above which events are not trusted
+IDLE_TIME = 5.0  # seconds without a call after which little is held in memory
+QUIET_TIME = 1.0  # seconds without a call that a look waits for
+MAX_WAIT = 10.0  # seconds after which it waits no longer
 
 
 class Watcher:
@@ -38,15 +38,15 @@ class Watcher:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         # Set when the first look has ended: until then answers may lack records.
-        self.looked = threading.Event()
+        self.first_look = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
-        self._next_full = self._next = 0.0
-        self._last = time.monotonic()  # when the last look ended
+        self._next_full_time = self._next_time = 0.0
+        self._last_time = time.monotonic()  # when the last look ended
 
-    def start(self, after: float = 0) -> None:
+    def start(self, delay: float = 0) -> None:
         """Start watching, with the first look after this many seconds."""
-        self._after = after
+        self._delay = delay
         self._thread.start()
 
     def stop(self) -> None:
@@ -56,33 +56,33 @@ class Watcher:
             self._thread.join(timeout=10)
 
     def _run(self) -> None:
-        self._stop.wait(self._after)
-        self.memory.keeper.in_step(LONG, looks=True)
-        self.looked.set()
-        self._last = time.monotonic()
+        self._stop.wait(self._delay)
+        self.memory.keeper.ensure_current(WRITE_TIMEOUT, should_scan=True)
+        self.first_look.set()
+        self._last_time = time.monotonic()
         while not self._stop.is_set():
-            watched = _identity(self.memory.folder)
+            identity = _read_identity(self.memory.folder)
             try:
-                if watched:
-                    self._follow(self.memory.folder, watched)
+                if identity:
+                    self._follow_changes(self.memory.folder, identity)
                 else:
                     self._await_folder()
             # Out of watches, or the folder went away under us: folder times still find everything.
             except OSError:
                 self._stop.wait(TICK)
             if not self._stop.is_set():
-                self._look(full=True)
+                self._refresh_index(full=True)
 
     def _await_folder(self) -> None:
         """Wait until the store is there, or the watcher is stopped."""
-        while _identity(self.memory.folder) is None:
-            if self._stop.wait(APPEARS):
+        while _read_identity(self.memory.folder) is None:
+            if self._stop.wait(APPEAR_INTERVAL):
                 return
 
-    def _follow(self, root: Path, watched: tuple[int, int]) -> None:
+    def _follow_changes(self, root: Path, identity: tuple[int, int]) -> None:
         """Apply hints until the root is no longer the watched folder."""
         # The first look is at every file: it sees what was written before the watches stood.
-        self._next_full = 0.0
+        self._next_full_time = 0.0
         batches = watchfiles.watch(
             root,
             watch_filter=None,
@@ -95,46 +95,46 @@ class Watcher:
             ignore_permission_denied=True,
         )
         for batch in batches:
-            idle = self._apply([path for _, path in batch])
+            idle_time = self._apply_hints([path for _, path in batch])
             with suppress(FilememError, OSError):  # the next question says what is wrong
                 self.memory.keeper.announce()
-            if idle > IDLE:
-                self.memory.rest()
-            if _identity(root) != watched:
+            if idle_time > IDLE_TIME:
+                self.memory.free_caches()
+            if _read_identity(root) != identity:
                 return
 
-    def _apply(self, hints: list[str]) -> float:
+    def _apply_hints(self, hints: list[str]) -> float:
         """Look after a batch of hints, or where it is time; the seconds since the last call."""
         now = time.monotonic()
-        idle = now - self.memory.keeper.last_call
-        quiet = idle > QUIET or now - self._last > PATIENCE
-        if hints or (quiet and now >= self._next):
-            full = len(hints) > LARGE or (quiet and now >= self._next_full)
-            self._look(full=full, hints=hints)
-        return idle
+        idle_time = now - self.memory.keeper.last_call_time
+        is_quiet = idle_time > QUIET_TIME or now - self._last_time > MAX_WAIT
+        if hints or (is_quiet and now >= self._next_time):
+            is_full = len(hints) > LARGE_BATCH or (is_quiet and now >= self._next_full_time)
+            self._refresh_index(full=is_full, hints=hints)
+        return idle_time
 
-    def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
-        began = time.monotonic()
-        changed = 0
-        trouble = None
+    def _refresh_index(self, *, full: bool, hints: list[str] | None = None) -> None:
+        start_time = time.monotonic()
+        change_count = 0
+        error_text = None
         try:
-            changed = self.memory.refresh(full=full, hints=hints or ())
+            change_count = self.memory.refresh(full=full, hints=hints or ())
         except FilememError as error:  # shown with every answer; the next look tries again
-            trouble = error.one_line
+            error_text = error.one_line
         except OSError as error:
-            trouble = str(error)
-        self.memory.keeper.trouble = trouble
-        ended = time.monotonic()
+            error_text = str(error)
+        self.memory.keeper.trouble = error_text
+        end_time = time.monotonic()
         # What took changes in says nothing of what a look costs.
-        pause = 0.0 if changed else PACE * (ended - began)
+        pause = 0.0 if change_count else SCAN_COST_FACTOR * (end_time - start_time)
         if full:
-            self._next_full = ended + max(TICK, pause)
+            self._next_full_time = end_time + max(TICK, pause)
         if full or not hints:
-            self._last = ended
-            self._next = ended if full else ended + pause
+            self._last_time = end_time
+            self._next_time = end_time if full else end_time + pause
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _read_identity(path: Path) -> tuple[int, int] | None:
     """Device and inode of a folder: one that was deleted and created again is no longer watched."""
     try:
         status = os.stat(path)  # noqa: PTH116

@@ -22,7 +22,7 @@ settings.register_profile("filemem", deadline=None)  # a busy machine fails no t
 settings.load_profile("filemem")
 
 # The bundled model is the same for every memory of a process, and more than half of the work of opening one.
-model.bundled = functools.cache(model.bundled)
+model.load_bundled = functools.cache(model.load_bundled)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,7 +57,7 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv(name, str(home / folder))
     patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     patch.setenv("GIT_CEILING_DIRECTORIES", str(home.parent))
-    patch.setattr("filemem.memory.advice.PATIENCE", 60.0)
+    patch.setattr("filemem.memory.advice.HINT_SECONDS", 60.0)
     yield home
     patch.undo()
 

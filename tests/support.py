@@ -94,7 +94,7 @@ def _template(commit: bool, options: tuple[tuple[str, str], ...]) -> Path:
 
 def message(subject: str = "decision(topic): Use it", **trailers: str) -> str:
     """A commit message."""
-    return commit.message(
+    return commit.render_message(
         subject, tuple((key.replace("_", "-"), value) for key, value in trailers.items())
     )
 

@@ -110,7 +110,7 @@ def made() -> dict[str, str]:
         "license": "Apache-2.0",
     }
     wiring = clients.Wiring(hooks=_HOOKS)
-    parts = clients.plan(["claude"], ROOT, wiring, "").files[".claude/settings.json"]
+    parts = clients.build_plan(["claude"], ROOT, wiring, "").files[".claude/settings.json"]
     hooks = {str(at[1]): [value] for at, value in parts.items()}
     start, prompt = (json.dumps(value["hooks"][0]["command"]) for value in parts.values())
     skilled = {

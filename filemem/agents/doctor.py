@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from filemem.agents import clients
 from filemem.agents.clients import Client
-from filemem.dialects.tool import counted
+from filemem.dialects.tool import format_count
 from filemem.errors import FilememError
 from filemem.memory.store import Store
-from filemem.repo.run import finish, start
+from filemem.repo.run import finish_process, start_process
 
 
 class TrustFile(NamedTuple):
@@ -38,10 +38,10 @@ _TRUST_FILES = {
     "gemini": TrustFile("~/.gemini/trustedFolders.json"),
     "copilot": TrustFile("~/.copilot/config.json", "trustedFolders"),
 }
-_TRUSTED = re.compile('"(trusted|TRUST_FOLDER|TRUST_PARENT)"')
+_TRUSTED_VALUE = re.compile('"(trusted|TRUST_FOLDER|TRUST_PARENT)"')
 _TRUST_NOTES = {True: ", trusted", False: ", not trusted yet", None: ""}
 
-Refusal = Callable[[tuple[str, ...]], str]
+TryStart = Callable[[tuple[str, ...]], str]
 
 
 class Check(NamedTuple):
@@ -52,131 +52,140 @@ class Check(NamedTuple):
     todo: str = ""
 
 
-class _Entry(NamedTuple):
+class _ServerEntry(NamedTuple):
     """The server that a client's file starts."""
 
     path: str
     content: Any
-    words: tuple[str, ...]
+    command_words: tuple[str, ...]
 
 
-def checks(folder: Path, store: str | None) -> list[Check]:
+def run_checks(folder: Path, store: str | None) -> list[Check]:
     """Check Git, the memory and each coding agent of a project.
 
     Args:
         folder: a folder of the project.
         store: the folder of the records, where the settings do not name it.
     """
-    top, rows = _memory(folder, store)
-    connected = clients.chosen("auto", top)
-    refusal = cache(_refusal)
-    agents = (_agent(name, top, refusal, used=name in connected) for name in clients.CLIENTS)
+    top, rows = _check_memory(folder, store)
+    project_clients = clients.resolve_clients("auto", top)
+    try_start = cache(_try_start)
+    agents = (
+        _check_agent(name, top, try_start, is_used=name in project_clients)
+        for name in clients.CLIENTS
+    )
     return rows + [check for check in agents if check]
 
 
-def todo(rows: Iterable[Check]) -> list[str]:
+def list_todos(rows: Iterable[Check]) -> list[str]:
     """What is left to do after checks, a sentence each."""
     return [*dict.fromkeys(check.todo for check in rows if check.todo)]
 
 
-def _memory(folder: Path, name: str | None) -> tuple[Path, list[Check]]:
+def _check_memory(folder: Path, name: str | None) -> tuple[Path, list[Check]]:
     """The work tree; Git, store, index, model and settings."""
     top = folder
     rows: list[Check] = []
     try:
         with closing(Store(folder, name)) as store:
             top = store.code.work_tree
-            rows += _parts(store)
-            store.repo.identity()
+            rows += _iter_store_checks(store)
+            store.repo.require_identity()
     except FilememError as error:
         rows.append(Check("memory", "not ready", error.one_line))
     return top, rows
 
 
-def _parts(store: Store) -> Iterator[Check]:
+def _iter_store_checks(store: Store) -> Iterator[Check]:
     yield Check("git", store.repo.git.run("version").decode().strip())
-    absent = "there is no memory yet: run `filemem init`, or save something"
-    yield Check("store", store.name, absent if store.absent else "")
-    yield Check("index", "built" if store.index.sound else "not built yet")
+    absence_note = "there is no memory yet: run `filemem init`, or save something"
+    yield Check("store", store.name, absence_note if store.is_absent else "")
+    yield Check("index", "built" if store.index.is_readable else "not built yet")
     model = store.index.model
     trouble = model.trouble if model else ""
     yield Check("model", model.name if model else "none", f"model: {trouble}" if trouble else "")
-    for sentence in (store.config.unread, *store.config.unknown):
+    for sentence in (store.config.read_error, *store.config.unknown_settings):
         if sentence:
             yield Check("settings", "passed over", sentence)
-    if store.code.given_up:
-        yield Check("recall", f"given up for {counted(store.code.given_up, 'prompt')}")
+    if store.code.abandoned_search_count:
+        yield Check(
+            "recall", f"given up for {format_count(store.code.abandoned_search_count, 'prompt')}"
+        )
 
 
-def _agent(name: str, top: Path, refusal: Refusal, *, used: bool) -> Check | None:
+def _check_agent(name: str, top: Path, try_start: TryStart, *, is_used: bool) -> Check | None:
     """The state of a client in a work tree; None if it is neither installed nor connected."""
     client = clients.CLIENTS[name]
-    installed = bool(shutil.which("code" if name == "vscode" else name))
-    place = "installed" if installed else "not on the PATH"
-    for candidate in (client, clients.OTHERS.get(name, client)):
+    is_installed = bool(shutil.which("code" if name == "vscode" else name))
+    install_state = "installed" if is_installed else "not on the PATH"
+    for candidate in (client, clients.ALTERNATIVE_CLIENTS.get(name, client)):
         try:
-            entry = _entry(candidate, top)
-        except clients.WRONG as error:
+            entry = _read_entry(candidate, top)
+        except clients.READ_ERRORS as error:
             path = candidate.path
             todo = f"{client.title}: correct {path}: {error}"
-            return Check(client.title, f"{place}, {path} cannot be read", todo)
+            return Check(client.title, f"{install_state}, {path} cannot be read", todo)
         if entry:
-            return _connected(name, top, entry, place, refusal)
-    if not installed:
+            return _check_connection(name, top, entry, install_state, try_start)
+    if not is_installed:
         return None
     todo = f"{client.title}: `filemem init --client {name}` connects it"
-    return Check(client.title, "installed, not connected", todo if used else "")
+    return Check(client.title, "installed, not connected", todo if is_used else "")
 
 
-def _entry(client: Client, top: Path) -> _Entry | None:
-    content, words = clients.started(client, _read(top / client.path))
-    return _Entry(client.path, content, tuple(words)) if content else None
+def _read_entry(client: Client, top: Path) -> _ServerEntry | None:
+    content, command_words = clients.parse_server(client, _read_settings(top / client.path))
+    return _ServerEntry(client.path, content, tuple(command_words)) if content else None
 
 
-def _connected(name: str, top: Path, entry: _Entry, place: str, refusal: Refusal) -> Check:
+def _check_connection(
+    name: str, top: Path, entry: _ServerEntry, install_state: str, try_start: TryStart
+) -> Check:
     """The state of a client whose file starts a server."""
     client = clients.CLIENTS[name]
-    if not clients.USUAL.fullmatch(" ".join(entry.words)):
+    if not clients.USUAL_COMMAND.fullmatch(" ".join(entry.command_words)):
         content = json.dumps(entry.content)
-        state = f"{place}, another entry in {entry.path}, which is not run: {content}"
+        state = f"{install_state}, another entry in {entry.path}, which is not run: {content}"
         return Check(client.title, state)
-    trusted = _trusted(name, top)
-    todo = refusal(entry.words)
-    if not todo and trusted is False and place == "installed":
+    is_trusted = _is_trusted(name, top)
+    todo = try_start(entry.command_words)
+    if not todo and is_trusted is False and install_state == "installed":
         todo = f"{client.title}: {client.todo}"
-    state = f"{place}, connected by {entry.path}{_TRUST_NOTES[trusted]}"
+    state = f"{install_state}, connected by {entry.path}{_TRUST_NOTES[is_trusted]}"
     return Check(client.title, state, todo)
 
 
-def _refusal(words: tuple[str, ...]) -> str:
+def _try_start(command_words: tuple[str, ...]) -> str:
     """Why a server with this command fails, or ""; it runs in an empty folder."""
-    program = shutil.which(words[0])
+    program = shutil.which(command_words[0])
     if not program or not Path(program).is_absolute():
         return (
-            f"no command {words[0]} on the PATH: install it, or start it otherwise by"
+            f"no command {command_words[0]} on the PATH: install it, or start it otherwise by"
             " `filemem init --command`"
         )
     with TemporaryDirectory(prefix="filemem-") as folder:
         try:
             environment = {**os.environ, **dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)}
-            finish(start([program, *words[1:]], Path(folder), environment), program)
+            finish_process(
+                start_process([program, *command_words[1:]], Path(folder), environment), program
+            )
         except FilememError as error:
-            return f"`{' '.join(words)}` does not start: {error.message.rpartition('failed: ')[2]}"
+            return f"`{' '.join(command_words)}` does not start: {error.message.rpartition('failed: ')[2]}"
     return ""
 
 
-def _trusted(name: str, top: Path) -> bool | None:
+def _is_trusted(name: str, top: Path) -> bool | None:
     """Whether the user's own files let this client start our server; None: they do not show it."""
     if name not in _TRUST_FILES:
         return None
     file = _TRUST_FILES[name]
     try:
-        settings = _read(top / Path(file.path).expanduser())
+        settings = _read_settings(top / Path(file.path).expanduser())
         entries = settings.get(file.key, {}) if file.key else settings
         if name == "claude":
             return bool(settings.get("enableAllProjectMcpServers")) or "filemem" in entries
         return _is_folder_trusted(entries, top)
-    except clients.WRONG:
+    except clients.READ_ERRORS:
         return None
 
 
@@ -186,12 +195,12 @@ def _is_folder_trusted(entries: Any, top: Path) -> bool:
     nearest = next((folder for folder in folders if folder in entries), "")
     if not nearest or isinstance(entries, list):
         return bool(nearest)
-    return bool(_TRUSTED.search(json.dumps(entries[nearest])))
+    return bool(_TRUSTED_VALUE.search(json.dumps(entries[nearest])))
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_settings(path: Path) -> Mapping[str, Any]:
     """The content of a settings file; {} if there is none."""
     content: Mapping[str, Any] = {}
     if path.is_file():
-        content = clients.parsed(path.name, path.read_text("utf-8-sig"))
+        content = clients.parse_settings(path.name, path.read_text("utf-8-sig"))
     return content

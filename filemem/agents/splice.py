@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 Path = tuple[str | None, ...]
 """The names that lead to a member; None, the last, stands for an element of a list."""
-NEW = "{\n}\n"  # a file that holds nothing yet
+EMPTY_OBJECT = "{\n}\n"  # a file that holds nothing yet
 
 _SPACE = re.compile(r"\s*")
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
@@ -26,164 +26,172 @@ class _Item(NamedTuple):
 
     name: str | None
     start: int
-    begin: int
-    end: int
+    value_start: int
+    value_end: int
 
 
-def plain(text: str) -> str:
+def strip_comments(text: str) -> str:
     """JSON with comments as plain JSON of the same length.
 
     Spaces replace comments, trailing commas and a BOM.
     """
 
-    def blank(match: re.Match[str]) -> str:
+    def blank_out(match: re.Match[str]) -> str:
         return match[0] if match[0].startswith('"') else re.sub(r"[^\r\n]", " ", match[0])
 
-    return re.sub("^\ufeff", " ", _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text)))
+    return re.sub("^\ufeff", " ", _LAST_COMMA.sub(blank_out, _COMMENT.sub(blank_out, text)))
 
 
-def with_item(text: str, path: Path, value: Any) -> str:
+def add_item(text: str, path: Path, value: Any) -> str:
     """The text of a JSON object with one more item.
 
     Raises ValueError if the path leads through something else.
     """
-    bare = plain(text)
-    at, missing = _holder(bare, path)
-    items = _items(bare, at)
-    space = _space(text, at, items)
-    item = space + _new_item(missing, value, space)
-    if items and missing[0] is None:  # the place of an element may count: ours is the last
-        end = items[-1].end
+    plain_text = strip_comments(text)
+    offset, missing_names = _find_holder(plain_text, path)
+    items = _parse_items(plain_text, offset)
+    space = _get_indent(text, offset, items)
+    item = space + _format_item(missing_names, value, space)
+    if items and missing_names[0] is None:  # the place of an element may count: ours is the last
+        end = items[-1].value_end
         return text[:end] + "," + item + text[end:]
     comma = "," if items else ""
-    return text[: at + 1] + item + comma + text[at + 1 :]
+    return text[: offset + 1] + item + comma + text[offset + 1 :]
 
 
-def _holder(bare: str, path: Path) -> tuple[int, Path]:
+def _find_holder(plain_text: str, path: Path) -> tuple[int, Path]:
     """Where the innermost object or list begins that is there, and the rest of the path."""
-    at = _skip(bare, 0)
+    offset = _skip_space(plain_text, 0)
     for depth, name in enumerate(path[:-1]):
-        same = [item for item in _items(bare, at) if item.name == name]
-        if not same:
-            return at, path[depth:]
-        at = same[-1].begin  # the last of a name counts
+        same_named = [item for item in _parse_items(plain_text, offset) if item.name == name]
+        if not same_named:
+            return offset, path[depth:]
+        offset = same_named[-1].value_start  # the last of a name counts
         bracket, kind = ("[", "a list") if path[depth + 1] is None else ("{", "an object")
-        if bare[at] != bracket:
+        if plain_text[offset] != bracket:
             raise ValueError(f"{name} is not {kind}")
-    return at, path[-1:]
+    return offset, path[-1:]
 
 
-def _space(text: str, at: int, items: list[_Item]) -> str:
+def _get_indent(text: str, offset: int, items: list[_Item]) -> str:
     """What stands before a new item: the line break and indent of the last one, or a space."""
-    row = re.search(r"(\r?\n[ \t]*)[^\n]*\Z", text[at : items[-1].start]) if items else None
+    row = re.search(r"(\r?\n[ \t]*)[^\n]*\Z", text[offset : items[-1].start]) if items else None
     if row:
         return row[1]
-    return "\n  " if text == NEW else " "
+    return "\n  " if text == EMPTY_OBJECT else " "
 
 
-def _new_item(names: Path, value: Any, space: str) -> str:
+def _format_item(names: Path, value: Any, space: str) -> str:
     """A value under the first of these names, within new objects and lists of the others."""
-    inner = outer = ""
+    inner_indent = outer_indent = ""
     if "\n" in space:
-        inner = space + space.lstrip("\r\n")
-        outer = space
+        inner_indent = space + space.lstrip("\r\n")
+        outer_indent = space
     text = json.dumps(value, ensure_ascii=False)
     for name in reversed(names[1:]):
-        text = f"[{text}]" if name is None else f"{{{inner}{json.dumps(name)}: {text}{outer}}}"
+        text = (
+            f"[{text}]"
+            if name is None
+            else f"{{{inner_indent}{json.dumps(name)}: {text}{outer_indent}}}"
+        )
     return text if names[0] is None else f"{json.dumps(names[0])}: {text}"
 
 
-class _Step(NamedTuple):
+class _PathStep(NamedTuple):
     """A step on the way to an item: the bracket of what holds it, all items there, and it."""
 
-    at: int
+    offset: int
     items: list[_Item]
     item: _Item
 
-    def begun_by_us(self, text: str) -> bool:
+    def is_own_object(self, text: str) -> bool:
         """Whether the object was added with its only item: one that was empty keeps a space."""
-        return len(self.items) == 1 and text[self.at + 1 : self.item.start] != " "
+        return len(self.items) == 1 and text[self.offset + 1 : self.item.start] != " "
 
 
-def without_item(text: str, path: Path, value: Any) -> str:
+def remove_item(text: str, path: Path, value: Any) -> str:
     """The text without the item of this value, and without the objects that were added with it."""
-    bare = plain(text)
-    steps = _steps(bare, path, value)
-    while len(steps) > 1 and steps[-1].begun_by_us(text):
+    plain_text = strip_comments(text)
+    steps = _list_steps(plain_text, path, value)
+    while len(steps) > 1 and steps[-1].is_own_object(text):
         steps.pop()
     item = steps[-1].item
     start = len(text[: item.start].rstrip())
-    removed = {_comma(bare, steps[-1]), *range(start, item.end)}
-    return "".join(char for at, char in enumerate(text) if at not in removed)
+    removed_offsets = {_find_comma(plain_text, steps[-1]), *range(start, item.value_end)}
+    return "".join(char for offset, char in enumerate(text) if offset not in removed_offsets)
 
 
-def _steps(bare: str, path: Path, value: Any) -> list[_Step]:
+def _list_steps(plain_text: str, path: Path, value: Any) -> list[_PathStep]:
     """The way to the item of this value."""
-    at = _skip(bare, 0)
-    steps: list[_Step] = []
+    offset = _skip_space(plain_text, 0)
+    steps: list[_PathStep] = []
     for name in path:
-        items = _items(bare, at)
-        same = [item for item in items if item.name == name]
+        items = _parse_items(plain_text, offset)
+        same_named = [item for item in items if item.name == name]
         if name is None:
-            same = [item for item in same if json.loads(bare[item.begin : item.end]) == value]
-        steps.append(_Step(at, items, same[-1]))
-        at = same[-1].begin
+            same_named = [
+                item
+                for item in same_named
+                if json.loads(plain_text[item.value_start : item.value_end]) == value
+            ]
+        steps.append(_PathStep(offset, items, same_named[-1]))
+        offset = same_named[-1].value_start
     return steps
 
 
-def _comma(bare: str, step: _Step) -> int:
+def _find_comma(plain_text: str, step: _PathStep) -> int:
     """Where the comma is that goes with an item; -1 if it is the only one."""
     if len(step.items) == 1:
         return -1
     if step.item == step.items[0]:
-        return bare.index(",", step.item.end)
-    return bare.rindex(",", 0, step.item.start)
+        return plain_text.index(",", step.item.value_end)
+    return plain_text.rindex(",", 0, step.item.start)
 
 
-def with_block(text: str, block: str) -> str:
+def add_block(text: str, block: str) -> str:
     """The text with a block of lines appended; it ends with a line break if the text did."""
-    end = line_end(text)
+    end = find_line_end(text)
     block = re.sub(r"\r?\n", end, block)
     if not text or text.endswith("\n"):
         return f"{text}{end}{block}{end}"
     return f"{text}{end}{end}{block}"
 
 
-def without_block(text: str, block: str) -> str:
+def remove_block(text: str, block: str) -> str:
     """The text without a block that was added, and without the line breaks added with it."""
-    end = re.escape(line_end(text))
-    block = re.escape(re.sub(r"\r?\n", line_end(text), block))
-    for added in (rf"(\A|(?<=\n)){end}{block}{end}", rf"{end}{end}{block}\Z", rf"{block}{end}"):
-        match = re.search(added, text)
+    end = re.escape(find_line_end(text))
+    block = re.escape(re.sub(r"\r?\n", find_line_end(text), block))
+    for pattern in (rf"(\A|(?<=\n)){end}{block}{end}", rf"{end}{end}{block}\Z", rf"{block}{end}"):
+        match = re.search(pattern, text)
         if match:
             return text[: match.start()] + text[match.end() :]
     return text
 
 
-def line_end(text: str) -> str:
+def find_line_end(text: str) -> str:
     """The line ending of a text, for lines that are added."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _items(bare: str, at: int) -> list[_Item]:
+def _parse_items(plain_text: str, offset: int) -> list[_Item]:
     """The items of the object or list whose bracket is at `at`."""
-    members = bare[at] == "{"
+    is_object = plain_text[offset] == "{"
     items: list[_Item] = []
-    at = _skip(bare, at + 1)
-    while bare[at] not in "}]":
+    offset = _skip_space(plain_text, offset + 1)
+    while plain_text[offset] not in "}]":
         name = None
-        start = at
-        if members:
-            name, after = _DECODER.raw_decode(bare, at)
-            at = _skip(bare, _skip(bare, after) + 1)
-        end = _DECODER.raw_decode(bare, at)[1]
-        items.append(_Item(name, start, at, end))
-        at = _skip(bare, end)
-        if bare[at] == ",":
-            at = _skip(bare, at + 1)
+        start = offset
+        if is_object:
+            name, name_end = _DECODER.raw_decode(plain_text, offset)
+            offset = _skip_space(plain_text, _skip_space(plain_text, name_end) + 1)
+        end = _DECODER.raw_decode(plain_text, offset)[1]
+        items.append(_Item(name, start, offset, end))
+        offset = _skip_space(plain_text, end)
+        if plain_text[offset] == ",":
+            offset = _skip_space(plain_text, offset + 1)
     return items
 
 
-def _skip(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+def _skip_space(text: str, offset: int) -> int:
+    space = _SPACE.match(text, offset)
+    return space.end() if space else offset

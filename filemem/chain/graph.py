@@ -7,12 +7,14 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from filemem.record import DECISION, Edge, Record, topic_key
-from filemem.record.visibility import audience
+from filemem.record import DECISION, Edge, Record, build_topic_key
+from filemem.record.visibility import get_audience
 
 DEMOTING = frozenset({"accepted", "deprecated"})
 
-_topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
+_compute_topic_key = lru_cache(maxsize=2048)(
+    build_topic_key
+)  # a node is asked for its key over and over
 _UNDATED = 1 << 62  # sorts what has no date behind all else
 
 
@@ -46,7 +48,7 @@ class Node(NamedTuple):
     @property
     def key(self) -> str:
         """The topic's identity; empty where none is stated."""
-        return _topic_key(self.topic) if self.stated else ""
+        return _compute_topic_key(self.topic) if self.stated else ""
 
     @property
     def folder(self) -> str:
@@ -54,22 +56,22 @@ class Node(NamedTuple):
         return self.path.rpartition("/")[0]
 
     @property
-    def replaces(self) -> tuple[str, ...]:
+    def replaced_references(self) -> tuple[str, ...]:
         """What its place in a chain depends on, as far as it says so itself."""
-        return (*(self.supersedes or ()), *self.superseded_by, *self.synthesizes)
+        return (*(self.supersedes or ()), *self.superseded_by, *self.merged_references)
 
     @property
-    def synthesizes(self) -> tuple[str, ...]:
+    def merged_references(self) -> tuple[str, ...]:
         """What it merges: those on its own topic are replaced by it."""
         return tuple(edge.target for edge in self.edges if edge.kind == "synthesizes")
 
     @property
-    def demotes(self) -> bool:
+    def is_demoting(self) -> bool:
         """Whether what it replaces is no longer live."""
         return self.status in DEMOTING
 
     @property
-    def age(self) -> tuple[int, str, str]:
+    def sort_key(self) -> tuple[int, str, str]:
         """The sort key of records: created, then path; the id only so that no two are equal."""
         return (self.created or _UNDATED, self.path, self.id)
 
@@ -79,22 +81,22 @@ class Node(NamedTuple):
         targets = (edge.target for edge in self.edges)
         return tuple(dict.fromkeys((*(self.supersedes or ()), *self.superseded_by, *targets)))
 
-    def meaning(self, ids: Mapping[str, str]) -> Node:
+    def resolve_references(self, ids: Mapping[str, str]) -> Node:
         """Return the node with its references replaced by what they mean."""
 
-        def ids_of(references: Iterable[str]) -> tuple[str, ...]:
+        def resolve_ids(references: Iterable[str]) -> tuple[str, ...]:
             return tuple(dict.fromkeys(ids.get(reference, reference) for reference in references))
 
         return self._replace(
-            supersedes=None if self.supersedes is None else ids_of(self.supersedes),
-            superseded_by=ids_of(self.superseded_by),
+            supersedes=None if self.supersedes is None else resolve_ids(self.supersedes),
+            superseded_by=resolve_ids(self.superseded_by),
             edges=tuple(
                 edge._replace(target=ids.get(edge.target, edge.target)) for edge in self.edges
             ),
         )
 
     @classmethod
-    def of_record(cls, record: Record) -> Node:
+    def from_record(cls, record: Record) -> Node:
         """Return the node of a record, its references as they are written."""
         fields: dict[str, Any] = {name: getattr(record, name) for name in _COPIED}
         slug = record.extra.get("slug")
@@ -106,7 +108,7 @@ class Node(NamedTuple):
             edges=tuple(edge for edge in record.edges if edge.kind != "supersedes"),
             slug=slug if isinstance(slug, str) else "",
             guards=tuple(dict.fromkeys(chain(*(guard.globs for guard in record.guards)))),
-            audience=audience(record),
+            audience=get_audience(record),
         )
 
 
@@ -141,34 +143,36 @@ class Facts(NamedTuple):
     superseded_by: tuple[str, ...] = ()  # the direct successors that demote it, oldest first
     proposed: tuple[str, ...] = ()  # what is only proposed to replace it
     heads: tuple[str, ...] = ()  # what holds today for it: see `Graph.heads_of`
-    forked: tuple[str, ...] = ()  # all that hold on its topic, where several do
-    topics: tuple[str, ...] = ()  # the keys of its topic and of its heads'
-    waiting: tuple[str, ...] = ()  # where nothing holds for it: what is proposed on its topic
-    pointing: tuple[Edge, ...] = ()  # edges to it; the target is whose they are
+    forked_heads: tuple[str, ...] = ()  # all that hold on its topic, where several do
+    topic_keys: tuple[str, ...] = ()  # the keys of its topic and of its heads'
+    topic_proposals: tuple[
+        str, ...
+    ] = ()  # where nothing holds for it: what is proposed on its topic
+    incoming_edges: tuple[Edge, ...] = ()  # edges to it; the target is whose they are
 
     @classmethod
-    def of(cls, parts: Iterable[Iterable[Any]]) -> Facts:
+    def from_lists(cls, parts: Iterable[Iterable[Any]]) -> Facts:
         """Return the facts that were written as JSON: as the list of their fields."""
-        *names, pointing = map(tuple, parts)
-        return cls._make((*names, tuple(map(Edge._make, pointing))))
+        *names, incoming_edges = map(tuple, parts)
+        return cls._make((*names, tuple(map(Edge._make, incoming_edges))))
 
     @property
-    def ties(self) -> tuple[str, ...]:
+    def shared_keys(self) -> tuple[str, ...]:
         """What it has in common with the others of its chain, besides its own id."""
-        return (*self.heads, *self.superseded_by, *self.proposed, *self.topics)
+        return (*self.heads, *self.superseded_by, *self.proposed, *self.topic_keys)
 
-    def holds_for(self, node: str, /) -> tuple[str, ...]:
+    def list_holding(self, node: str, /) -> tuple[str, ...]:
         """Return what holds for the decision with these facts: on a forked topic all, for one."""
-        return self.forked if node in self.forked else self.heads
+        return self.forked_heads if node in self.forked_heads else self.heads
 
-    def addressed(self, key: object, /) -> Facts:
+    def add_store_key(self, key: object, /) -> Facts:
         """Return them with the key of a store before each name."""
 
-        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+        def prefix_names(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(f"{key} {name}" for name in names)
 
-        edges = tuple(edge._replace(target=f"{key} {edge.target}") for edge in self.pointing)
-        return Facts._make((*map(named, self[:-1]), edges))
+        edges = tuple(edge._replace(target=f"{key} {edge.target}") for edge in self.incoming_edges)
+        return Facts._make((*map(prefix_names, self[:-1]), edges))
 
 
 NO_FACTS = Facts()
@@ -191,17 +195,17 @@ class Graph(NamedTuple):
 
     nodes: Mapping[str, Node]  # in the one order of all decisions
     chains: Mapping[str, Chain]
-    replaces: Mapping[str, tuple[str, ...]]
+    replaced_ids: Mapping[str, tuple[str, ...]]
     demoters: Mapping[str, tuple[str, ...]]
     ends: Mapping[str, tuple[str, ...]]
     problems: tuple[Flaw, ...]
     proposals: Mapping[str, tuple[str, ...]] = {}
 
-    def chain(self, topic: str, /) -> Chain:
+    def get_chain(self, topic: str, /) -> Chain:
         """Return the chain of a topic key."""
         return self.chains.get(topic) or Chain(topic)
 
-    def topic_of(self, node: str, /) -> str:
+    def get_topic_key(self, node: str, /) -> str:
         """Return the topic key of a decision; empty where it states none."""
         return self.nodes[node].key if node in self.nodes else ""
 
@@ -209,118 +213,123 @@ class Graph(NamedTuple):
         """Return whether this decision holds today: accepted, and demoted by nothing."""
         return node in self.ends.get(node, ())
 
-    def superseded_by(self, node: str, /) -> tuple[str, ...]:
+    def list_successors(self, node: str, /) -> tuple[str, ...]:
         """Return the direct successors that demote this decision, oldest first."""
         return self.demoters.get(node, ())
 
-    def proposed_for(self, node: str, /) -> tuple[str, ...]:
+    def list_proposals(self, node: str, /) -> tuple[str, ...]:
         """Return what is only proposed to replace this decision, oldest first.
 
         Empty if something has replaced it.
         """
-        if self.superseded_by(node):
+        if self.list_successors(node):
             return ()
         proposals = self.proposals.get(node, ())
-        return tuple(new for new in proposals if not self.superseded_by(new))
+        return tuple(new for new in proposals if not self.list_successors(new))
 
-    def predecessors(self, node: str, /) -> tuple[str, ...]:
+    def list_predecessors(self, node: str, /) -> tuple[str, ...]:
         """Return what this decision replaces, or would replace if accepted, oldest first."""
-        return self.replaces.get(node, ())
+        return self.replaced_ids.get(node, ())
 
-    def heads_of(self, node: str, /) -> tuple[str, ...]:
+    def list_heads(self, node: str, /) -> tuple[str, ...]:
         """Return what holds today for a decision.
 
         The ends of all ways up, on any topic; else the heads of its topic.
         """
-        return self.ends.get(node) or self.chain(self.topic_of(node)).heads
+        return self.ends.get(node) or self.get_chain(self.get_topic_key(node)).heads
 
-    def holds_for(self, node: str, /) -> tuple[str, ...]:
+    def list_holding(self, node: str, /) -> tuple[str, ...]:
         """Return what holds today for a decision; on a forked topic all, for one of them."""
-        heads = self.chain(self.topic_of(node)).heads
-        return heads if len(heads) > 1 and node in heads else self.heads_of(node)
+        heads = self.get_chain(self.get_topic_key(node)).heads
+        return heads if len(heads) > 1 and node in heads else self.list_heads(node)
 
-    def waiting(self, topic: str, /) -> tuple[str, ...]:
+    def list_topic_proposals(self, topic: str, /) -> tuple[str, ...]:
         """Return what is only proposed on a topic key, oldest first."""
-        order = self.chain(topic).order
-        proposed = (node for node in order if self.nodes[node].status == "proposed")
-        return tuple(node for node in proposed if not self.superseded_by(node))
+        order = self.get_chain(topic).order
+        proposed_ids = (node for node in order if self.nodes[node].status == "proposed")
+        return tuple(node for node in proposed_ids if not self.list_successors(node))
 
-    def facts(self, pointing: Iterable[Node]) -> dict[str, Facts]:
+    def build_facts(self, edge_nodes: Iterable[Node]) -> dict[str, Facts]:
         """Return the facts of all decisions; `pointing`: the records whose edges lead to them."""
-        waiting = {topic: self.waiting(topic) for topic in self.chains}
+        topic_proposals = {topic: self.list_topic_proposals(topic) for topic in self.chains}
         edges: dict[str, list[Edge]] = {}
-        for other in sorted(pointing, key=lambda node: node.age):
+        for other in sorted(edge_nodes, key=lambda node: node.sort_key):
             for kind, target, reason in other.edges:
                 edges.setdefault(target, []).append(Edge(kind, other.id, reason))
         return {
-            node.id: self._facts(node, waiting, edges.get(node.id, ()))
+            node.id: self._build_node_facts(node, topic_proposals, edges.get(node.id, ()))
             for node in self.nodes.values()
         }
 
-    def _facts(
+    def _build_node_facts(
         self,
         node: Node,
-        waiting: Mapping[str, tuple[str, ...]],
-        pointing: Iterable[Edge],
+        topic_proposals: Mapping[str, tuple[str, ...]],
+        incoming_edges: Iterable[Edge],
     ) -> Facts:
-        chain = self.chain(node.key)
-        heads = self.heads_of(node.id)
-        keys = {node.key, *map(self.topic_of, heads)} - {""}
+        chain = self.get_chain(node.key)
+        heads = self.list_heads(node.id)
+        keys = {node.key, *map(self.get_topic_key, heads)} - {""}
         return Facts(
-            superseded_by=self.superseded_by(node.id),
-            proposed=self.proposed_for(node.id),
+            superseded_by=self.list_successors(node.id),
+            proposed=self.list_proposals(node.id),
             heads=heads,
-            forked=chain.heads if chain.is_forked else (),
-            topics=tuple(sorted(f"topic:{key}" for key in keys)),
-            waiting=() if heads else waiting.get(node.key, ()),
-            pointing=tuple(pointing),
+            forked_heads=chain.heads if chain.is_forked else (),
+            topic_keys=tuple(sorted(f"topic:{key}" for key in keys)),
+            topic_proposals=() if heads else topic_proposals.get(node.key, ()),
+            incoming_edges=tuple(incoming_edges),
         )
 
-    def ends_of(self, nodes: Iterable[str], /) -> tuple[str, ...]:
+    def merge_heads(self, nodes: Iterable[str], /) -> tuple[str, ...]:
         """Return what holds today for these decisions, each once."""
-        return tuple(dict.fromkeys(end for node in nodes for end in self.heads_of(node)))
+        return tuple(dict.fromkeys(end for node in nodes for end in self.list_heads(node)))
 
-    def holding(self, topic: str, /) -> tuple[str, ...]:
+    def list_topic_heads(self, topic: str, /) -> tuple[str, ...]:
         """Return what holds today for a topic key.
 
         Its heads, else what replaced its decisions on other topics.
         """
-        chain = self.chain(topic)
-        return chain.heads or self.ends_of(chain.order)
+        chain = self.get_chain(topic)
+        return chain.heads or self.merge_heads(chain.order)
 
-    def next_supersedes(self, topic: str, /) -> tuple[str, ...]:
+    def list_next_superseded(self, topic: str, /) -> tuple[str, ...]:
         """Return what a new decision on this topic key replaces.
 
         The heads, else the last deprecated decision that nothing replaced.
         """
-        chain = self.chain(topic)
-        left = [node for node in chain.order if not self.superseded_by(node)]
-        deprecated = [node for node in left if self.nodes[node].status == "deprecated"]
+        chain = self.get_chain(topic)
+        unreplaced = [node for node in chain.order if not self.list_successors(node)]
+        deprecated = [node for node in unreplaced if self.nodes[node].status == "deprecated"]
         return chain.heads or tuple(deprecated[-1:])
 
-    def family(self, node: str, /) -> tuple[str, ...]:
+    def list_family(self, node: str, /) -> tuple[str, ...]:
         """Return the decisions of its topic, oldest first.
 
         If it states none, those without a topic that links join to it.
         """
-        topic = self.topic_of(node)
-        return self.chain(topic).order if topic else self.linked([node], loose=True)
+        topic = self.get_topic_key(node)
+        return (
+            self.get_chain(topic).order if topic else self.list_linked([node], topicless_only=True)
+        )
 
-    def families(self) -> tuple[Family, ...]:
+    def list_families(self) -> tuple[Family, ...]:
         """Return the topics, and what links join without one.
 
         What leads to a topic is counted there.
         """
         families = [
-            Family(key, chain.order, self.holding(key)) for key, chain in self.chains.items()
+            Family(key, chain.order, self.list_topic_heads(key))
+            for key, chain in self.chains.items()
         ]
-        places = {head: at for at, family in enumerate(families) for head in family.heads}
-        loose = {node: None for node in self.nodes if not self.topic_of(node)}
-        while loose:
-            members = tuple(node for node in self.family(next(iter(loose))) if node in loose)
+        places = {head: index for index, family in enumerate(families) for head in family.heads}
+        topicless = {node: None for node in self.nodes if not self.get_topic_key(node)}
+        while topicless:
+            members = tuple(
+                node for node in self.list_family(next(iter(topicless))) if node in topicless
+            )
             for node in members:
-                del loose[node]
-            heads = self.ends_of(members)
+                del topicless[node]
+            heads = self.merge_heads(members)
             if heads and places.keys() >= set(heads):
                 place = places[heads[-1]]
                 topic = families[place]
@@ -329,18 +338,24 @@ class Graph(NamedTuple):
                 families.append(Family("", members, heads))
         return tuple(families)
 
-    def linked(self, start: Iterable[str], /, *, loose: bool = False) -> tuple[str, ...]:
+    def list_linked(
+        self, start: Iterable[str], /, *, topicless_only: bool = False
+    ) -> tuple[str, ...]:
         """Return the decisions that links join to some, and those, oldest first.
 
         `loose`: only over decisions without a topic.
         """
-        waiting = list(start)
-        seen = set(waiting)
-        while waiting:
-            node = waiting.pop()
-            joined = (*self.predecessors(node), *self.superseded_by(node), *self.proposed_for(node))
-            for other in joined:
-                if other not in seen and not (loose and self.topic_of(other)):
+        queue = list(start)
+        seen = set(queue)
+        while queue:
+            node = queue.pop()
+            neighbours = (
+                *self.list_predecessors(node),
+                *self.list_successors(node),
+                *self.list_proposals(node),
+            )
+            for other in neighbours:
+                if other not in seen and not (topicless_only and self.get_topic_key(other)):
                     seen.add(other)
-                    waiting.append(other)
-        return tuple(sorted(seen & self.nodes.keys(), key=lambda name: self.nodes[name].age))
+                    queue.append(other)
+        return tuple(sorted(seen & self.nodes.keys(), key=lambda name: self.nodes[name].sort_key))

@@ -33,26 +33,30 @@ _TIME_IN_ID = r"_([0-9]{10,15})_[0-9a-z]{8}\Z"
 _ANY_TIME = 1 << 62
 
 
-def resolve(nodes: Iterable[Node], *, known_removed: Collection[str] = frozenset()) -> Graph:
+def build_graph(nodes: Iterable[Node], *, known_removed: Collection[str] = frozenset()) -> Graph:
     """The supersession graph of all decisions.
 
     `known_removed` are references that were removed on purpose.
     """
     by_id: dict[str, Node] = {}
-    for node in sorted(nodes, key=lambda node: node.age):
+    for node in sorted(nodes, key=lambda node: node.sort_key):
         by_id.setdefault(node.id, node)
-    stated = _stated(by_id)
-    replaces, order, circle = _ordered(by_id, stated.replaces)
-    unstated = _unstated(order, stated.lost, circle)
-    whole = defaultdict(set, {new: set(olds) for new, olds in replaces.items()})
-    for new, olds in (*unstated.implied.items(), *unstated.bridged.items()):
-        whole[new] |= olds
+    stated_edges = _collect_stated(by_id)
+    replaces, order, circle_ids = _break_circles(by_id, stated_edges.replaces)
+    inferred_edges = _infer_edges(order, stated_edges.lost_references, circle_ids)
+    all_edges = defaultdict(set, {new: set(old_ids) for new, old_ids in replaces.items()})
+    for new, olds in (*inferred_edges.implied.items(), *inferred_edges.bridged.items()):
+        all_edges[new] |= olds
     problems = [
-        _leads_nowhere(lost, lost.target in known_removed, bool(unstated.bridged.get(lost.node)))
-        for lost in stated.lost
+        _build_missing_flaw(
+            lost_reference,
+            lost_reference.target in known_removed,
+            bool(inferred_edges.bridged.get(lost_reference.node)),
+        )
+        for lost_reference in stated_edges.lost_references
     ]
-    problems += _in_circles(stated.replaces, circle)
-    return _graph(order, whole, unstated.implied, tuple(sorted(problems)))
+    problems += _iter_circle_flaws(stated_edges.replaces, circle_ids)
+    return _assemble_graph(order, all_edges, inferred_edges.implied, tuple(sorted(problems)))
 
 
 class _Reference(NamedTuple):
@@ -63,168 +67,170 @@ class _Reference(NamedTuple):
     target: str
 
 
-class _Stated(NamedTuple):
+class _StatedEdges(NamedTuple):
     """What the records say of each other, and the references that lead nowhere."""
 
     replaces: dict[str, set[str]]
-    lost: list[_Reference]
+    lost_references: list[_Reference]
 
 
-def _stated(by_id: Mapping[str, Node]) -> _Stated:
-    names = _names(by_id)
+def _collect_stated(by_id: Mapping[str, Node]) -> _StatedEdges:
+    names = _map_names(by_id)
     replaces: dict[str, set[str]] = defaultdict(set)
-    lost: list[_Reference] = []
+    lost_references: list[_Reference] = []
     for node in by_id.values():
-        merged = (by_id.get(names.get(target, "")) for target in node.synthesizes)
-        replaces[node.id] |= {old.id for old in merged if old and old.key == node.key != ""}
-        for reference in _references(node):
+        merged_nodes = (by_id.get(names.get(target, "")) for target in node.merged_references)
+        replaces[node.id] |= {old.id for old in merged_nodes if old and old.key == node.key != ""}
+        for reference in _iter_references(node):
             other = names.get(reference.target)
             if other is None:
-                lost.append(reference)
+                lost_references.append(reference)
             elif other and reference.key == "supersedes":
                 replaces[node.id].add(other)
             elif other:
                 replaces[other].add(node.id)
-    return _Stated(replaces, lost)
+    return _StatedEdges(replaces, lost_references)
 
 
-def _names(by_id: Mapping[str, Node]) -> dict[str, str]:
+def _map_names(by_id: Mapping[str, Node]) -> dict[str, str]:
     """Return what a reference may call a node, and whose that is: an id before a path."""
     paths = {node.path: node.id for node in by_id.values()}
     return {"": ""} | paths | {name: name for name in by_id}
 
 
-def _references(node: Node) -> Iterator[_Reference]:
+def _iter_references(node: Node) -> Iterator[_Reference]:
     for target in dict.fromkeys(node.supersedes or ()):
         yield _Reference(node.id, "supersedes", target)
     for target in dict.fromkeys(node.superseded_by):
         yield _Reference(node.id, "superseded by", target)
 
 
-class _Ordered(NamedTuple):
+class _Ordering(NamedTuple):
     """Edges without circles, all decisions in order, and those in circles."""
 
     replaces: Edges
     order: list[Node]
-    circle: AbstractSet[str]
+    circle_ids: AbstractSet[str]
 
 
-def _ordered(by_id: Mapping[str, Node], stated: Edges) -> _Ordered:
-    replaces: Edges = {new: olds - {new} for new, olds in stated.items()}
-    order = _order(by_id, _demotions(by_id, replaces))
+def _break_circles(by_id: Mapping[str, Node], stated_edges: Edges) -> _Ordering:
+    replaces: Edges = {new: old_ids - {new} for new, old_ids in stated_edges.items()}
+    order = _sort_nodes(by_id, _filter_demotions(by_id, replaces))
     if len(order) == len(by_id):
-        return _Ordered(replaces, order, frozenset())
+        return _Ordering(replaces, order, frozenset())
     # What is between two circles counts as in one.
-    back = _order(by_id, _reversed(_demotions(by_id, replaces)))
-    circle = by_id.keys() - {node.id for node in (*order, *back)}
-    replaces = {new: olds - circle if new in circle else olds for new, olds in replaces.items()}
-    return _Ordered(replaces, _order(by_id, _demotions(by_id, replaces)), circle)
+    reverse_order = _sort_nodes(by_id, _reverse_edges(_filter_demotions(by_id, replaces)))
+    circle_ids = by_id.keys() - {node.id for node in (*order, *reverse_order)}
+    replaces = {
+        new: olds - circle_ids if new in circle_ids else olds for new, olds in replaces.items()
+    }
+    return _Ordering(replaces, _sort_nodes(by_id, _filter_demotions(by_id, replaces)), circle_ids)
 
 
-def _demotions(by_id: Mapping[str, Node], replaces: Edges) -> Edges:
-    return {new: olds for new, olds in replaces.items() if by_id[new].demotes}
+def _filter_demotions(by_id: Mapping[str, Node], replaces: Edges) -> Edges:
+    return {new: old_ids for new, old_ids in replaces.items() if by_id[new].is_demoting}
 
 
-def _order(by_id: Mapping[str, Node], edges: Edges) -> list[Node]:
+def _sort_nodes(by_id: Mapping[str, Node], edges: Edges) -> list[Node]:
     """Return decisions by age, each behind what it leads to, without those in circles.
 
     Kahn's algorithm on a heap.
     """
-    before = {node: set(edges.get(node, ())) for node in by_id}
-    after = _reversed(before)
-    ready = [node.age for node in by_id.values() if not before[node.id]]
+    predecessors = {node: set(edges.get(node, ())) for node in by_id}
+    successors = _reverse_edges(predecessors)
+    ready = [node.sort_key for node in by_id.values() if not predecessors[node.id]]
     heapq.heapify(ready)
     order: list[Node] = []
     while ready:
-        placed = by_id[heapq.heappop(ready)[-1]]
-        order.append(placed)
-        for new in after.get(placed.id, ()):
-            before[new].discard(placed.id)
-            if not before[new]:
-                heapq.heappush(ready, by_id[new].age)
+        next_node = by_id[heapq.heappop(ready)[-1]]
+        order.append(next_node)
+        for new in successors.get(next_node.id, ()):
+            predecessors[new].discard(next_node.id)
+            if not predecessors[new]:
+                heapq.heappush(ready, by_id[new].sort_key)
     return order
 
 
-class _Unstated(NamedTuple):
+class _InferredEdges(NamedTuple):
     """Edges that no record states: implied by the order of a topic; bridged over what is lost."""
 
     implied: dict[str, set[str]]
     bridged: dict[str, set[str]]
 
 
-def _unstated(
-    order: Iterable[Node], lost: Iterable[_Reference], circle: Collection[str]
-) -> _Unstated:
-    limits = _limits(lost)
-    edges = _Unstated({}, {})
+def _infer_edges(
+    order: Iterable[Node], lost_references: Iterable[_Reference], circle_ids: Collection[str]
+) -> _InferredEdges:
+    limits = _list_age_limits(lost_references)
+    edges = _InferredEdges({}, {})
     earlier: dict[str, list[Node]] = defaultdict(list)
     for node in order:
         if not node.key:
             continue
         line = earlier[node.key]
-        passed = circle if node.id in circle else ()
-        if node.demotes and node.supersedes is None:
-            implied = _before(line, passed, _ANY_TIME)
-            if implied:
-                edges.implied[node.id] = implied
+        skipped_ids = circle_ids if node.id in circle_ids else ()
+        if node.is_demoting and node.supersedes is None:
+            implied_ids = _find_predecessor(line, skipped_ids, _ANY_TIME)
+            if implied_ids:
+                edges.implied[node.id] = implied_ids
         if node.id in limits:
-            bridges = (_before(line, passed, limit) for limit in limits[node.id])
+            bridges = (_find_predecessor(line, skipped_ids, limit) for limit in limits[node.id])
             edges.bridged[node.id] = set().union(*bridges)
-        if node.demotes:
+        if node.is_demoting:
             line.append(node)
     return edges
 
 
-def _limits(lost: Iterable[_Reference]) -> dict[str, list[int]]:
+def _list_age_limits(lost_references: Iterable[_Reference]) -> dict[str, list[int]]:
     """Return, of each decision, how old what it replaced is at least; ids hold a time."""
     limits: dict[str, list[int]] = defaultdict(list)
-    for node, key, target in lost:
+    for node, key, target in lost_references:
         if key == "supersedes":
             stamp = re.search(_TIME_IN_ID, target)
             limits[node].append(int(stamp[1]) if stamp else _ANY_TIME)
     return limits
 
 
-def _before(line: Sequence[Node], passed: Collection[str], limit: int) -> set[str]:
+def _find_predecessor(line: Sequence[Node], skipped_ids: Collection[str], limit: int) -> set[str]:
     """Return the last of `line` that is not `passed` over, nor younger than `limit`."""
     for old in reversed(line):
-        if old.created <= limit and old.id not in passed:
+        if old.created <= limit and old.id not in skipped_ids:
             return {old.id}
     return set()
 
 
-def _leads_nowhere(lost: _Reference, on_purpose: bool, is_bridged: bool) -> Flaw:
-    message = f"{lost.key} {lost.target}, which "
-    message += "was removed" if on_purpose else "names no decision, or several"
-    if is_bridged and lost.key == "supersedes":
+def _build_missing_flaw(reference: _Reference, is_removed: bool, is_bridged: bool) -> Flaw:
+    message = f"{reference.key} {reference.target}, which "
+    message += "was removed" if is_removed else "names no decision, or several"
+    if is_bridged and reference.key == "supersedes":
         message += "; the one before it on the topic is taken instead"
-    code = f"{lost.key.replace(' ', '-')}-missing"
-    return Flaw(lost.node, code, "hint" if on_purpose else "warning", message)
+    code = f"{reference.key.replace(' ', '-')}-missing"
+    return Flaw(reference.node, code, "hint" if is_removed else "warning", message)
 
 
-def _in_circles(stated: Edges, circle: AbstractSet[str]) -> Iterator[Flaw]:
-    for new in circle:
-        by_way_of = ", ".join(sorted(stated[new] & circle))
+def _iter_circle_flaws(stated_edges: Edges, circle_ids: AbstractSet[str]) -> Iterator[Flaw]:
+    for new in circle_ids:
+        neighbours = ", ".join(sorted(stated_edges[new] & circle_ids))
         message = (
-            f"supersedes {by_way_of}, which leads back to it; "
+            f"supersedes {neighbours}, which leads back to it; "
             "no decision of this circle demotes another"
         )
         yield Flaw(new, "supersedes-cycle", "error", message)
     message = "says that it supersedes itself, which is ignored; remove the reference"
-    for new, olds in stated.items():
-        if new in olds:
+    for new, old_ids in stated_edges.items():
+        if new in old_ids:
             yield Flaw(new, "supersedes-itself", "warning", message)
 
 
-def _reversed(edges: Edges) -> dict[str, set[str]]:
-    back: dict[str, set[str]] = defaultdict(set)
-    for new, olds in edges.items():
-        for old in olds:
-            back[old].add(new)
-    return back
+def _reverse_edges(edges: Edges) -> dict[str, set[str]]:
+    reversed_edges: dict[str, set[str]] = defaultdict(set)
+    for new, old_ids in edges.items():
+        for old in old_ids:
+            reversed_edges[old].add(new)
+    return reversed_edges
 
 
-def _graph(
+def _assemble_graph(
     order: Sequence[Node],
     replaces: Edges,
     implied: Mapping[str, object],
@@ -233,48 +239,50 @@ def _graph(
     """Write everything down in both directions and in the one order."""
     nodes = {node.id: node for node in order}
     places = {node: place for place, node in enumerate(nodes)}
-    predecessors = {new: sorted(olds, key=places.__getitem__) for new, olds in replaces.items()}
+    predecessors = {
+        new: sorted(old_ids, key=places.__getitem__) for new, old_ids in replaces.items()
+    }
     demoters: dict[str, list[str]] = defaultdict(list)
     proposals: dict[str, list[str]] = defaultdict(list)
     for new in filter(replaces.get, nodes):
         for old in predecessors[new]:
-            if nodes[new].demotes:
+            if nodes[new].is_demoting:
                 demoters[old].append(new)
             elif nodes[new].status == "proposed":
                 proposals[old].append(new)
-    ends = _ends(order, demoters)
+    ends = _compute_ends(order, demoters)
     return Graph(
         nodes,
-        _chains(order, implied, ends),
-        replaces=_fixed(predecessors),
-        demoters=_fixed(demoters),
+        _build_chains(order, implied, ends),
+        replaced_ids=_freeze_edges(predecessors),
+        demoters=_freeze_edges(demoters),
         ends=ends,
         problems=problems,
-        proposals=_fixed(proposals),
+        proposals=_freeze_edges(proposals),
     )
 
 
-def _fixed(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+def _freeze_edges(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     return {node: tuple(others) for node, others in edges.items()}
 
 
-def _ends(
+def _compute_ends(
     order: Sequence[Node], demoters: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     """Return where the ways up from each decision end: itself, or the ends of what demotes it."""
     ends: dict[str, tuple[str, ...]] = {}
     for node in reversed(order):
-        above = demoters.get(node.id, ())
-        if not above:
+        successors = demoters.get(node.id, ())
+        if not successors:
             ends[node.id] = (node.id,) if node.status == "accepted" else ()
-        elif len(above) == 1:
-            ends[node.id] = ends[above[0]]
+        elif len(successors) == 1:
+            ends[node.id] = ends[successors[0]]
         else:
-            ends[node.id] = tuple(dict.fromkeys(end for new in above for end in ends[new]))
+            ends[node.id] = tuple(dict.fromkeys(end for new in successors for end in ends[new]))
     return ends
 
 
-def _chains(
+def _build_chains(
     order: Iterable[Node],
     implied: Mapping[str, object],
     ends: Mapping[str, Collection[str]],

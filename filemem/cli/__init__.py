@@ -25,8 +25,8 @@ from filemem.errors import (
     FilememError,
     Locked,
     NotFound,
-    crash_report,
-    refused,
+    to_broken_store,
+    write_crash_report,
 )
 
 EXIT_CODES: Mapping[type[FilememError], int] = {
@@ -37,9 +37,9 @@ EXIT_CODES: Mapping[type[FilememError], int] = {
     BrokenStore: 7,
 }
 CRASH = 3
-_OBJECTS = 100_000  # made before the collector runs; after Python's 700 it runs over imports
+_GC_THRESHOLD = 100_000  # made before the collector runs; after Python's 700 it runs over imports
 _COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions
-_PAGES = ("-h", "--help", "help", "--version", "version")
+_HELP_WORDS = ("-h", "--help", "help", "--version", "version")
 _WITHOUT_CLICK = ("search", "status", "topics")
 
 
@@ -47,7 +47,7 @@ class _Option(NamedTuple):
     """An option of a search: its field, and the form of its value if it takes one."""
 
     field: str
-    form: str = ""
+    pattern: str = ""
 
 
 _OPTIONS = {
@@ -163,51 +163,51 @@ Other names: show for get, log for history, list for topics, delete for forget.
 
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
-    gc.set_threshold(_OBJECTS)
+    gc.set_threshold(_GC_THRESHOLD)
     # Else Python looks for garbage in all imports before it ends: 8 % of a search.
     atexit.register(gc.freeze)
     try:
-        code = finished(sys.argv[1:])
+        code = run_command(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        _silence()
+        _silence_output()
         code = BROKEN_PIPE
     except OSError as error:
-        _fail(_unanswered(error) or refused(error), sys.argv)
-        code = _unless_hook(EXIT_CODES[BrokenStore])
+        _report_error(_probe_output(error) or to_broken_store(error), sys.argv)
+        code = _normalize_exit_code(EXIT_CODES[BrokenStore])
     except Exception:  # noqa: BLE001  a defect becomes a report
         import traceback
 
-        path = crash_report(traceback.format_exc(), sys.argv)
+        path = write_crash_report(traceback.format_exc(), sys.argv)
         message = "a defect in filemem, not in what you did; nothing more was written"
-        _fail(FilememError(message, f"report: {path}"), sys.argv)
-        code = _unless_hook(CRASH)
+        _report_error(FilememError(message, f"report: {path}"), sys.argv)
+        code = _normalize_exit_code(CRASH)
     sys.exit(code)
 
 
-def _unless_hook(code: int) -> int:
+def _normalize_exit_code(code: int) -> int:
     """An exit status, but 0 for a hook: an agent must not fail because filemem does."""
     return 0 if sys.argv[1:2] == ["hook"] else code
 
 
-def finished(words: Sequence[str]) -> int:
+def run_command(words: Sequence[str]) -> int:
     """Do what the command line asks for, and report failures; return the exit status."""
     try:
         return _run(words)
     except FilememError as error:
-        _fail(error, words)
+        _report_error(error, words)
         kinds = (*type(error).__mro__, BrokenStore)
         return next(EXIT_CODES[kind] for kind in kinds if kind in EXIT_CODES)
 
 
-def _silence() -> None:
+def _silence_output() -> None:
     """Write no more to standard output: its reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _unanswered(error: OSError) -> FilememError | None:
+def _probe_output(error: OSError) -> FilememError | None:
     """The failure where standard output takes no more; the command has done its work by then."""
     if error.filename:
         return None
@@ -215,7 +215,7 @@ def _unanswered(error: OSError) -> FilememError | None:
         sys.stdout.write("\n")
         sys.stdout.flush()
     except OSError:
-        _silence()
+        _silence_output()
         message = f"standard output: {error.strerror}: the work is done, but the answer is lost"
         return BrokenStore(
             message, "do not repeat a save: `filemem status` and `git log -1` show it"
@@ -228,21 +228,21 @@ def _run(words: Sequence[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
         words = [*words[1:], "--help"]
     first = words[0] if words else "help"
-    if first in _PAGES and _COMPLETE not in os.environ:
-        return _page(words)
+    if first in _HELP_WORDS and _COMPLETE not in os.environ:
+        return _print_help(words)
     if first == "hook" and not {"-h", "--help"} & {*words}:  # a wrong word must not fail it
         from filemem.agents import hooks
 
         hooks.run(words[1:], Path())
         return 0
-    if first in _WITHOUT_CLICK and _done_without_click(words):
+    if first in _WITHOUT_CLICK and _run_without_click(words):
         return 0
     from filemem.cli.group import run
 
     return run(words, COMMANDS, HELP)
 
 
-def _page(words: Sequence[str]) -> int:
+def _print_help(words: Sequence[str]) -> int:
     """Print the help or the version; without a word it is an error and goes to stderr."""
     if not words:
         sys.stderr.write(HELP)
@@ -251,22 +251,22 @@ def _page(words: Sequence[str]) -> int:
     return 0
 
 
-def _done_without_click(words: Sequence[str]) -> bool:
+def _run_without_click(words: Sequence[str]) -> bool:
     """Do a plain search, status or topics; False for what click must read, which takes 60 ms."""
-    options = _plain_options(words[1:])
+    options = _parse_plain_options(words[1:])
     if options is None:
         return False
     from filemem.cli import call
 
-    return call.plain(words[0], options)
+    return call.run_plain(words[0], options)
 
 
-def _plain_options(words: Sequence[str]) -> dict[str, Any] | None:
+def _parse_plain_options(words: Sequence[str]) -> dict[str, Any] | None:
     """The most frequent options of a search, and its query; None if there is any other option."""
     options: dict[str, Any] = {}
     query: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    remaining_words = iter(words)
+    for word in remaining_words:
         option = _OPTIONS.get(word)
         if option is None:
             if word.startswith("-"):
@@ -274,17 +274,17 @@ def _plain_options(words: Sequence[str]) -> dict[str, Any] | None:
             query.append(word)
             continue
         options[option.field] = True
-        if option.form:
-            options[option.field] = value = next(rest, "")
-            if not re.fullmatch(option.form, value):
+        if option.pattern:
+            options[option.field] = value = next(remaining_words, "")
+            if not re.fullmatch(option.pattern, value):
                 return None
     if "limit" in options:
         options["limit"] = int(options["limit"])
     return {**options, "query": " ".join(query)}
 
 
-def _fail(error: FilememError, words: Sequence[str]) -> None:
+def _report_error(error: FilememError, words: Sequence[str]) -> None:
     """Report an error on stderr; with --json also as MCP's object on stdout."""
-    from filemem.cli.project import fail
+    from filemem.cli.project import report_error
 
-    fail(error, as_json="--json" in words)
+    report_error(error, as_json="--json" in words)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from filemem import VERSION, ask, config
 from filemem.agents import hooks
-from filemem.cli import finished
-from filemem.cli.console import CLIENT, Client, Screen
+from filemem.cli import run_command
+from filemem.cli.console import CLIENT, Client, ClientStream
 from filemem.errors import FilememError
-from filemem.repo.run import find
+from filemem.repo.run import find_repository
 from filemem.server.local import Begin, Listener, Reply, Request
 
 if TYPE_CHECKING:
@@ -25,60 +25,64 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.memory.store import Store
 
-BUSY = 0.05  # seconds that a client waits for a call under way, or for a look at the files
+BUSY_TIMEOUT = 0.05  # seconds that a client waits for a call under way, or for a look at the files
 
 
-def listen(project: Project, memory: Memory) -> None:
+def start_listener(project: Project, memory: Memory) -> None:
     """Do this user's commands in this work tree until the memory is closed.
 
     Not for a store by `--store`, or one on a branch of its own.
     """
     store = memory.keeper.store
     if project.store is None and store.repo is store.code:
-        alone = copy(memory)  # a command sees neither the personal memory nor other repositories
-        alone.personal = alone.workspace = None
-        listener = Listener(store.code.private, partial(_answer, alone))
-        memory.closing.append(listener.close)
+        bare_memory = copy(
+            memory
+        )  # a command sees neither the personal memory nor other repositories
+        bare_memory.personal = bare_memory.workspace = None
+        listener = Listener(store.code.private_folder, partial(_answer_request, bare_memory))
+        memory.close_callbacks.append(listener.close)
 
 
-def _answer(memory: Memory, request: Request, begin: Begin) -> Reply | None:
+def _answer_request(memory: Memory, request: Request, begin: Begin) -> Reply | None:
     """Do a command; None: the client must do it."""
     keeper = memory.keeper
     with suppress(FilememError, OSError, UnicodeError):  # the client meets the same, and tells it
-        if not (_same(keeper.store, request) and keeper.lock.acquire(timeout=BUSY)):
+        if not (
+            _is_same_state(keeper.store, request) and keeper.lock.acquire(timeout=BUSY_TIMEOUT)
+        ):
             return None
         keeper.lock.release()
         begin()
-        keeper.finish()
-        if keeper.in_step(BUSY, looks=True) and not keeper.trouble:
-            return _done(memory, request)
+        keeper.finish_saves()
+        if keeper.ensure_current(BUSY_TIMEOUT, should_scan=True) and not keeper.trouble:
+            return _run_request(memory, request)
     return None
 
 
-def _same(store: Store, request: Request) -> bool:
+def _is_same_state(store: Store, request: Request) -> bool:
     """Whether the client itself would see the same version, settings, work tree and commit."""
     git_dir = str(store.code.git_dir)
     return (
         request.version == VERSION
-        and request.words[0] in ask.VERBS
-        and request.settings == ask.settings()
-        and request.head == ask.head(git_dir)
-        and find(Path(request.here)) == store.code.places
+        and request.words[0] in ask.COMMANDS
+        and request.settings == ask.list_settings()
+        and request.head == ask.read_head(git_dir)
+        and find_repository(Path(request.folder)) == store.code.folders
         and store.folder.is_dir()
         and config.load(store.code.work_tree) == store.config
     )
 
 
-def _done(memory: Memory, request: Request) -> Reply | None:
+def _run_request(memory: Memory, request: Request) -> Reply | None:
     words = request.words
-    here = Path(request.here)
+    folder = Path(request.folder)
     if words[0] == "hook":
-        text = hooks.answer(memory, request.data, words[1:], here)
+        text = hooks.answer_from_memory(memory, request.data, words[1:], folder)
         return None if text is None else (0, text.encode(), b"")
-    out, err = (Screen(terminal=tty) for tty in request.ttys)
-    token = CLIENT.set(Client(out, err, request.columns, here, memory))
+    out, err = (ClientStream(is_terminal=tty) for tty in request.ttys)
+    token = CLIENT.set(Client(out, err, request.columns, folder, memory))
     try:
-        code = finished(words)
+        code = run_command(words)
     finally:
         CLIENT.reset(token)
     return code, out.getvalue().encode(), err.getvalue().encode()

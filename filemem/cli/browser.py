@@ -13,13 +13,13 @@ from filemem.repo import served
 OPENING = 5.0  # seconds in which a browser has read the file that it was started with
 
 
-def show(private: Path, page: str) -> None:
+def open_page(private: Path, page: str) -> None:
     """Open a page, if this is a terminal with a display; `private`: a folder of the Git directory.
 
     Other users see what a program is started with. So it is started with a file of the user's own,
     which leads to the page and its token.
     """
     if sys.stderr.isatty() and has_display():
-        with served.leading_to(private, page) as address:
+        with served.redirect_page(private, page) as address:
             if webbrowser.open(address):
                 time.sleep(OPENING)

@@ -8,15 +8,15 @@ import click
 from click.shell_completion import get_completion_class
 
 from filemem.cli import call
-from filemem.cli.command import tool
+from filemem.cli.command import tool_command
 from filemem.cli.group import COMPLETE
-from filemem.cli.options import Fields, as_json, pass_project
+from filemem.cli.options import Fields, json_option, pass_project
 from filemem.cli.project import Project
 
 
-@tool(
+@tool_command(
     click.option("--rebuild", is_flag=True, help="Build it again from the files."),
-    unfinished=lambda answer: answer.get("degraded"),
+    is_unfinished=lambda answer: answer.get("degraded"),
 )
 def index(**options: Any) -> Fields:
     """Update the search index, or rebuild it.
@@ -30,7 +30,7 @@ def index(**options: Any) -> Fields:
     return options
 
 
-@tool(unfinished=lambda answer: answer["left"])
+@tool_command(is_unfinished=lambda answer: answer["left"])
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 
@@ -55,7 +55,7 @@ def sync() -> Fields:
     is_flag=True,
     help="Show also the index, its model, and each record that is only counted.",
 )
-@as_json
+@json_option
 @pass_project
 def status(project: Project, as_json: bool, verbose: bool) -> None:
     """Show the state of the memory and what to do: forks, broken headers, uncommitted or unpushed
@@ -65,7 +65,7 @@ def status(project: Project, as_json: bool, verbose: bool) -> None:
     Example:
       filemem status
     """
-    call.status(project, as_json, verbose=verbose)
+    call.run_status(project, as_json, verbose=verbose)
 
 
 @click.command()
@@ -80,5 +80,7 @@ def completion(context: click.Context, /, shell: str) -> None:
       filemem completion zsh > ~/.zfunc/_filemem
       filemem completion fish > ~/.config/fish/completions/filemem.fish
     """
-    if made := get_completion_class(shell):
-        click.echo(made(context.find_root().command, {}, "filemem", COMPLETE).source(), nl=False)
+    if shell_class := get_completion_class(shell):
+        click.echo(
+            shell_class(context.find_root().command, {}, "filemem", COMPLETE).source(), nl=False
+        )

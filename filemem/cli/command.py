@@ -10,13 +10,13 @@ import click
 
 from filemem import config
 from filemem.cli import draft, show
-from filemem.cli.call import perform
-from filemem.cli.options import Fields, Option, as_json
+from filemem.cli.call import run_tool
+from filemem.cli.options import Fields, Option, json_option
 from filemem.cli.text import Answer
 
 
-def tool(
-    *options: Option, verb: str = "", unfinished: Callable[[Answer], object] | None = None
+def tool_command(
+    *options: Option, verb: str = "", is_unfinished: Callable[[Answer], object] | None = None
 ) -> Callable[[Callable[..., Fields]], click.Command]:
     """Make a command of a function that turns options into the arguments of a native tool.
 
@@ -24,30 +24,30 @@ def tool(
     leaves something to the user; then the exit status is 1.
     """
 
-    def command(arguments: Callable[..., Fields]) -> click.Command:
-        tool_name = verb or arguments.__name__
+    def decorate_command(build_arguments: Callable[..., Fields]) -> click.Command:
+        tool_name = verb or build_arguments.__name__
 
         @click.pass_context
-        def run(context: click.Context, /, as_json: bool, **fields: Any) -> None:
-            shape = show.one_line if fields.pop("oneline", False) else None
+        def run_command(context: click.Context, /, as_json: bool, **fields: Any) -> None:
+            renderer = show.render_oneline if fields.pop("oneline", False) else None
             if tool_name == "save" and context.obj.personal:
-                _begin_personal()
-            answer = perform(tool_name, context.obj, as_json, arguments(**fields), shape)
-            draft.discard(context)
-            context.exit(1 if unfinished and unfinished(answer) else 0)
+                _create_personal_memory()
+            answer = run_tool(tool_name, context.obj, as_json, build_arguments(**fields), renderer)
+            draft.delete_draft(context)
+            context.exit(1 if is_unfinished and is_unfinished(answer) else 0)
 
-        decorated: Any = run
-        for option in reversed((*options, as_json)):
+        decorated: Any = run_command
+        for option in reversed((*options, json_option)):
             decorated = option(decorated)
-        return click.command(arguments.__name__, help=arguments.__doc__)(decorated)
+        return click.command(build_arguments.__name__, help=build_arguments.__doc__)(decorated)
 
-    return command
+    return decorate_command
 
 
-def _begin_personal() -> None:
+def _create_personal_memory() -> None:
     """Create the personal memory at its first save."""
-    from filemem.agents.init import begin
+    from filemem.agents.init import create_repository
 
-    folder = config.personal_folder()
-    if begin(folder):
+    folder = config.get_personal_folder()
+    if create_repository(folder):
         sys.stderr.write(f"filemem: your personal memory is {folder}, a Git repository\n")

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 
-class Screen(io.StringIO):
+class ClientStream(io.StringIO):
     """What is printed for a client, whose own stream is a terminal or not."""
 
-    def __init__(self, *, terminal: bool) -> None:
+    def __init__(self, *, is_terminal: bool) -> None:
         super().__init__(newline="")
-        self._terminal = terminal
+        self._is_terminal = is_terminal
 
     def isatty(self) -> bool:
-        return self._terminal
+        return self._is_terminal
 
 
 class Client(NamedTuple):
     """A client of a server: its streams, the width of its terminal, its folder, the open memory."""
 
-    out: Screen
-    err: Screen
+    out: ClientStream
+    err: ClientStream
     columns: int
-    here: Path
+    working_folder: Path
     memory: Memory
 
 
@@ -38,25 +38,25 @@ CLIENT: ContextVar[Client | None] = ContextVar("CLIENT", default=None)
 """The client that a command is done for; None for a command of this process."""
 
 
-def out() -> TextIO:
+def get_output() -> TextIO:
     """Where answers go."""
     client = CLIENT.get()
     return client.out if client else sys.stdout
 
 
-def err() -> TextIO:
+def get_error_output() -> TextIO:
     """Where notes and errors go."""
     client = CLIENT.get()
     return client.err if client else sys.stderr
 
 
-def columns() -> int:
+def get_columns() -> int:
     """How wide the terminal is."""
     client = CLIENT.get()
     return client.columns if client else os.get_terminal_size().columns
 
 
-def here() -> Path:
+def get_working_folder() -> Path:
     """The current folder. Raises FileNotFoundError: it was deleted."""
     client = CLIENT.get()
-    return client.here if client else Path.cwd()
+    return client.working_folder if client else Path.cwd()

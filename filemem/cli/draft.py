@@ -17,11 +17,11 @@ from filemem.cli.options import Fields
 from filemem.errors import BadInput
 from filemem.repo import Repo
 
-_CUT = "------------------------ >8 ------------------------"  # Git's own: no text below it
-_KEY = "filemem.draft"  # under which click keeps the path of the draft
+_CUT_LINE = "------------------------ >8 ------------------------"  # Git's own: no text below it
+_DRAFT_KEY = "filemem.draft"  # under which click keeps the path of the draft
 
 
-def drafted(text: bytes, field: str = "text") -> bytes:
+def edit_draft(text: bytes, field: str = "text") -> bytes:
     """Let the user edit a text; the draft is kept until the command succeeds. Raises BadInput."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadInput(
@@ -31,85 +31,93 @@ def drafted(text: bytes, field: str = "text") -> bytes:
         )
     context = click.get_current_context()
     with closing(Repo.discover(context.obj.folder)) as repo:
-        editor = _editor(repo)
-    path = context.meta[_KEY] = _new_file(repo.private)
+        editor = _find_editor(repo)
+    path = context.meta[_DRAFT_KEY] = _create_file(repo.private_folder)
     path.write_bytes(text)
     sys.stderr.write(f"waiting for your editor; the text is in {path}\n")
     click.edit(filename=str(path), editor=editor)
     edited = path.read_bytes()
-    if edited == text or not edited.partition(b"\n" + _CUT.encode())[0].strip():
+    if edited == text or not edited.partition(b"\n" + _CUT_LINE.encode())[0].strip():
         path.unlink()
         sys.stderr.write("nothing was saved: the text is empty or unchanged\n")
         raise click.exceptions.Exit(1)
     return edited
 
 
-def discard(context: click.Context) -> None:
+def delete_draft(context: click.Context) -> None:
     """Delete the draft of a command that succeeded."""
-    if _KEY in context.meta:
-        context.meta[_KEY].unlink()
+    if _DRAFT_KEY in context.meta:
+        context.meta[_DRAFT_KEY].unlink()
 
 
-def _editor(repo: Repo) -> str | None:
+def _find_editor(repo: Repo) -> str | None:
     """The editor that `git commit` opens; the settings of a repository alone cannot name one."""
     variable = repo.environment.get("GIT_EDITOR")
-    return variable or repo.settings.text("core.editor", user_only=True) or None
+    return variable or repo.settings.get_text("core.editor", user_only=True) or None
 
 
-def _new_file(folder: Path) -> Path:
+def _create_file(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(".md", "draft-", folder)
     os.close(handle)
     return Path(name)
 
 
-def filled(options: Mapping[str, Any], name: str, heading: str = "") -> Fields:
+def fill_fields(options: Mapping[str, Any], text_field: str, heading_field: str = "") -> Fields:
     """The fields of a save. A missing text comes from -F or from the editor.
 
     `name` is the field of the text, `heading` that of its first line. Raises BadInput.
     """
     fields = {**options}
-    whole = fields.pop("file")
-    if fields[name] is not None:
-        if whole is not None:
-            raise BadInput(f"-F and --{name} both give the {name}", "use one of them", field=name)
+    text = fields.pop("file")
+    if fields[text_field] is not None:
+        if text is not None:
+            raise BadInput(
+                f"-F and --{text_field} both give the {text_field}",
+                "use one of them",
+                field=text_field,
+            )
         return fields
-    if whole is None:
-        whole = _written(fields, name, heading)
-    return {**fields, **_divided(whole.strip(), fields, name, heading)}
+    if text is None:
+        text = _edit_text(fields, text_field, heading_field)
+    return {**fields, **_split_text(text.strip(), fields, text_field, heading_field)}
 
 
-def _written(fields: Fields, name: str, heading: str) -> str:
+def _edit_text(fields: Fields, text_field: str, heading_field: str) -> str:
     """What the user writes in the editor, above the line that ends the text."""
-    instruction = f"Write the {name}."
-    field = name
-    if heading and not fields[heading]:
-        instruction = f"Write the {heading} in the first line, the {name} below it."
-        field = heading
-    topic = "Topic: \n" if _lacks_topic(fields) else ""
+    instruction = f"Write the {text_field}."
+    field = text_field
+    if heading_field and not fields[heading_field]:
+        instruction = f"Write the {heading_field} in the first line, the {text_field} below it."
+        field = heading_field
+    topic = "Topic: \n" if _needs_topic(fields) else ""
     template = (
-        f"{topic}\n\n{_CUT}\nEverything below this line is ignored. {instruction}"
+        f"{topic}\n\n{_CUT_LINE}\nEverything below this line is ignored. {instruction}"
         " An empty text saves nothing.\n"
     )
-    draft = drafted(template.encode(), field)
-    return draft.decode(errors="replace").partition(f"\n{_CUT}")[0]
+    draft = edit_draft(template.encode(), field)
+    return draft.decode(errors="replace").partition(f"\n{_CUT_LINE}")[0]
 
 
-def _divided(text: str, fields: Fields, name: str, heading: str) -> dict[str, str]:
+def _split_text(text: str, fields: Fields, text_field: str, heading_field: str) -> dict[str, str]:
     """The topic, the heading and the text that a text states."""
     parts: dict[str, str] = {}
-    topic = re.match(r"(?i)topic:[ \t]*(.*)", text) if _lacks_topic(fields) else None
+    topic = re.match(r"(?i)topic:[ \t]*(.*)", text) if _needs_topic(fields) else None
     if topic:
         parts["topic"] = topic[1]
         text = text[topic.end() :].strip()
     body = text.removeprefix("# ")
-    if heading and not fields[heading] and (body != text or heading == "decision"):
-        first, _, rest = body.partition("\n")
-        parts[heading] = first.strip()
-        body = rest.strip()
-    return {**parts, name: body}
+    if (
+        heading_field
+        and not fields[heading_field]
+        and (body != text or heading_field == "decision")
+    ):
+        first_line, _, remaining_text = body.partition("\n")
+        parts[heading_field] = first_line.strip()
+        body = remaining_text.strip()
+    return {**parts, text_field: body}
 
 
-def _lacks_topic(fields: Fields) -> bool:
+def _needs_topic(fields: Fields) -> bool:
     """Whether a record takes a topic, and none is stated."""
     return "topic" in fields and fields["topic"] is None

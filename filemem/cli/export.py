@@ -9,8 +9,8 @@ import click
 
 from filemem.cli.options import pass_project
 from filemem.cli.project import Project
-from filemem.dialects.export import exported
-from filemem.dialects.tool import counted
+from filemem.dialects.export import render_records
+from filemem.dialects.tool import format_count
 from filemem.errors import BadInput
 
 
@@ -41,14 +41,14 @@ def export(project: Project, form: str, output: Path | None, *, private: bool) -
       filemem export --format csv -o memory.csv
     """
     with project.memory(look=False) as memory:
-        text = exported(memory.records(private=private), form, memory.now())
+        text = render_records(memory.records(private=private), form, memory.get_time())
     if output is None:
         sys.stdout.write(text)
         return
     try:
-        (project.here / output).write_text(text, encoding="utf-8")
+        (project.working_folder / output).write_text(text, encoding="utf-8")
     except OSError as error:
         message = f"{output} cannot be written: {error.strerror}"
         raise BadInput(message, "name another file", "output") from None
-    count = f": {counted(text.count(chr(10)), 'record')}" if form == "jsonl" else ""
+    count = f": {format_count(text.count(chr(10)), 'record')}" if form == "jsonl" else ""
     click.echo(f"{output}{count}", err=True)

@@ -8,46 +8,46 @@ from typing import Any
 import click
 
 from filemem.cli import call
-from filemem.cli.command import tool
+from filemem.cli.command import tool_command
 from filemem.cli.options import (
     Fields,
-    as_json,
-    as_of,
-    limit,
-    many,
-    oneline,
-    org,
+    as_of_option,
+    json_option,
+    limit_option,
+    oneline_option,
+    org_option,
     pass_project,
-    words,
+    repeatable_option,
+    word_list_option,
 )
-from filemem.cli.project import Project, emit
-from filemem.cli.show import one_line
-from filemem.cli.workspace import join
+from filemem.cli.project import Project, print_answer
+from filemem.cli.show import render_oneline
+from filemem.cli.workspace import join_workspace
 from filemem.errors import BadInput
 
-_PAGE = click.option(
+_topic_limit_option = click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50)."
 )
 
 
 @click.command()
 @click.argument("query", nargs=-1)
-@limit
-@many("--type", "type", help="decision, checkpoint or observation.")
-@many("--topic", help="Only decisions on this topic.")
-@words("--tag", help="Only records with this tag.")
-@many("--outcome", help="Only decisions with this outcome.")
-@many("--status", help="Only decisions with this status.")
-@many("--agent", help="Only records of this agent.")
-@many("--session", help="Only what was saved in this session.")
-@many("--project", help="Only observations on this project.")
+@limit_option
+@repeatable_option("--type", "type", help="decision, checkpoint or observation.")
+@repeatable_option("--topic", help="Only decisions on this topic.")
+@word_list_option("--tag", help="Only records with this tag.")
+@repeatable_option("--outcome", help="Only decisions with this outcome.")
+@repeatable_option("--status", help="Only decisions with this status.")
+@repeatable_option("--agent", help="Only records of this agent.")
+@repeatable_option("--session", help="Only what was saved in this session.")
+@repeatable_option("--project", help="Only observations on this project.")
 @click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w.")
 @click.option("--until", help="Only up to this day.")
 @click.option(
     "--path",
     help="Only decisions that govern this file; relative to the current folder, as with Git.",
 )
-@oneline
+@oneline_option
 @click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded.")
 @click.option(
     "--mode",
@@ -55,14 +55,14 @@ _PAGE = click.option(
     default="hybrid",
     show_default=True,
 )
-@as_of
-@many("--also", metavar="PATH", help="Ask the memory of the repository at PATH too.")
+@as_of_option
+@repeatable_option("--also", metavar="PATH", help="Ask the memory of the repository at PATH too.")
 @click.option(
     "--workspace", is_flag=True, help="Ask all registered repositories too: filemem workspace."
 )
-@org
+@org_option
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
-@as_json
+@json_option
 @pass_project
 def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
     """Find records by meaning and by words. Without a query, the newest first.
@@ -81,10 +81,12 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search "how do we cache?" --also ../api
       filemem search "how do others cache?" --org
     """
-    also = [project.here / path for path in options.pop("also")]
-    registered = options.pop("workspace")
-    if also or registered:
-        project.prepare = partial(join, also=also, registered=registered)
+    other_paths = [project.working_folder / path for path in options.pop("also")]
+    include_registered = options.pop("workspace")
+    if other_paths or include_registered:
+        project.on_open = partial(
+            join_workspace, other_paths=other_paths, include_registered=include_registered
+        )
         options["scope"] = "workspace"
     if options["explain"] and project.service:
         raise BadInput(
@@ -92,10 +94,10 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
             "leave out --explain or --org",
             field="explain",
         )
-    call.search(project, as_json, {"query": " ".join(query), **options})
+    call.run_search(project, as_json, {"query": " ".join(query), **options})
 
 
-@tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)
+@tool_command(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit_option)
 def why(**options: Any) -> Fields:
     """Show the decisions that govern a file or line, then related ones.
 
@@ -114,9 +116,9 @@ def why(**options: Any) -> Fields:
 
 @click.command()
 @click.argument("topic", required=False, metavar="[TOPIC|ID]")
-@as_of
-@oneline
-@as_json
+@as_of_option
+@oneline_option
+@json_option
 @pass_project
 def history(
     project: Project, as_json: bool, oneline: bool, topic: str | None, at: str | None
@@ -133,17 +135,17 @@ def history(
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
-    shape = one_line if oneline else None
-    call.perform(
+    renderer = render_oneline if oneline else None
+    call.run_tool(
         "topics" if topic is None else "history",
         project,
         as_json,
         {"topic": topic, "at": at},
-        shape,
+        renderer,
     )
 
 
-@tool(click.argument("word", default=""), _PAGE, as_of, oneline)
+@tool_command(click.argument("word", default=""), _topic_limit_option, as_of_option, oneline_option)
 def topics(word: str, **options: Any) -> Fields:
     """List the topics, each with its live decision. Decisions without a topic follow, by title.
 
@@ -156,9 +158,9 @@ def topics(word: str, **options: Any) -> Fields:
     return {"prefix": word, **options}
 
 
-@tool(
+@tool_command(
     click.option("--branch", help="Of this branch, not the one checked out."),
-    as_of,
+    as_of_option,
     verb="load_checkpoint",
 )
 def checkpoint(**options: Any) -> Fields:
@@ -179,8 +181,10 @@ def checkpoint(**options: Any) -> Fields:
     metavar="TOKENS",
     help="Maximum length: 100 to 2000.",
 )
-@many("--path", help="A file that the session will work on, besides those that the branch changed.")
-@as_json
+@repeatable_option(
+    "--path", help="A file that the session will work on, besides those that the branch changed."
+)
+@json_option
 @pass_project
 def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -> None:
     """Show what a session on this branch should know at its start.
@@ -195,11 +199,11 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
       filemem brief --budget 300 --path src/cache/lru.py
     """
     with project.memory(look=False) as memory:
-        paths = [project.named(name, memory.work_tree) for name in path]
+        paths = [project.resolve_path(name, memory.work_tree) for name in path]
         digest = memory.brief(budget, paths=paths)
     if as_json or digest.lines:
         answer = {"lines": [line._asdict() for line in digest.lines], "text": digest.text}
-        emit(answer, as_json, lambda _: digest.text)
+        print_answer(answer, as_json, lambda _: digest.text)
 
 
 @click.command()

@@ -11,42 +11,42 @@ from typing import Any, NamedTuple
 
 import click
 
-from filemem.cli.options import as_json, pass_project
-from filemem.cli.project import Project, emit
-from filemem.cli.text import Answer, Look, block, styled
-from filemem.config import load, store_path
-from filemem.dialects.tool import counted
+from filemem.cli.options import json_option, pass_project
+from filemem.cli.project import Project, print_answer
+from filemem.cli.text import Answer, Style, join_lines, style_text
+from filemem.config import load, validate_store_path
+from filemem.dialects.tool import format_count
 from filemem.errors import BadInput
 from filemem.files import Files, is_record
 from filemem.record import Problem
-from filemem.record.lint import lint as lint_record
-from filemem.record.lint import lint_other
-from filemem.repo.run import find
+from filemem.record.lint import lint_other_file
+from filemem.record.lint import lint_record as lint_record
+from filemem.repo.run import find_repository
 
 
-class _Effect(NamedTuple):
+class _EffectFormat(NamedTuple):
     """How an effect on a record is shown: its mark and colour, and the word before others."""
 
     mark: str
-    look: Look
-    word: str = ""
+    style: Style
+    others_label: str = ""
 
 
-_EFFECTS = {
-    "forked": _Effect("!", "red", "hold at once:"),
-    "new": _Effect("+", "green", "supersedes"),
-    "accepted": _Effect("+", "green"),
-    "superseded": _Effect("×", "yellow", "by"),
-    "outcome": _Effect("=", "cyan"),
-    "revised": _Effect("~", "cyan"),
-    "removed": _Effect("-", "red"),
-    "orphaned": _Effect("?", "red", "held:"),
+_EFFECT_FORMATS = {
+    "forked": _EffectFormat("!", "red", "hold at once:"),
+    "new": _EffectFormat("+", "green", "supersedes"),
+    "accepted": _EffectFormat("+", "green"),
+    "superseded": _EffectFormat("×", "yellow", "by"),
+    "outcome": _EffectFormat("=", "cyan"),
+    "revised": _EffectFormat("~", "cyan"),
+    "removed": _EffectFormat("-", "red"),
+    "orphaned": _EffectFormat("?", "red", "held:"),
 }
-_LEVELS: Mapping[str, Look] = {"error": "red", "warning": "yellow", "hint": "grey"}
+_LEVELS: Mapping[str, Style] = {"error": "red", "warning": "yellow", "hint": "grey"}
 """Levels of a problem, the worst first, with their colours."""
 # No reason to stop a merge: code may be right, a message cannot be mended.
 _ADVISORY = frozenset(("drift", "evidence", "settings", "unknown-status"))
-_LONGEST = 300  # rows of a comment: hosts refuse longer ones
+_MAX_COMMENT_ROWS = 300  # rows of a comment: hosts refuse longer ones
 
 
 @click.command()
@@ -54,7 +54,7 @@ _LONGEST = 300  # rows of a comment: hosts refuse longer ones
 @click.option(
     "--format", "form", type=click.Choice(["text", "markdown"]), default="text", show_default=True
 )
-@as_json
+@json_option
 @pass_project
 def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # noqa: A002
     """Show what a branch changes in the memory: new, superseded, edited, removed, forked, orphaned.
@@ -70,39 +70,52 @@ def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # 
       filemem diff v1.2...HEAD
       filemem diff --format markdown > comment.md
     """
-    from filemem.cli.call import perform
+    from filemem.cli.call import run_tool
 
-    perform("diff", project, as_json, {"range": range}, _effects if form == "text" else _comment)
+    run_tool(
+        "diff",
+        project,
+        as_json,
+        {"range": range},
+        _render_effects if form == "text" else _render_comment,
+    )
 
 
-def _effects(answer: Answer) -> str:
+def _render_effects(answer: Answer) -> str:
     """The changes of a branch: one line a record, with details below."""
     base = answer["base"]
-    parted = f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
+    fork_note = (
+        f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
+    )
     counts = ", ".join(f"{count} {kind}" for kind, count in answer["counts"].items())
-    head = styled(answer["head"]["name"], "bold")
-    heading = f"{head} against {base['name']}{parted}: {counts or 'no record is touched'}"
-    return block(heading, *(row for effect in answer["effects"] for row in _effect_rows(effect)))
+    head = style_text(answer["head"]["name"], "bold")
+    heading = f"{head} against {base['name']}{fork_note}: {counts or 'no record is touched'}"
+    return join_lines(
+        heading, *(row for effect in answer["effects"] for row in _iter_effect_rows(effect))
+    )
 
 
-def _effect_rows(effect: Answer) -> Iterator[str]:
-    form = _EFFECTS[effect["kind"]]
+def _iter_effect_rows(effect: Answer) -> Iterator[str]:
+    effect_format = _EFFECT_FORMATS[effect["kind"]]
     title = effect["title"]
     kind = "" if effect["type"] == "decision" else effect["type"]
-    about = (effect["kind"], kind, effect.get("topic", ""))
-    text = styled(" · ".join(word for word in about if word not in ("", title)), "dim")
-    yield f"{styled(form.mark, 'bold', form.look)} {title}  {text}"
+    labels = (effect["kind"], kind, effect.get("topic", ""))
+    text = style_text(" · ".join(word for word in labels if word not in ("", title)), "dim")
+    yield f"{style_text(effect_format.mark, 'bold', effect_format.style)} {title}  {text}"
     others = "; ".join(other["title"] for other in effect.get("others", ()))
-    details = (f"{form.word} {others}".strip() if others else "", *effect.get("details", ()))
+    details = (
+        f"{effect_format.others_label} {others}".strip() if others else "",
+        *effect.get("details", ()),
+    )
     yield from (f"    {detail}" for detail in details if detail)
     if effect.get("path"):
-        yield styled(f"    {effect['path']}", "dim")
+        yield style_text(f"    {effect['path']}", "dim")
 
 
-def _comment(answer: Answer) -> str:
+def _render_comment(answer: Answer) -> str:
     """The same in a code block, where nothing is markup, a link or a mention; no row can end the
     block."""
-    return "\n".join(("```diff", *_effects(answer).splitlines()[:_LONGEST], "```"))
+    return "\n".join(("```diff", *_render_effects(answer).splitlines()[:_MAX_COMMENT_ROWS], "```"))
 
 
 @click.command()
@@ -132,7 +145,7 @@ def _comment(answer: Answer) -> str:
     help="github: annotations.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="List each file of a hint.")
-@as_json
+@json_option
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -165,18 +178,22 @@ def check(
       filemem check --code --base main
       filemem check --lint memory/decisions/2025/11/*.md
     """
-    _refuse_mixed(request, lint=lint)
-    answer = _linted(ctx.obj, request["paths"]) if lint else _checked(ctx.obj, request)
+    _refuse_mixed_options(request, lint=lint)
+    answer = _lint_files(ctx.obj, request["paths"]) if lint else _check_memory(ctx.obj, request)
     problems = answer["problems"]
     if as_json or problems:
-        shape = workflow_commands if form == "github" else partial(_lines, short=not verbose)
-        emit(answer, as_json, shape)
-    verdict = _verdict(answer, "file" if request["code"] else "record")
+        renderer = (
+            render_workflow_commands
+            if form == "github"
+            else partial(_render_problems, folds_hints=not verbose)
+        )
+        print_answer(answer, as_json, renderer)
+    verdict = _format_verdict(answer, "file" if request["code"] else "record")
     click.echo(verdict, err=bool(problems) or as_json or form != "text")
-    ctx.exit(1 if any(_stops(problem, strict=strict) for problem in problems) else 0)
+    ctx.exit(1 if any(_is_failure(problem, strict=strict) for problem in problems) else 0)
 
 
-def _refuse_mixed(request: Mapping[str, Any], *, lint: bool) -> None:
+def _refuse_mixed_options(request: Mapping[str, Any], *, lint: bool) -> None:
     """Raise BadInput for options that exclude each other."""
     if request["code"] and (lint or request["paths"]):
         raise BadInput("--code checks all tracked files", "leave out --lint and paths")
@@ -184,94 +201,96 @@ def _refuse_mixed(request: Mapping[str, Any], *, lint: bool) -> None:
         raise BadInput("--lint checks files by themselves", "leave out --base, which asks Git")
 
 
-def _checked(project: Project, request: Mapping[str, Any]) -> Answer:
+def _check_memory(project: Project, request: Mapping[str, Any]) -> Answer:
     """The answer of the tool `check`."""
-    from filemem.cli.call import ask
+    from filemem.cli.call import call_tool
 
     with project.memory(look=False) as memory:
-        return ask("check", project, memory, request)
+        return call_tool("check", project, memory, request)
 
 
-def _verdict(answer: Answer, noun: str) -> str:
+def _format_verdict(answer: Answer, noun: str) -> str:
     """How much was checked, and how many problems of each level there are."""
     levels = [problem["level"] for problem in answer["problems"]]
-    counts = [counted(levels.count(level), level) for level in _LEVELS if level in levels]
-    return f"{counted(answer['checked'], noun)} checked: {', '.join(counts) or 'clean'}"
+    counts = [format_count(levels.count(level), level) for level in _LEVELS if level in levels]
+    return f"{format_count(answer['checked'], noun)} checked: {', '.join(counts) or 'clean'}"
 
 
-def _stops(problem: Answer, *, strict: bool) -> bool:
+def _is_failure(problem: Answer, *, strict: bool) -> bool:
     """Whether a problem makes `check` fail."""
     return problem["level"] != "hint" and (strict or problem["code"] not in _ADVISORY)
 
 
-def _lines(answer: Answer, *, short: bool = False) -> str:
+def _render_problems(answer: Answer, *, folds_hints: bool = False) -> str:
     """One line a problem, `path:line: code message`, coloured by level.
 
     `short`: hints that say the same of several files are one line.
     """
     groups: dict[object, list[Answer]] = {}
     for number, problem in enumerate(answer["problems"]):
-        folds = short and problem["level"] == "hint"
-        key = (problem["code"], problem["message"]) if folds else number
+        is_foldable = folds_hints and problem["level"] == "hint"
+        key = (problem["code"], problem["message"]) if is_foldable else number
         groups.setdefault(key, []).append(problem)
-    return "\n".join(_line(group[0], len(group)) for group in groups.values())
+    return "\n".join(_format_problem(group[0], len(group)) for group in groups.values())
 
 
-def _line(problem: Answer, count: int) -> str:
-    place = f"{problem['path']}:{problem['line']}"
-    code = styled(problem["code"], _LEVELS[problem["level"]])
-    more = f" ({count} files: -v lists them)" if count > 1 else ""
-    row = f"{place}: {code} {problem['message']}{more}"
+def _format_problem(problem: Answer, count: int) -> str:
+    location = f"{problem['path']}:{problem['line']}"
+    code = style_text(problem["code"], _LEVELS[problem["level"]])
+    count_note = f" ({count} files: -v lists them)" if count > 1 else ""
+    row = f"{location}: {code} {problem['message']}{count_note}"
     return row.replace("\n", "\\n").replace("\t", "\\t")
 
 
-def workflow_commands(answer: Answer) -> str:
+def render_workflow_commands(answer: Answer) -> str:
     """Problems as workflow commands, which GitHub shows beside the lines they are about."""
-    return "\n".join(_workflow_command(problem) for problem in answer["problems"])
+    return "\n".join(_format_workflow_command(problem) for problem in answer["problems"])
 
 
-def _workflow_command(problem: Answer) -> str:
+def _format_workflow_command(problem: Answer) -> str:
     level = problem["level"].replace("hint", "notice")
-    place = f"file={_escaped(problem['path'], ':,')},line={problem['line']}"
-    return f"::{level} {place},title=filemem%3A {problem['code']}::{_escaped(problem['message'])}"
+    location = f"file={_escape_text(problem['path'], ':,')},line={problem['line']}"
+    return f"::{level} {location},title=filemem%3A {problem['code']}::{_escape_text(problem['message'])}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape_text(text: str, extra_chars: str = "") -> str:
     """Escape what would end or begin a command: github.com/actions/toolkit, core/src/command.ts."""
-    special = f"%\r\n{more}"
+    special = f"%\r\n{extra_chars}"
     return "".join(f"%{ord(char):02X}" if char in special else char for char in text)
 
 
-def _linted(project: Project, names: Sequence[str]) -> Answer:
+def _lint_files(project: Project, names: Sequence[str]) -> Answer:
     """The answer of `check` for a few files, each by itself."""
-    top = find(project.folder).work_tree
-    files = Files(top, store_path(project.store) if project.store else load(top).store)
-    paths = [project.named(name, top) for name in names]
-    problems = [problem for path in paths for problem in _problems_in(files, path)]
-    problems.sort(key=lambda problem: problem.order)
+    work_tree = find_repository(project.folder).work_tree
+    files = Files(
+        work_tree, validate_store_path(project.store) if project.store else load(work_tree).store
+    )
+    paths = [project.resolve_path(name, work_tree) for name in names]
+    problems = [problem for path in paths for problem in _check_file(files, path)]
+    problems.sort(key=lambda problem: problem.sort_key)
     return {
         "success": True,
-        "checked": sum(is_record(files.inside(path)) for path in paths),
+        "checked": sum(is_record(files.to_store_path(path)) for path in paths),
         "problems": [problem._asdict() for problem in problems],
     }
 
 
-def _problems_in(files: Files, path: str) -> Iterable[Problem]:
+def _check_file(files: Files, path: str) -> Iterable[Problem]:
     """The problems of one file, under its path in the work tree. Raises BadInput."""
-    if not (files.holds(path) and files.exists(files.inside(path))):
+    if not (files.is_in_store(path) and files.exists(files.to_store_path(path))):
         raise BadInput(
             f"there is no file {path} below {files.store}/",
             "name records only; or set `store` in .filemem.toml, or --store, to their folder",
             field="paths",
         )
-    inside = files.inside(path)
-    check_file = _lint if is_record(inside) else lint_other
+    record_path = files.to_store_path(path)
+    lint_file = _list_record_problems if is_record(record_path) else lint_other_file
     try:
-        problems = check_file(files.read(inside), inside)
+        problems = lint_file(files.read(record_path), record_path)
     except BadInput as error:
-        problems = (Problem(inside, 1, "unreadable", "error", f"{error.message}; skipped"),)
+        problems = (Problem(record_path, 1, "unreadable", "error", f"{error.message}; skipped"),)
     return [problem._replace(path=path) for problem in problems]
 
 
-def _lint(data: bytes, path: str) -> Sequence[Problem]:
+def _list_record_problems(data: bytes, path: str) -> Sequence[Problem]:
     return lint_record(data, path).problems

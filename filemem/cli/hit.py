@@ -10,26 +10,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from filemem.cli import console
-from filemem.cli.text import NOTE, Answer, Field, Look, block, cells, lines, styled
-from filemem.query import beyond, prose
-from filemem.record import topic_of_heading
+from filemem.cli.text import (
+    NOTE,
+    Answer,
+    Field,
+    Style,
+    format_fields,
+    join_cells,
+    join_lines,
+    style_text,
+)
+from filemem.query import extract_prose, strip_title
+from filemem.record import parse_topic
 
 Records = Mapping[str, Answer]  # the records of an answer, by id
 
 _SUPERSEDED_BY = Field("superseded_by", "superseded by ", "yellow")
 _PROPOSED = Field("proposed", "proposed in its place: ", "yellow")
-_DRIFT = Field("drift", look="yellow")
-_EVIDENCE = Field("evidence", look="yellow")
+_DRIFT = Field("drift", style="yellow")
+_EVIDENCE = Field("evidence", style="yellow")
 _STANDING = (_SUPERSEDED_BY, NOTE, _PROPOSED, _DRIFT, _EVIDENCE)
 _BELOW_A_HIT = (Field("because"), _PROPOSED, _DRIFT, _EVIDENCE, Field("also_in", "also in "))
 _BELOW_A_STEP = (Field("reasons"), Field("replaces", "replaces: "), Field("rejected", "rejected: "))
-_OUTCOMES: Mapping[str, Look] = {"failed": "red", "success": "green", "partial": "yellow"}
-_LINE = 100  # characters of a line
-_SHORTEST_PATH = 20  # characters that a path keeps when it is cut
-_LISTED_FILES = 5  # of those that changed since a decision
+_OUTCOMES: Mapping[str, Style] = {"failed": "red", "success": "green", "partial": "yellow"}
+_LINE_WIDTH = 100  # characters of a line
+_MIN_PATH_LENGTH = 20  # characters that a path keeps when it is cut
+_MAX_LISTED_FILES = 5  # of those that changed since a decision
 
 # Keys of a whole record that are worded by themselves, or matter only to programs.
-_APART = frozenset(
+_HANDLED_KEYS = frozenset(
     (
         "id",
         "path",
@@ -56,114 +65,119 @@ _APART = frozenset(
         "evidence",
     )
 )
-_MADE_BY_US = re.compile(r"(decision|checkpoint|observation)(\(.*?\))?: |Merge ")
+_OWN_SUBJECT = re.compile(r"(decision|checkpoint|observation)(\(.*?\))?: |Merge ")
 
 
-def by_id(hits: Iterable[Answer]) -> Records:
+def index_by_id(hits: Iterable[Answer]) -> Records:
     """The records of an answer by their ids."""
     return {hit["id"]: hit for hit in hits}
 
 
-def as_hit(number: int, hit: Answer, records: Records) -> str:
+def render_hit(number: int, hit: Answer, records: Records) -> str:
     """A record in three lines: title and state, text, origin; then what is rare."""
-    rejected = lines(hit, (Field("already_rejected", "already rejected: "),))
-    text = rejected[0] if rejected else hit.get("snippet") or prose(hit.get("text", ""))
-    earlier = hit.get("earlier")
-    short = _short_id(hit["id"])
-    return block(
-        _hit_heading(number, hit, records),
-        *_wrapped(text, 1),
-        styled(_origin(hit, short), "dim"),
-        *(f"    {row}" for row in _standing(hit, records, _BELOW_A_HIT)),
-        f"    {earlier} earlier on this topic: filemem history {short}" if earlier else "",
+    rejected = format_fields(hit, (Field("already_rejected", "already rejected: "),))
+    text = rejected[0] if rejected else hit.get("snippet") or extract_prose(hit.get("text", ""))
+    earlier_count = hit.get("earlier")
+    short_id = _get_short_id(hit["id"])
+    return join_lines(
+        _format_hit_heading(number, hit, records),
+        *_wrap_text(text, 1),
+        style_text(_format_origin(hit, short_id), "dim"),
+        *(f"    {row}" for row in _format_standing(hit, records, _BELOW_A_HIT)),
+        f"    {earlier_count} earlier on this topic: filemem history {short_id}"
+        if earlier_count
+        else "",
     )
 
 
-def _hit_heading(number: int, hit: Answer, records: Records) -> str:
-    by = hit.get("by", {})
-    branch = "" if by.get("merged", True) else _only_on(by)
-    about = cells(hit.get("type"), _topic(hit), hit.get("note"), branch, separator=" · ")
+def _format_hit_heading(number: int, hit: Answer, records: Records) -> str:
+    provenance = hit.get("by", {})
+    branch = "" if provenance.get("merged", True) else _format_only_branch(provenance)
+    labels = join_cells(hit.get("type"), _get_topic(hit), hit.get("note"), branch, separator=" · ")
     reasons = [entry["reason"] for entry in hit.get("reasons", ())[-1:] if entry["reason"]]
-    return cells(
-        _title(f"{number:2}. ", hit),
-        styled(about, "dim"),
-        _outcome(hit, "".join(f": {reason}" for reason in reasons)),
-        *_standing(hit, records, (_SUPERSEDED_BY,)),
+    return join_cells(
+        _format_title(f"{number:2}. ", hit),
+        style_text(labels, "dim"),
+        _format_outcome(hit, "".join(f": {reason}" for reason in reasons)),
+        *_format_standing(hit, records, (_SUPERSEDED_BY,)),
     )
 
 
-def _origin(hit: Answer, short: str) -> str:
+def _format_origin(hit: Answer, short_id: str) -> str:
     """Short id, day, author, commit and path; the path is cut to the width of a terminal."""
-    by = hit.get("by", {})
-    day = (hit.get("created") or by.get("date", ""))[:10]
-    start = cells(f"    {short}", day, _who(by), hit.get("commit", "")[:10]) + "  "
+    provenance = hit.get("by", {})
+    day = (hit.get("created") or provenance.get("date", ""))[:10]
+    start = (
+        join_cells(f"    {short_id}", day, _format_author(provenance), hit.get("commit", "")[:10])
+        + "  "
+    )
     path = f"{hit['repository']}/{hit['path']}" if "repository" in hit else hit["path"]
-    room = max(_SHORTEST_PATH, _width() - len(start))
-    if console.out().isatty() and len(path) > room:
-        path = f"…{path[1 - room :]}"
+    max_path_length = max(_MIN_PATH_LENGTH, _measure_width() - len(start))
+    if console.get_output().isatty() and len(path) > max_path_length:
+        path = f"…{path[1 - max_path_length :]}"
     return start + path
 
 
-def _title(mark: str, hit: Answer) -> str:
-    return mark + styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
+def _format_title(mark: str, hit: Answer) -> str:
+    return mark + style_text(hit["title"], "dim" if hit.get("superseded_by") else "bold")
 
 
-def _outcome(hit: Answer, reason: str = "") -> str:
+def _format_outcome(hit: Answer, reason: str = "") -> str:
     outcome = hit.get("outcome", "pending")
-    return "" if outcome == "pending" else styled(outcome, _OUTCOMES.get(outcome, "")) + reason
+    return "" if outcome == "pending" else style_text(outcome, _OUTCOMES.get(outcome, "")) + reason
 
 
-def short_name(hit: Answer, name: str = "") -> str:
+def get_short_name(hit: Answer, name: str = "") -> str:
     """The short id of a record, or its path if it has no id."""
     name = hit.get("id", name)
-    return str(hit.get("path", name)) if name.startswith("file_") else _short_id(name)
+    return str(hit.get("path", name)) if name.startswith("file_") else _get_short_id(name)
 
 
-def _short_id(name: str) -> str:
+def _get_short_id(name: str) -> str:
     return name.rpartition("_")[2]
 
 
-def _wrapped(text: str, most: int) -> list[str]:
-    width = min(_LINE, _width()) - 4
-    rows = textwrap.wrap(" ".join(text.split()), width, max_lines=most, placeholder=" …")
+def _wrap_text(text: str, max_rows: int) -> list[str]:
+    width = min(_LINE_WIDTH, _measure_width()) - 4
+    rows = textwrap.wrap(" ".join(text.split()), width, max_lines=max_rows, placeholder=" …")
     return [f"    {row}" for row in rows]
 
 
-def _width() -> int:
-    return (console.out().isatty() and console.columns()) or _LINE
+def _measure_width() -> int:
+    return (console.get_output().isatty() and console.get_columns()) or _LINE_WIDTH
 
 
-def as_whole(hit: Answer, records: Records) -> str:
+def render_record(hit: Answer, records: Records) -> str:
     """A whole record: what it is, its other fields, its links; then text, outcomes and edits."""
     rows = [
-        styled(hit["title"], "bold"),
+        style_text(hit["title"], "bold"),
         f"{hit['id']}  {hit['path']}",
-        _provenance(hit),
-        *_standing(hit, records),
-        *_other_fields(hit),
-        *(_edge(edge) for edge in hit.get("related", ())),
+        _format_provenance(hit),
+        *_format_standing(hit, records),
+        *_iter_other_fields(hit),
+        *(_format_edge(edge) for edge in hit.get("related", ())),
     ]
     decision = hit["decision"] if hit.get("decision", hit["title"]) != hit["title"] else ""
-    edits = [_revision(hit, edit["changes"], edit) for edit in hit.get("revisions", ())]
-    for part in ([decision], [hit.get("text", "")], _logged(hit), edits):
+    edits = [_format_edit(hit, edit["changes"], edit) for edit in hit.get("revisions", ())]
+    for part in ([decision], [hit.get("text", "")], _list_outcomes(hit), edits):
         texts = [text for text in part if text]
         if texts:
             rows += ["", *texts]
     return "\n".join(rows)
 
 
-def _other_fields(hit: Answer) -> Iterable[str]:
+def _iter_other_fields(hit: Answer) -> Iterable[str]:
     """`key: value` for each field that has no wording of its own."""
-    apart = set(_APART)
+    handled_keys = set(_HANDLED_KEYS)
     if hit.get("heads") == hit.get("superseded_by"):
-        apart.add("heads")
+        handled_keys.add("heads")
     for key, value in hit.items():
-        if key not in apart and value not in ("", [], {}, None):
-            row = f"{key}: {_as_text(value)}"
+        if key not in handled_keys and value not in ("", [], {}, None):
+            row = f"{key}: {_format_value(value)}"
             yield row.replace("\n", "\n    ")  # indented, so stored text cannot imitate our lines
 
 
-def _as_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (list, tuple)):
@@ -171,155 +185,161 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def _edge(edge: Answer) -> str:
+def _format_edge(edge: Answer) -> str:
     name = f"{edge['title']} ({edge['id']})" if edge.get("title") else edge["id"]
     reason = f": {edge['reason']}" if edge["reason"] not in ("", "front matter") else ""
     return f"{edge['kind'].replace('_', ' ')}: {name}{reason}"
 
 
-def _standing(hit: Answer, records: Records, fields: Sequence[Field] = _STANDING) -> list[str]:
+def _format_standing(
+    hit: Answer, records: Records, fields: Sequence[Field] = _STANDING
+) -> list[str]:
     """What replaced a decision, and other reasons not to follow it."""
-    named = {**records, **by_id(hit.get("successors", ()))}
-    worded = {
+    known_records = {**records, **index_by_id(hit.get("successors", ()))}
+    field_texts = {
         **hit,
-        "drift": _drift(hit),
-        "superseded_by": _names(hit.get("superseded_by", ()), named),
-        "proposed": _names(hit.get("proposed", ()), named),
+        "drift": _format_drift(hit),
+        "superseded_by": _format_names(hit.get("superseded_by", ()), known_records),
+        "proposed": _format_names(hit.get("proposed", ()), known_records),
     }
-    return lines(worded, fields)
+    return format_fields(field_texts, fields)
 
 
-def _drift(hit: Answer) -> str:
+def _format_drift(hit: Answer) -> str:
     """How the code of a decision moved on, and the files that changed."""
     if not hit.get("drift"):
         return ""
-    gone = hit.get("gone", ())
-    changed = [path for path in hit.get("drifted", ()) if path not in gone]
-    if not changed:
+    deleted_paths = hit.get("gone", ())
+    changed_paths = [path for path in hit.get("drifted", ()) if path not in deleted_paths]
+    if not changed_paths:
         return f"its code is {hit['drift']}"
-    word = "; changed" if gone else ""
-    return f"its code is {hit['drift']}{word}: {', '.join(changed[:_LISTED_FILES])}"
+    separator = "; changed" if deleted_paths else ""
+    return f"its code is {hit['drift']}{separator}: {', '.join(changed_paths[:_MAX_LISTED_FILES])}"
 
 
-def _names(ids: Iterable[str], records: Records) -> str:
+def _format_names(ids: Iterable[str], records: Records) -> str:
     """The titles of records with their short ids; the id alone of a record that is elsewhere."""
     names = (
-        f"{records[name]['title']} ({short_name(records[name], name)})" if name in records else name
+        f"{records[name]['title']} ({get_short_name(records[name], name)})"
+        if name in records
+        else name
         for name in ids
     )
     return "; ".join(names)
 
 
-def as_step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
+def render_step(step: Answer, previous_id: str, titles: Mapping[str, str]) -> str:
     """A decision of a chain; `above` is the one that is shown before it."""
     step = defaultdict(str, step)
-    text = f"{beyond(step['title'], step.get('decision', ''))}\n\n{step.get('reasoning', '')}"
-    replaced = [titles[name] for name in step["supersedes"] if name in titles]
+    text = f"{strip_title(step['title'], step.get('decision', ''))}\n\n{step.get('reasoning', '')}"
+    replaced_titles = [titles[name] for name in step["supersedes"] if name in titles]
     rows = {
-        "reasons": _logged(step),
-        "replaces": " and ".join(replaced) if step["supersedes"] != [above] else "",
+        "reasons": _list_outcomes(step),
+        "replaces": " and ".join(replaced_titles) if step["supersedes"] != [previous_id] else "",
         "rejected": step.get("rejected"),
     }
     # The chain itself shows what replaced the step.
-    standing = _standing({**step, "superseded_by": (), "proposed": ()}, {})
-    committed = {**step, "date": step["committed"]}
-    origin = _provenance({**step, "by": committed, "created": step["date"]})
-    return block(
-        _step_heading(step),
-        *_wrapped(prose(text), 3),
-        *lines(rows, _BELOW_A_STEP, 4),
-        *(f"    {row}" for row in (*standing, *_edits(step))),
-        styled(f"    {_short_id(step['id'])}  {origin}  {step['path']}", "dim"),
+    standing = _format_standing({**step, "superseded_by": (), "proposed": ()}, {})
+    provenance = {**step, "date": step["committed"]}
+    origin = _format_provenance({**step, "by": provenance, "created": step["date"]})
+    return join_lines(
+        _format_step_heading(step),
+        *_wrap_text(extract_prose(text), 3),
+        *format_fields(rows, _BELOW_A_STEP, 4),
+        *(f"    {row}" for row in (*standing, *_iter_edits(step))),
+        style_text(f"    {_get_short_id(step['id'])}  {origin}  {step['path']}", "dim"),
     )
 
 
-def _step_heading(step: Answer) -> str:
-    mark = styled("●", "green") if step["holds"] else "○"
+def _format_step_heading(step: Answer) -> str:
+    mark = style_text("●", "green") if step["holds"] else "○"
     day = f"{step['date'][:10]}  ".lstrip()
-    topic = _topic(step) if step["foreign"] else ""
+    topic = _get_topic(step) if step["foreign"] else ""
     status = "" if step["status"] == "accepted" else step["status"]
-    about = styled(cells(topic, status, separator=" · "), "dim")
-    return cells(_title(f"{mark}  {day}", step), about, _outcome(step))
+    labels = style_text(join_cells(topic, status, separator=" · "), "dim")
+    return join_cells(_format_title(f"{mark}  {day}", step), labels, _format_outcome(step))
 
 
-def _edits(step: Answer) -> Iterable[str]:
+def _iter_edits(step: Answer) -> Iterable[str]:
     """The edits of a step; an outcome is no edit, as the log shows it."""
     for edit in step["revisions"]:
         changes = [change for change in edit["changes"] if not change.startswith("outcome ")]
         if changes or not edit["changes"]:
-            yield _revision(step, changes, edit)
+            yield _format_edit(step, changes, edit)
 
 
-def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
+def _format_edit(step: Answer, changes: Sequence[str], edit: Answer) -> str:
     """An edit: date, author, commit, changes, and the commit's subject if it says more."""
     summary = "; ".join(changes)
     if not edit["commit"]:
-        return styled(f"not committed: {summary}", "yellow") if changes else ""
+        return style_text(f"not committed: {summary}", "yellow") if changes else ""
     subject = edit["subject"]
-    ours = subject == step["title"] or _MADE_BY_US.match(subject)
-    more = styled(f"  ({subject})", "dim") if summary and not ours else ""
-    return f"{edit['date'][:10]} {_who(edit)} {edit['commit'][:10]}: {summary or subject}{more}"
+    is_own_subject = subject == step["title"] or _OWN_SUBJECT.match(subject)
+    subject_note = style_text(f"  ({subject})", "dim") if summary and not is_own_subject else ""
+    return f"{edit['date'][:10]} {_format_author(edit)} {edit['commit'][:10]}: {summary or subject}{subject_note}"
 
 
-def _who(by: Answer) -> str:
-    return cells(by.get("author"), by.get("agent"), separator=", ")
+def _format_author(provenance: Answer) -> str:
+    return join_cells(provenance.get("author"), provenance.get("agent"), separator=", ")
 
 
-def _only_on(by: Answer) -> str:
-    return f"only on {by.get('branch') or 'this commit'}"
+def _format_only_branch(provenance: Answer) -> str:
+    return f"only on {provenance.get('branch') or 'this commit'}"
 
 
-def _provenance(hit: Answer) -> str:
+def _format_provenance(hit: Answer) -> str:
     """Author, date and commit of a record, and what else Git shows."""
-    by = hit.get("by", {})
-    stated = hit.get("created", "")[:10]
-    made = by.get("date", "")[:10]
-    differs = made and stated not in ("", made)
-    return cells(
-        _who(by),
-        made or stated,
-        _commit_of(hit, by),
-        f"dated {stated}" if differs else "",  # the file's word stands apart from Git's
-        _branch_of(by),
-        *_hands(by),
+    provenance = hit.get("by", {})
+    stated_day = hit.get("created", "")[:10]
+    commit_day = provenance.get("date", "")[:10]
+    has_other_day = commit_day and stated_day not in ("", commit_day)
+    return join_cells(
+        _format_author(provenance),
+        commit_day or stated_day,
+        _format_commit(hit, provenance),
+        f"dated {stated_day}" if has_other_day else "",  # the file's word stands apart from Git's
+        _format_branch(provenance),
+        *_iter_contributors(provenance),
     )
 
 
-def _commit_of(hit: Answer, by: Answer) -> str:
-    if by.get("commit"):
-        return str(by["commit"][:10])
+def _format_commit(hit: Answer, provenance: Answer) -> str:
+    if provenance.get("commit"):
+        return str(provenance["commit"][:10])
     return "" if hit.get("note") else "not committed"
 
 
-def _branch_of(by: Answer) -> str:
+def _format_branch(provenance: Answer) -> str:
     """Where a record is, if a branch is checked out that is not the default one."""
-    if not by.get("default"):
+    if not provenance.get("default"):
         return ""
-    return f"on {by['default']}" if by["merged"] else _only_on(by)
+    return (
+        f"on {provenance['default']}" if provenance["merged"] else _format_only_branch(provenance)
+    )
 
 
-def _hands(by: Answer) -> Iterable[str]:
+def _iter_contributors(provenance: Answer) -> Iterable[str]:
     """Who else worked on a record: co-authors, reviewers, the last editor."""
-    if by.get("co_authors"):
-        yield f"with {', '.join(by['co_authors'])}"
-    if by.get("reviewers"):
-        yield f"reviewed by {', '.join(by['reviewers'])}"
-    for edit in by.get("edited", ())[:1]:
+    if provenance.get("co_authors"):
+        yield f"with {', '.join(provenance['co_authors'])}"
+    if provenance.get("reviewers"):
+        yield f"reviewed by {', '.join(provenance['reviewers'])}"
+    for edit in provenance.get("edited", ())[:1]:
         yield f"edited by {edit['author']} {edit['date'][:10]} {edit['commit'][:10]}"
 
 
-def _logged(hit: Answer) -> list[str]:
+def _list_outcomes(hit: Answer) -> list[str]:
     """The log of outcomes."""
-    return [_log_line(entry) for entry in hit.get("reasons", ())]
+    return [_format_outcome_entry(entry) for entry in hit.get("reasons", ())]
 
 
-def _log_line(entry: Answer) -> str:
-    outcome = styled(entry["outcome"], _OUTCOMES.get(entry["outcome"], ""))
+def _format_outcome_entry(entry: Answer) -> str:
+    outcome = style_text(entry["outcome"], _OUTCOMES.get(entry["outcome"], ""))
     reason = f": {entry['reason']}" if entry["reason"] else ""
     return f"{outcome} {entry['at'][:10]}{reason}"
 
 
-def _topic(hit: Answer) -> str:
+def _get_topic(hit: Answer) -> str:
     """The topic of a decision, unless it is just the heading."""
     topic: str = hit.get("topic", "")
-    return topic if topic not in (hit["title"], topic_of_heading(hit["title"])) else ""
+    return topic if topic not in (hit["title"], parse_topic(hit["title"])) else ""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import config, importers
-from filemem.cli.options import as_json, pass_project
-from filemem.cli.project import Project, bar, emit
-from filemem.cli.text import Answer, block, plain, styled
-from filemem.dialects.tool import counted
+from filemem.cli.options import json_option, pass_project
+from filemem.cli.project import Project, build_progress_bar, print_answer
+from filemem.cli.text import Answer, escape_value, join_lines, style_text
+from filemem.dialects.tool import format_count
 from filemem.errors import BadInput
 from filemem.importers import FORMATS, rules
 from filemem.query import parse_moment
@@ -23,11 +23,11 @@ from filemem.record import format_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.ingest import Ingested, Item
+    from filemem.memory.ingest import ImportResult, Item
 
 RULES = "rules"  # the format that is only listed
-_SHOWN = 5  # of what is left to the user
-_COUNTS = {
+_MAX_SHOWN = 5  # of what is left to the user
+_COUNT_LABELS = {
     "new": "new",
     "updated": "updated",
     "same": "as they were",
@@ -59,7 +59,7 @@ _COUNTS = {
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), help="Maximum number of records, the newest first."
 )
-@as_json
+@json_option
 @pass_project
 def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> None:
     """Import memories from another system, with one commit.
@@ -83,30 +83,32 @@ def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> No
       filemem import rules --dry-run
     """
     if form == RULES:
-        _list_rules(project, as_json=as_json, dry_run=options["dry_run"])
+        _print_rules(project, as_json=as_json, dry_run=options["dry_run"])
         return
-    source = _source(project, form, options["source"])
-    writes = options["yes"] and not options["dry_run"]
-    asks = not (options["yes"] or options["dry_run"])
+    source = _resolve_source(project, form, options["source"])
+    should_write = options["yes"] and not options["dry_run"]
+    should_confirm = not (options["yes"] or options["dry_run"])
     with project.memory() as memory:
-        every = importers.read(form, source)
-        projects = _projects(memory, form, source, every, options)
-        since = _since(memory, options["since"])
-        items, others = importers.chosen(every, projects, since, options["limit"])
-        ingested = memory.ingest(items, form, dry_run=not writes, progress=bar("reading"))
-        answer = _answer(form, source, ingested, others, written=writes)
-        if asks and ingested.records:
-            _confirm(answer)
-            ingested = memory.ingest(items, form, progress=bar("reading"))
-            answer = _answer(form, source, ingested, others, written=True)
-        emit(answer, as_json, _report)
+        all_items = importers.read(form, source)
+        projects = _select_projects(memory, form, source, all_items, options)
+        since = _parse_since(memory, options["since"])
+        items, others = importers.select_items(all_items, projects, since, options["limit"])
+        ingested = memory.ingest(
+            items, form, dry_run=not should_write, progress=build_progress_bar("reading")
+        )
+        answer = _build_answer(form, source, ingested, others, is_written=should_write)
+        if should_confirm and ingested.records:
+            _confirm_import(answer)
+            ingested = memory.ingest(items, form, progress=build_progress_bar("reading"))
+            answer = _build_answer(form, source, ingested, others, is_written=True)
+        print_answer(answer, as_json, _render_report)
     click.get_current_context().exit(1 if ingested.edited or ingested.refused else 0)
 
 
-def _source(project: Project, form: str, stated: Path | None) -> Path:
+def _resolve_source(project: Project, form: str, stated_path: Path | None) -> Path:
     """What is read: the stated source, or that in the usual place. Raises BadInput."""
-    usual = config.usual_source(form, project.here)
-    source = project.here / stated.expanduser() if stated else usual
+    usual_path = config.find_usual_source(form, project.working_folder)
+    source = project.working_folder / stated_path.expanduser() if stated_path else usual_path
     if source is None:
         raise BadInput(
             f"import {form} needs a source: nothing was found in the usual places",
@@ -116,18 +118,18 @@ def _source(project: Project, form: str, stated: Path | None) -> Path:
     return Path(os.path.normpath(source))
 
 
-def _since(memory: Memory, date: str | None) -> int | None:
+def _parse_since(memory: Memory, date: str | None) -> int | None:
     """The moment that `--since` names, in epoch milliseconds. Raises BadInput."""
     if not date:
         return None
-    moment = parse_moment(date, memory.now())
+    moment = parse_moment(date, memory.get_time())
     if moment is None:
         message = f"--since {date} is not a date or an age"
         raise BadInput(message, "for example 2025-11-20 or 30d", field="since")
     return moment
 
 
-def _projects(
+def _select_projects(
     memory: Memory, form: str, source: Path, items: Iterable[Item], options: Mapping[str, Any]
 ) -> frozenset[str] | None:
     """The names of the project whose items are taken; None for all.
@@ -139,13 +141,13 @@ def _projects(
         return None
     if options["name"]:
         return frozenset({options["name"].casefold()})
-    inside = source.resolve().is_relative_to(memory.work_tree.resolve())
-    without_project = options["source"] is not None and not any(item.project for item in items)
-    own = inside or without_project or not FORMATS[form].shared
-    return None if own else memory.project_names()
+    is_inside = source.resolve().is_relative_to(memory.work_tree.resolve())
+    lacks_projects = options["source"] is not None and not any(item.project for item in items)
+    takes_all = is_inside or lacks_projects or not FORMATS[form].is_shared
+    return None if takes_all else memory.list_project_names()
 
 
-def _confirm(answer: Answer) -> None:
+def _confirm_import(answer: Answer) -> None:
     """Show on a terminal what would be written, and ask. Raises BadInput if there is none."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadInput(
@@ -153,13 +155,13 @@ def _confirm(answer: Answer) -> None:
             "--dry-run shows what would be, --yes writes it",
             field="yes",
         )
-    click.echo(_report(plain(answer)), err=True)
+    click.echo(_render_report(escape_value(answer)), err=True)
     if not click.confirm("Write this?", err=True):
         raise click.exceptions.Exit(1)
 
 
-def _answer(
-    form: str, source: Path, ingested: Ingested, others: list[Item], *, written: bool
+def _build_answer(
+    form: str, source: Path, ingested: ImportResult, other_items: list[Item], *, is_written: bool
 ) -> dict[str, Any]:
     """What a run did, or would do, as plain values; empty ones are left out."""
     fields = ingested._asdict() | {
@@ -172,64 +174,70 @@ def _answer(
             }
             for item in ingested.samples
         ],
-        "other_projects": Counter(item.project or "(none)" for item in others),
+        "other_projects": Counter(item.project or "(none)" for item in other_items),
     }
     counts: Mapping[str, int] = fields.pop("counts")
     details = {name: value for name, value in fields.items() if value}
-    return {"format": form, "source": str(source), "written": written, **counts, **details}
+    return {"format": form, "source": str(source), "written": is_written, **counts, **details}
 
 
-def _report(answer: Answer) -> str:
+def _render_report(answer: Answer) -> str:
     """What a run did, or would do, for people."""
-    counts = ", ".join(f"{answer[name]} {word}" for name, word in _COUNTS.items() if name in answer)
+    counts = ", ".join(
+        f"{answer[name]} {word}" for name, word in _COUNT_LABELS.items() if name in answer
+    )
     commit = f"  commit {answer['commit'][:10]}" if "commit" in answer else ""
-    records = ", ".join(_records(answer))
-    return block(
+    records = ", ".join(_iter_record_counts(answer))
+    return join_lines(
         f"{answer['format']}: {answer['source']}",
         f"  {counts}{commit}",
         f"  {records}" if records else "",
-        *(styled(f"  {row}", "yellow") for row in _remarks(answer)),
-        *([] if answer["written"] else _samples(answer)),
+        *(style_text(f"  {row}", "yellow") for row in _iter_remarks(answer)),
+        *([] if answer["written"] else _format_samples(answer)),
         "" if answer["written"] or not records else "  nothing is written yet",
     )
 
 
-def _records(answer: Answer) -> Iterator[str]:
+def _iter_record_counts(answer: Answer) -> Iterator[str]:
     """How many records there are of each type, how many are private, and how large they are."""
     records = answer.get("records", {})
-    yield from (counted(count, kind) for kind, count in records.items())
+    yield from (format_count(count, kind) for kind, count in records.items())
     if answer.get("private"):
         yield f"{answer['private']} of them private and never committed"
     if records or answer.get("private"):
         yield f"{answer['bytes']:,} bytes"
 
 
-def _remarks(answer: Answer) -> Iterator[str]:
+def _iter_remarks(answer: Answer) -> Iterator[str]:
     """What is left to the user, and what was not taken."""
-    left = [f"{item['id']}: {item['reason']}" for item in answer.get("refused", ())]
-    left += [f"edited here, so it is kept: {path}" for path in answer.get("edited", ())]
-    left += [f"forked (filemem resolve ends that): {topic}" for topic in answer.get("forked", ())]
-    yield from left[:_SHOWN]
-    if len(left) > _SHOWN:
-        yield f"and {len(left) - _SHOWN} more: --json lists them"
-    others = Counter[str](answer.get("other_projects", {}))
-    if others:
-        names = ", ".join(f"{name} ({count})" for name, count in others.most_common(_SHOWN))
+    leftovers = [f"{item['id']}: {item['reason']}" for item in answer.get("refused", ())]
+    leftovers += [f"edited here, so it is kept: {path}" for path in answer.get("edited", ())]
+    leftovers += [
+        f"forked (filemem resolve ends that): {topic}" for topic in answer.get("forked", ())
+    ]
+    yield from leftovers[:_MAX_SHOWN]
+    if len(leftovers) > _MAX_SHOWN:
+        yield f"and {len(leftovers) - _MAX_SHOWN} more: --json lists them"
+    project_counts = Counter[str](answer.get("other_projects", {}))
+    if project_counts:
+        names = ", ".join(
+            f"{name} ({count})" for name, count in project_counts.most_common(_MAX_SHOWN)
+        )
         yield (
-            f"{others.total()} of other projects: {names}; --project or --all-projects takes them"
+            f"{project_counts.total()} of other projects: {names}; --project or --all-projects takes them"
         )
     if answer.get("note"):
         yield answer["note"]
 
 
-def _samples(answer: Answer) -> list[str]:
+def _format_samples(answer: Answer) -> list[str]:
     return [
         f"    {item['created'][:10]:10}  {item['type']}  {item['title']}"
         for item in answer.get("samples", ())
     ]
 
 
-def _list_rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
+def _print_rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
     """List the lines that read like decisions. Raises BadInput without --dry-run."""
     if not dry_run:
         raise BadInput(
@@ -241,12 +249,12 @@ def _list_rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
             {"path": path, "line": line, "text": text}
             for path, line, text in rules.read(memory.work_tree)
         ]
-    emit({"count": len(rows), "rules": rows}, as_json, _rules_text)
+    print_answer({"count": len(rows), "rules": rows}, as_json, _render_rules)
 
 
-def _rules_text(answer: Answer) -> str:
+def _render_rules(answer: Answer) -> str:
     """Lines of files for people, each with its place."""
     rows = (
         f"{row['path']}:{row['line']}: {' '.join(row['text'].split())}" for row in answer["rules"]
     )
-    return block(*rows) or "no line reads like a decision"
+    return join_lines(*rows) or "no line reads like a decision"

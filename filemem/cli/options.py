@@ -16,29 +16,29 @@ Fields = Mapping[str, Any]
 Option = Callable[[Any], Any]
 
 pass_project = click.make_pass_decorator(Project)
-as_json = click.option(
+json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
-as_of = click.option(
+as_of_option = click.option(
     "--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date."
 )
-limit = click.option(
+limit_option = click.option(
     "-n",
     "--limit",
     type=click.IntRange(1, 1000),
     help=f"Maximum number of results (default: {HITS}).",
 )
-oneline = click.option(
+oneline_option = click.option(
     "--oneline", is_flag=True, help="One line each: short id, date, title, topic."
 )
-org = click.option(
+org_option = click.option(
     "--org",
     is_flag=True,
     expose_value=False,
-    callback=lambda context, _, stated: _ask_service(context.obj) if stated else None,
+    callback=lambda context, _, stated: _set_service(context.obj) if stated else None,
     help="Ask your organisation's index too: docs/organisation.md.",
 )
-agent = click.option("--agent", help="Name of the agent that acts, if it is not you.")
+agent_option = click.option("--agent", help="Name of the agent that acts, if it is not you.")
 profile_option = click.option(
     "--profile",
     default="native",
@@ -50,18 +50,18 @@ prefix_option = click.option(
 )
 
 
-def _ask_service(project: Project) -> None:
-    from filemem.org.together import service
+def _set_service(project: Project) -> None:
+    from filemem.org.together import require_service
 
-    project.service = service(project.here)
+    project.service = require_service(project.working_folder)
 
 
-def many(*names: str, help: str, **more: Any) -> Option:  # noqa: A002  click's word
+def repeatable_option(*names: str, help: str, **settings: Any) -> Option:  # noqa: A002  click's word
     """An option that may be repeated; its help says so."""
-    return click.option(*names, multiple=True, help=f"{help} May be repeated.", **more)
+    return click.option(*names, multiple=True, help=f"{help} May be repeated.", **settings)
 
 
-def words(*names: str, help: str) -> Option:  # noqa: A002  click's word
+def word_list_option(*names: str, help: str) -> Option:  # noqa: A002  click's word
     """An option of words, which commas separate; it may be repeated."""
     return click.option(
         *names,
@@ -71,31 +71,33 @@ def words(*names: str, help: str) -> Option:  # noqa: A002  click's word
     )
 
 
-def _content(context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+def _read_content(context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
     """The content of a file, or of standard input for "-". Raises BadInput."""
     if name is None:
         return None
     try:
-        data = sys.stdin.buffer.read() if name == "-" else (context.obj.here / name).read_bytes()
+        data = sys.stdin.buffer.read() if name == "-" else (context.obj.working_folder / name).read_bytes()
         return data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "it is not UTF-8")
         raise BadInput(f"{name} cannot be read: {reason}") from None
 
 
-def text(*names: str, help: str) -> Option:  # noqa: A002  click's word
+def text_option(*names: str, help: str) -> Option:  # noqa: A002  click's word
     """An option for a long text; "-" reads it from standard input."""
 
-    def read(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-        return _content(context, option, value) if value == "-" else value
+    def read_value(
+        context: click.Context, option: click.Parameter, value: str | None
+    ) -> str | None:
+        return _read_content(context, option, value) if value == "-" else value
 
-    return click.option(*names, callback=read, help=f'{help} "-" reads standard input.')
+    return click.option(*names, callback=read_value, help=f'{help} "-" reads standard input.')
 
 
-file = click.option(
+file_option = click.option(
     "-F",
     "file",
     metavar="FILE",
-    callback=_content,
+    callback=_read_content,
     help='Take the text from a file; "-" is standard input.',
 )

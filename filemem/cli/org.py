@@ -9,40 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from filemem.cli.options import as_json, many, pass_project
-from filemem.cli.project import Project, emit
-from filemem.cli.serve import report
+from filemem.cli.options import json_option, pass_project, repeatable_option
+from filemem.cli.project import Project, print_answer
+from filemem.cli.serve import report_crash
 from filemem.errors import BrokenStore
 
 if TYPE_CHECKING:
     from filemem.org import commands
     from filemem.org.postgres import Postgres
 
-_EXTRA = ("jwt", "prometheus_client", "psycopg", "psycopg_binary", "psycopg_pool")
+_EXTRA_MODULES = ("jwt", "prometheus_client", "psycopg", "psycopg_binary", "psycopg_pool")
 
 
 @contextmanager
-def _extra() -> Iterator[None]:
+def _explain_missing_extra() -> Iterator[None]:
     """Say how to install what is missing. Raises BrokenStore."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        if error.name not in _EXTRA_MODULES:
             raise
         raise BrokenStore(f"{error.name} is not installed", "pip install 'filemem[org]'") from None
 
 
 @contextmanager
-def _opened(project: Project) -> Iterator[tuple[Any, Postgres]]:
+def _open_index(project: Project) -> Iterator[tuple[Any, Postgres]]:
     """The functions of the commands, and the database. Raises BrokenStore, BadInput."""
-    with _extra():
+    with _explain_missing_extra():
         from filemem.org import commands
-    with commands.opened(project.here) as index:
+    with commands.open_index(project.working_folder) as index:
         yield commands, index
 
 
-def _show(done: commands.Done, *, as_json: bool = False) -> None:
-    emit({"success": True, **done.answer}, as_json, lambda _: done.text)
+def _print_result(result: commands.CommandResult, *, as_json: bool = False) -> None:
+    print_answer({"success": True, **result.answer}, as_json, lambda _: result.text)
 
 
 @click.group()
@@ -63,7 +63,7 @@ def org() -> None:
 
 
 @org.command()
-@as_json
+@json_option
 @pass_project
 def init(project: Project, as_json: bool) -> None:
     """Make the database ready; again after an update, which may read the repositories anew.
@@ -72,8 +72,8 @@ def init(project: Project, as_json: bool) -> None:
     Example:
       filemem org init
     """
-    with _opened(project) as (commands, index):
-        _show(commands.init(index), as_json=as_json)
+    with _open_index(project) as (commands, index):
+        _print_result(commands.init(index), as_json=as_json)
 
 
 @org.command()
@@ -84,7 +84,7 @@ def init(project: Project, as_json: bool) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="One a line.",
 )
-@as_json
+@json_option
 @pass_project
 def add(project: Project, repositories: Sequence[str], file: Path | None, as_json: bool) -> None:
     """Add repositories: https or ssh addresses, or paths on this machine.
@@ -96,8 +96,10 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
     Example:
       filemem org add https://git.example.org/team/api.git ../web
     """
-    with _opened(project) as (commands, index):
-        _show(commands.add(index, project.here, repositories, file), as_json=as_json)
+    with _open_index(project) as (commands, index):
+        _print_result(
+            commands.add(index, project.working_folder, repositories, file), as_json=as_json
+        )
 
 
 @org.command()
@@ -110,8 +112,8 @@ def remove(project: Project, name: str) -> None:
     Example:
       filemem org remove git.example.org/team/api
     """
-    with _opened(project) as (commands, index):
-        _show(commands.remove(index, name))
+    with _open_index(project) as (commands, index):
+        _print_result(commands.remove(index, name))
 
 
 @org.command()
@@ -145,15 +147,15 @@ def work(project: Project, names: Sequence[str], once: bool, every: int, at_once
       filemem org work --once
       filemem org work git.example.org/team/api
     """
-    with _opened(project) as (commands, index):
+    with _open_index(project) as (commands, index):
         if once or names:
-            _show(commands.work_once(index, project.here, names))
+            _print_result(commands.work_once(index, project.working_folder, names))
         else:
-            commands.work(index, project.here, every, at_once)
+            commands.work(index, project.working_folder, every, at_once)
 
 
 @org.command()
-@as_json
+@json_option
 @pass_project
 def status(project: Project, as_json: bool) -> None:
     """Show the repositories: records, when they were last looked at, what failed and what is late.
@@ -162,8 +164,8 @@ def status(project: Project, as_json: bool) -> None:
     Example:
       filemem org status
     """
-    with _opened(project) as (commands, index):
-        _show(commands.status(index), as_json=as_json)
+    with _open_index(project) as (commands, index):
+        _print_result(commands.show_status(index), as_json=as_json)
 
 
 @org.command()
@@ -178,15 +180,15 @@ def purge(project: Project, record_id: str) -> None:
     Example:
       filemem org purge decision_caching_1763650000123_k3f9w2ma
     """
-    with _opened(project) as (commands, index):
-        _show(commands.purge(index, record_id))
+    with _open_index(project) as (commands, index):
+        _print_result(commands.purge(index, record_id))
 
 
 @org.command()
 @click.argument("action", type=click.Choice(["add", "revoke", "list"]))
 @click.argument("name", default="")
 @click.option("--days", type=click.IntRange(1), help="Days after which a new token ends.")
-@as_json
+@json_option
 @pass_project
 def token(project: Project, action: str, name: str, days: int | None, as_json: bool) -> None:
     """Make a token for NAME, a person or a program; delete its tokens; or list who has one.
@@ -199,13 +201,13 @@ def token(project: Project, action: str, name: str, days: int | None, as_json: b
       filemem org token add ada --days 90
       filemem org token revoke ada
     """
-    with _opened(project) as (commands, index):
-        _show(commands.token(index, action, name, days), as_json=as_json)
+    with _open_index(project) as (commands, index):
+        _print_result(commands.manage_tokens(index, action, name, days), as_json=as_json)
 
 
 @org.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@as_json
+@json_option
 @pass_project
 def access(project: Project, file: Path, as_json: bool) -> None:
     """Say who may see which repositories. FILE replaces all rights: who is not in it sees nothing.
@@ -218,13 +220,13 @@ def access(project: Project, file: Path, as_json: bool) -> None:
     Example:
       filemem org access access.toml
     """
-    with _opened(project) as (commands, index):
-        _show(commands.give(index, project.here / file), as_json=as_json)
+    with _open_index(project) as (commands, index):
+        _print_result(commands.replace_rights(index, project.working_folder / file), as_json=as_json)
 
 
 @org.command()
 @click.argument("name", default="")
-@as_json
+@json_option
 @pass_project
 def audit(project: Project, name: str, as_json: bool) -> None:
     """List what was asked lately, by NAME or by all, if `org serve --audit-days` notes it.
@@ -233,14 +235,16 @@ def audit(project: Project, name: str, as_json: bool) -> None:
     Example:
       filemem org audit ada
     """
-    with _opened(project) as (commands, index):
-        _show(commands.questions(index, name), as_json=as_json)
+    with _open_index(project) as (commands, index):
+        _print_result(commands.list_questions(index, name), as_json=as_json)
 
 
 @org.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=3848, show_default=True, help="TCP port; 0 takes a free one.")
-@many("--name", "names", help="A further host name by which clients call this service.")
+@repeatable_option(
+    "--name", "names", help="A further host name by which clients call this service."
+)
 @click.option(
     "--behind-proxy",
     is_flag=True,
@@ -268,7 +272,7 @@ def audit(project: Project, name: str, as_json: bool) -> None:
     help="Note who was shown what, and keep it for so many days.",
 )
 @pass_project
-def serve(project: Project, /, workers: int, *, behind_proxy: bool, **how: Any) -> None:
+def serve(project: Project, /, workers: int, *, behind_proxy: bool, **options: Any) -> None:
     """Answer questions over all repositories, over HTTP: docs/organisation.md lists the routes.
 
     It only reads. There is no encryption, so it listens on this machine alone, and a proxy with TLS
@@ -278,6 +282,6 @@ def serve(project: Project, /, workers: int, *, behind_proxy: bool, **how: Any) 
     Example:
       filemem org serve --behind-proxy --name memories.example.org
     """
-    with _extra():
-        from filemem.org.start import start
-    start(project.here, how, workers, report, behind_proxy=behind_proxy)
+    with _explain_missing_extra():
+        from filemem.org.start import start_service
+    start_service(project.working_folder, options, workers, report_crash, behind_proxy=behind_proxy)

@@ -16,7 +16,7 @@ import segno
 
 from filemem import VERSION, config
 from filemem.agents import doctor
-from filemem.cli.project import Project, document_at
+from filemem.cli.project import Project, build_document_url
 from filemem.dialects.tool import Dialect
 from filemem.errors import BadInput, FilememError
 from filemem.repo import served
@@ -26,16 +26,16 @@ from filemem.web.site import Site
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.server.calls import Calls, OnCrash, OpenMemory
+    from filemem.server.calls import CallQueue, OnCrash, OpenMemory
     from filemem.server.door import Ask
 
 PORT = 3847
 NO_TOKEN = "none"  # noqa: S105  the word that a user sets in place of a token
-OPEN = (
+OPEN_NOTICE = (
     "no token is needed: every program and every user of this machine may read and save here, "
     "private records apart"
 )
-NO_ENCRYPTION = (
+ENCRYPTION_NOTICE = (
     "there is no encryption: anyone in this network can read along, and then do what the phone may "
     "do. Use it at home or at work, not in a café; Ctrl-C ends it"
 )
@@ -57,61 +57,63 @@ class Page(NamedTuple):
 
     site: Site
     address: Address
-    new_token: bool
+    has_new_token: bool
 
-    def at(self, port: int, *, with_token: bool, record: str = "") -> str:
+    def build_url(self, port: int, *, with_token: bool, record: str = "") -> str:
         """Its address, or that of a record on it."""
         host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
         token = f"?token={self.address.token}" if with_token else ""
         address = f"http://{host}:{port}/viewer{token}"
-        return document_at(address, record) if record else address
+        return build_document_url(address, record) if record else address
 
 
-def serve(
+def serve_page(
     project: Project,
-    offer: Dialect,
+    dialect: Dialect,
     request: Request,
-    show: Callable[[str], None],
+    open_browser: Callable[[str], None],
     opener: OpenMemory,
     on_crash: OnCrash,
 ) -> None:
     """Serve the page and MCP until a signal comes; `show` opens an address in the browser."""
     if request.phone:
-        request = _for_phone(request)
-    page = _page(project, request)
+        request = _prepare_phone_request(request)
+    page = _build_page(project, request)
 
-    def announce(port: int, ask: Ask) -> None:
-        shows_token = page.new_token or request.phone
-        _announce(page, port, ask, with_token=shows_token, record=request.record)
+    def announce_page(port: int, ask: Ask) -> None:
+        shows_token = page.has_new_token or request.phone
+        _announce_page(page, port, ask, with_token=shows_token, record=request.record)
         if request.record:
-            address = page.at(port, with_token=bool(page.address.token), record=request.record)
-            Thread(target=show, args=(address,)).start()
-        unneeded = config.web().unneeded
-        if unneeded:
-            click.echo(f"filemem: {unneeded}", err=True)
+            address = page.build_url(
+                port, with_token=bool(page.address.token), record=request.record
+            )
+            Thread(target=open_browser, args=(address,)).start()
+        unneeded_settings = config.read_web_settings().unneeded_note
+        if unneeded_settings:
+            click.echo(f"filemem: {unneeded_settings}", err=True)
         if request.phone:
-            click.echo(f"filemem: {NO_ENCRYPTION}", err=True)
-            _draw(page.at(port, with_token=True))
+            click.echo(f"filemem: {ENCRYPTION_NOTICE}", err=True)
+            _draw_qr_code(page.build_url(port, with_token=True))
 
-    http.serve(offer, opener, VERSION, page.address, page.site, announce, on_crash)
+    http.serve(dialect, opener, VERSION, page.address, page.site, announce_page, on_crash)
 
 
-def serve_beside(project: Project, offer: Dialect, calls: Calls) -> None:
+def serve_beside_stdio(project: Project, dialect: Dialect, calls: CallQueue) -> None:
     """Serve the page beside MCP; if that cannot be done, say so: MCP goes on."""
-    page = _page(project, Request())
+    page = _build_page(project, Request())
 
-    def announce(port: int, ask: Ask) -> None:
-        _announce(page, port, ask, with_token=page.new_token)
+    def announce_page(port: int, ask: Ask) -> None:
+        _announce_page(page, port, ask, with_token=page.has_new_token)
 
     try:
-        http.serve_beside(offer, calls, VERSION, page.address, page.site, announce)
+        http.serve_beside(dialect, calls, VERSION, page.address, page.site, announce_page)
     except FilememError as error:
         click.echo(f"filemem: no page is served: {error.one_line}", err=True)
 
 
-def _page(project: Project, request: Request) -> Page:
+def _build_page(project: Project, request: Request) -> Page:
     """The site, and where it is served, by the command line, the settings and the environment."""
-    environment = config.web()
+    environment = config.read_web_settings()
     settings = config.load(project.folder)
     settings.refuse_unread()  # the token may stand in what cannot be read
     token = request.token or settings.token or environment.token
@@ -119,36 +121,38 @@ def _page(project: Project, request: Request) -> Page:
     address = Address(
         host=request.host,
         port=next(port for port in ports if port is not None),
-        remote=bool(token),
+        is_remote_allowed=bool(token),
         token="" if token == NO_TOKEN else token or secrets.token_urlsafe(24),
-        names=request.names,
-        alone=request.phone,
+        extra_names=request.names,
+        is_loopback_refused=request.phone,
     )
-    return Page(Site(environment, todo=_todo(project)), address, new_token=not token)
+    return Page(
+        Site(environment, todo=_build_todo_lister(project)), address, has_new_token=not token
+    )
 
 
-def _todo(project: Project) -> Callable[[], list[str]]:
+def _build_todo_lister(project: Project) -> Callable[[], list[str]]:
     """What is still to be set up; the page of an empty memory shows it."""
-    return lambda: doctor.todo(doctor.checks(project.folder, project.store))
+    return lambda: doctor.list_todos(doctor.run_checks(project.folder, project.store))
 
 
-def _announce(page: Page, port: int, ask: Ask, *, with_token: bool, record: str = "") -> None:
+def _announce_page(page: Page, port: int, ask: Ask, *, with_token: bool, record: str = "") -> None:
     """Say where the page is, here and for `status`; here at a record."""
-    address = page.at(port, with_token=with_token)
-    shown_at = page.at(port, with_token=with_token, record=record)
-    click.echo(f"filemem: a page for people: {shown_at}", err=True)
+    address = page.build_url(port, with_token=with_token)
+    shown_address = page.build_url(port, with_token=with_token, record=record)
+    click.echo(f"filemem: a page for people: {shown_address}", err=True)
     if not page.address.token:
-        click.echo(f"filemem: {OPEN}", err=True)
-    page.site.note(f"started on port {port}")
+        click.echo(f"filemem: {OPEN_NOTICE}", err=True)
+    page.site.add_log_line(f"started on port {port}")
 
-    def publish(memory: Memory) -> None:
-        file = served.publish(memory.keeper.store.repo.private, address)
-        memory.closing.append(file.close)
+    def publish_address(memory: Memory) -> None:
+        file = served.publish_address(memory.keeper.store.repo.private_folder, address)
+        memory.close_callbacks.append(file.close)
 
-    ask(publish)
+    ask(publish_address)
 
 
-def _for_phone(request: Request) -> Request:
+def _prepare_phone_request(request: Request) -> Request:
     """With a new token, on an address in the local network. Raises BadInput if one is stated."""
     if request.token or request.names:
         raise BadInput(
@@ -156,11 +160,11 @@ def _for_phone(request: Request) -> Request:
             "leave out --token and --name",
             field="phone",
         )
-    host = local_address() if request.host == "127.0.0.1" else request.host
+    host = find_local_address() if request.host == "127.0.0.1" else request.host
     return request._replace(host=host, token=secrets.token_urlsafe(24))
 
 
-def local_address() -> str:
+def find_local_address() -> str:
     """This machine's address in the local network.
 
     Raises BadInput if it has none, or if the Internet reaches it.
@@ -179,7 +183,7 @@ def local_address() -> str:
     return host
 
 
-def _draw(address: str) -> None:
+def _draw_qr_code(address: str) -> None:
     """Show an address as a QR code."""
     segno.make(address, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
     sys.stderr.flush()

@@ -8,83 +8,100 @@ from typing import Any, NoReturn
 import click
 
 from filemem.cli import console
-from filemem.cli.command import tool
-from filemem.cli.draft import drafted, filled
+from filemem.cli.command import tool_command
+from filemem.cli.draft import edit_draft, fill_fields
 from filemem.cli.options import (
     Fields,
     Option,
-    agent,
-    as_of,
-    file,
-    many,
-    org,
-    text,
-    words,
+    agent_option,
+    as_of_option,
+    file_option,
+    org_option,
+    repeatable_option,
+    text_option,
+    word_list_option,
 )
 from filemem.errors import BadInput, NotFound
 
-_text = click.option
-_tags = words("--tag", "tags", help="A tag.")
-_allow = click.option("--allow-secret", is_flag=True, help="Save text that looks like a secret.")
-_common = (_tags, agent, _text("--session", help="Name of the session this belongs to."), _allow)
-_about = (
-    text("--decision", help="What was decided, in one sentence if possible."),
-    text("--reasoning", help="Why."),
-    file,
-    many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
+_option = click.option
+_tags_option = word_list_option("--tag", "tags", help="A tag.")
+_allow_secret_option = click.option(
+    "--allow-secret", is_flag=True, help="Save text that looks like a secret."
+)
+_common_options = (
+    _tags_option,
+    agent_option,
+    _option("--session", help="Name of the session this belongs to."),
+    _allow_secret_option,
+)
+_decision_options = (
+    text_option("--decision", help="What was decided, in one sentence if possible."),
+    text_option("--reasoning", help="Why."),
+    file_option,
+    repeatable_option(
+        "--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'
+    ),
     click.option("--confidence", type=float, help="How sure, from 0 to 1."),
-    many(
+    repeatable_option(
         "--affects",
         help="A path or glob it governs (default: those of what it replaces; none: nothing).",
     ),
 )
 
 
-def _guards(more: str = "") -> tuple[Option, ...]:
+def _build_guard_options(help_suffix: str = "") -> tuple[Option, ...]:
     """The options of guards; `more`: what the help of those that state one says besides."""
     return (
-        many("--forbid", help=f"A text that no line of the files in --in may contain{more}."),
-        many("--require", help=f"A text that each file in --in must contain{more}."),
-        words("--in", "within", help="A path or glob for these texts; !GLOB excludes files."),
-        words("--forbid-dependency", help=f"A package that no manifest may list{more}."),
+        repeatable_option(
+            "--forbid", help=f"A text that no line of the files in --in may contain{help_suffix}."
+        ),
+        repeatable_option(
+            "--require", help=f"A text that each file in --in must contain{help_suffix}."
+        ),
+        word_list_option(
+            "--in", "within", help="A path or glob for these texts; !GLOB excludes files."
+        ),
+        word_list_option(
+            "--forbid-dependency", help=f"A package that no manifest may list{help_suffix}."
+        ),
     )
 
 
-def _guarded(fields: dict[str, Any]) -> dict[str, Any]:
+def _merge_guards(fields: dict[str, Any]) -> dict[str, Any]:
     """Replace the options of guards with the field `guards`."""
-    within = _parts(fields.pop("within"))
+    globs = _split_words(fields.pop("within"))
     guards: list[dict[str, object]] = [
-        {rule: text, "in": within}
+        {rule: text, "in": globs}
         for rule in ("forbid", "require")
         for text in fields.pop(rule) or ()
     ]
-    _refuse_unmatched(within, texts=bool(guards))
-    guards += [{"dependency": name} for name in _parts(fields.pop("forbid_dependency"))]
+    _refuse_unmatched_guards(globs, has_texts=bool(guards))
+    guards += [{"dependency": name} for name in _split_words(fields.pop("forbid_dependency"))]
     return {**fields, "guards": guards or None}
 
 
-def _refuse_unmatched(within: list[str], *, texts: bool) -> None:
+def _refuse_unmatched_guards(globs: list[str], *, has_texts: bool) -> None:
     """Refuse texts without files, and files without texts. Raises BadInput."""
-    if within and not texts:
+    if globs and not has_texts:
         raise BadInput("--in names files for --forbid or --require", "give one of them", "guards")
-    if texts and all(glob.startswith("!") for glob in within):
+    if has_texts and all(glob.startswith("!") for glob in globs):
         raise BadInput(
             "--forbid and --require need --in, which names the files", "--in 'src/**'", "guards"
         )
 
 
-def _parts(text: str | None) -> list[str]:
+def _split_words(text: str | None) -> list[str]:
     """The words of an option that commas separate."""
     return [part for part in map(str.strip, (text or "").split(",")) if part]
 
 
-class Kinds(click.Group):
+class KindGroup(click.Group):
     """The kinds of a record; options without one are of a decision."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
-        option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
-        return super().parse_args(ctx, ["decision", *args] if option else args)
+        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["decision", *args] if is_option else args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options of a decision too. See click."""
@@ -92,7 +109,7 @@ class Kinds(click.Group):
         self.format_commands(ctx, formatter)
 
 
-@click.group(cls=Kinds)
+@click.group(cls=KindGroup)
 def save() -> None:
     """Save a decision, checkpoint or observation, and commit it. Without one of these words it is a
     decision.
@@ -108,21 +125,23 @@ process, no Redis to run"
 
 
 @save.add_command
-@tool(
-    _text(
+@tool_command(
+    _option(
         "--topic", help="The one question that this answers; a second decision replaces the first."
     ),
-    *_about,
-    *_guards(),
-    _text("--status", help="proposed, accepted (default), rejected or deprecated."),
-    _text("--outcome", help="pending (default), success, partial or failed."),
-    _text("--limitation", help="Where it does not hold."),
-    _text("--decided-by", help="user or assistant."),
-    many("--supersedes", help="Id of a decision it replaces (default: the topic's current ones)."),
-    many("--builds-on", help="Id of a decision it extends."),
-    many("--debates", help="Id of a decision it argues against."),
-    many("--synthesizes", help="Id of a decision it merges; ends a fork."),
-    *_common,
+    *_decision_options,
+    *_build_guard_options(),
+    _option("--status", help="proposed, accepted (default), rejected or deprecated."),
+    _option("--outcome", help="pending (default), success, partial or failed."),
+    _option("--limitation", help="Where it does not hold."),
+    _option("--decided-by", help="user or assistant."),
+    repeatable_option(
+        "--supersedes", help="Id of a decision it replaces (default: the topic's current ones)."
+    ),
+    repeatable_option("--builds-on", help="Id of a decision it extends."),
+    repeatable_option("--debates", help="Id of a decision it argues against."),
+    repeatable_option("--synthesizes", help="Id of a decision it merges; ends a fork."),
+    *_common_options,
     verb="save",
 )
 def decision(**fields: Any) -> Fields:
@@ -134,17 +153,17 @@ def decision(**fields: Any) -> Fields:
 "src/auth/**"
       filemem save --topic api --decision "No ORM" --reasoning "Slow" --forbid "import orm" --in src
     """
-    return {"type": "decision", **filled(_guarded(fields), "reasoning", "decision")}
+    return {"type": "decision", **fill_fields(_merge_guards(fields), "reasoning", "decision")}
 
 
 @save.add_command
-@tool(
-    text("--summary", help="What is done, and what is not."),
-    file,
-    text("--next-steps", help="What to do next."),
-    many("--open-files", "--open-file", "open_files", help="A file being worked on."),
-    _text("--branch", help="Branch it belongs to (default: the one checked out)."),
-    *_common,
+@tool_command(
+    text_option("--summary", help="What is done, and what is not."),
+    file_option,
+    text_option("--next-steps", help="What to do next."),
+    repeatable_option("--open-files", "--open-file", "open_files", help="A file being worked on."),
+    _option("--branch", help="Branch it belongs to (default: the one checked out)."),
+    *_common_options,
     verb="save",
 )
 def checkpoint(**fields: Any) -> Fields:
@@ -154,25 +173,25 @@ def checkpoint(**fields: Any) -> Fields:
     Example:
       filemem save checkpoint --summary "JWT done, refresh flow open" --next-steps "Rotate tokens"
     """
-    return {"type": "checkpoint", **filled(fields, "summary")}
+    return {"type": "checkpoint", **fill_fields(fields, "summary")}
 
 
 @save.add_command
-@tool(
-    text("--text", help="What was observed."),
-    file,
-    _text("--title", help="One line (default: the first line of the text)."),
-    _text(
+@tool_command(
+    text_option("--text", help="What was observed."),
+    file_option,
+    _option("--title", help="One line (default: the first line of the text)."),
+    _option(
         "--kind",
         help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.",
     ),
-    _text("--project", help="Name of the project it belongs to."),
-    many("--fact", "--facts", "facts", help="One fact."),
-    words("--concept", "--concepts", "concepts", help="One concept."),
-    many("--files-read", help="A file that was read."),
-    many("--files-modified", help="A file that was changed."),
-    _text("--visibility", help="private (never committed), department, project or public."),
-    *_common,
+    _option("--project", help="Name of the project it belongs to."),
+    repeatable_option("--fact", "--facts", "facts", help="One fact."),
+    word_list_option("--concept", "--concepts", "concepts", help="One concept."),
+    repeatable_option("--files-read", help="A file that was read."),
+    repeatable_option("--files-modified", help="A file that was changed."),
+    _option("--visibility", help="private (never committed), department, project or public."),
+    *_common_options,
     verb="save",
 )
 def observation(**fields: Any) -> Fields:
@@ -183,10 +202,10 @@ def observation(**fields: Any) -> Fields:
       filemem save observation --title "API limit" --text "The API allows 100 requests a minute" \
 --concept limits
     """
-    return {"type": "observation", **filled(fields, "text", "title")}
+    return {"type": "observation", **fill_fields(fields, "text", "title")}
 
 
-@tool(
+@tool_command(
     click.argument("ids", nargs=-1, required=True),
     click.option(
         "--history",
@@ -194,8 +213,8 @@ def observation(**fields: Any) -> Fields:
         help="Show also how each was edited: when, by whom, what changed.",
     ),
     click.option("--web", is_flag=True, help="Print only the address of the record's page."),
-    as_of,
-    org,
+    as_of_option,
+    org_option,
 )
 def get(web: bool, **fields: Any) -> Fields:
     """Show whole records by id, short id, path, title, number or file name.
@@ -217,25 +236,27 @@ def _print_page(names: Sequence[str]) -> NoReturn:
     if len(names) != 1:
         raise BadInput("the page shows one record", "give one ID", field="ids")
     context = click.get_current_context()
-    _, pages = context.obj.page_of(names[0])
+    _, pages = context.obj.find_pages(names[0])
     if not pages:
         raise NotFound("no page of this memory is shown now", f"filemem web {names[0]}")
-    console.out().write(f"{pages[0]}\n")
+    console.get_output().write(f"{pages[0]}\n")
     context.exit()
 
 
-@tool(
+@tool_command(
     click.argument("id"),
-    _text("--outcome", help="How it turned out: success, failed, partial or pending."),
-    text("--reason", help="Why; earlier reasons are kept."),
-    _text("--status", help="proposed, accepted, rejected or deprecated."),
-    _text("--title", help="A new heading."),
-    text("--text", help="New text below the heading; the old one stays in history."),
-    words("--tag", "tags", help="A tag; replaces those it has."),
-    many("--affects", help="A path or glob it governs; replaces the others (none: nothing)."),
-    *_guards("; replaces its other guards"),
-    agent,
-    _allow,
+    _option("--outcome", help="How it turned out: success, failed, partial or pending."),
+    text_option("--reason", help="Why; earlier reasons are kept."),
+    _option("--status", help="proposed, accepted, rejected or deprecated."),
+    _option("--title", help="A new heading."),
+    text_option("--text", help="New text below the heading; the old one stays in history."),
+    word_list_option("--tag", "tags", help="A tag; replaces those it has."),
+    repeatable_option(
+        "--affects", help="A path or glob it governs; replaces the others (none: nothing)."
+    ),
+    *_build_guard_options("; replaces its other guards"),
+    agent_option,
+    _allow_secret_option,
 )
 def update(**fields: Any) -> Fields:
     """Record how a decision turned out, or correct a record.
@@ -244,10 +265,10 @@ def update(**fields: Any) -> Fields:
     Example:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
-    return _guarded(fields)
+    return _merge_guards(fields)
 
 
-@tool(click.argument("id"))
+@tool_command(click.argument("id"))
 def edit(id: str) -> Fields:  # noqa: A002  the tools' word
     """Change the file of a record in your editor, the one that git commit opens, and commit it.
 
@@ -256,11 +277,11 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
       filemem edit k3f9w2ma
     """
     with click.get_current_context().obj.memory() as memory:
-        before = (memory.work_tree / memory.get(memory.id_of(id))[0].path).read_bytes()
-    return {"id": id, "data": drafted(before), "before": before}
+        old_data = (memory.work_tree / memory.get(memory.resolve_id(id))[0].path).read_bytes()
+    return {"id": id, "data": edit_draft(old_data), "before": old_data}
 
 
-@tool(
+@tool_command(
     click.argument("id"),
     click.argument("other"),
     click.option(
@@ -271,7 +292,7 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
         show_default=True,
         help="Kind of the link.",
     ),
-    agent,
+    agent_option,
     verb="update",
 )
 def link(kind: str, other: str, **fields: Any) -> Fields:
@@ -284,7 +305,7 @@ def link(kind: str, other: str, **fields: Any) -> Fields:
     return {kind: [other], **fields}
 
 
-@tool()
+@tool_command()
 def undo() -> Fields:
     """Undo your last save with a new commit; again, the save before it. Refused if the record was
     changed since.
@@ -296,16 +317,16 @@ def undo() -> Fields:
     return {}
 
 
-@tool(
+@tool_command(
     click.argument("id"),
-    _text("--reason", help="Why; it goes into the commit message."),
+    _option("--reason", help="Why; it goes into the commit message."),
     click.option(
         "--purge-help",
         is_flag=True,
         help="Remove nothing; show how to take it out of Git's history.",
     ),
-    agent,
-    _allow,
+    agent_option,
+    _allow_secret_option,
 )
 def forget(**fields: Any) -> Fields:
     """Remove a record with a commit. Only filemem restore brings it back.
@@ -322,7 +343,7 @@ def forget(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("id"), agent, _allow)
+@tool_command(click.argument("id"), agent_option, _allow_secret_option)
 def restore(**fields: Any) -> Fields:
     """Bring back a forgotten or deleted record, as it last was.
 
@@ -335,7 +356,7 @@ def restore(**fields: Any) -> Fields:
     return fields
 
 
-@tool(
+@tool_command(
     click.argument("files", nargs=-1, required=True),
     click.option(
         "--was", metavar="OLD", help="The path or id that the file had before it was renamed."
@@ -355,7 +376,7 @@ def adopt(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("file"))
+@tool_command(click.argument("file"))
 def renumber(**fields: Any) -> Fields:
     """Give a decision record the next free number, as after two branches took the same one.
 
@@ -372,7 +393,7 @@ def renumber(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("topic"), *_about, _tags, agent)
+@tool_command(click.argument("topic"), *_decision_options, _tags_option, agent_option)
 def resolve(**fields: Any) -> Fields:
     """End a fork: save the decision that replaces all live ones on a topic.
 
@@ -381,4 +402,4 @@ def resolve(**fields: Any) -> Fields:
       filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning \
 "Both were right"
     """
-    return filled({**fields}, "reasoning", "decision")
+    return fill_fields({**fields}, "reasoning", "decision")

@@ -8,7 +8,7 @@ from filemem import query
 from filemem.cli.text import Answer
 from filemem.query.score import Weights
 
-_PARTS = {
+_PART_LABELS = {
     "keyword": "its words, compared with the best match for them",
     "vector": "how near its nearest passage is in meaning",
     "title": "how near its title is in meaning",
@@ -17,36 +17,36 @@ _PARTS = {
 }
 
 
-def explained(hit: Answer, mode: str) -> Iterator[str]:
+def iter_score_lines(hit: Answer, mode: str) -> Iterator[str]:
     """Yield how the score of a hit came about, in `mode`: hybrid, keyword or vector."""
     if "scores" in hit:
-        yield from _score(hit["scores"], mode, hit.get("type", ""))
+        yield from _iter_part_lines(hit["scores"], mode, hit.get("type", ""))
     else:
         yield "score   0.00: not matched itself; it replaced a decision that was"
     for word, others in hit.get("instead", {}).items():
         yield f'instead of "{word}" it says: {", ".join(others)}'
 
 
-def _score(scores: Mapping[str, float], mode: str, kind: str) -> Iterator[str]:
+def _iter_part_lines(scores: Mapping[str, float], mode: str, kind: str) -> Iterator[str]:
     """Yield each part of a score with its weight, then the score and how it follows from them."""
-    weights = _weights(scores, mode)._asdict()
+    weights = _choose_weights(scores, mode)._asdict()
     parts = {name: weight for name, weight in weights.items() if weight}
     for name, weight in parts.items():
-        yield f"{name:<7} {scores[name]:.2f} x {weight:.2f}: {_PARTS[name]}"
+        yield f"{name:<7} {scores[name]:.2f} x {weight:.2f}: {_PART_LABELS[name]}"
     mean = sum(scores[name] * weight for name, weight in parts.items()) / sum(parts.values())
     final = scores["final"]
-    moved = _moved(final - mean, kind)
-    yield f"score   {final:.2f}: the mean of these by weight is {mean:.2f}{moved}"
+    difference_note = _explain_difference(final - mean, kind)
+    yield f"score   {final:.2f}: the mean of these by weight is {mean:.2f}{difference_note}"
 
 
-def _weights(scores: Mapping[str, float], mode: str) -> Weights:
-    by_meaning = any(scores[name] for name in ("vector", "title", "wording"))
-    if mode == "keyword" or not by_meaning:
+def _choose_weights(scores: Mapping[str, float], mode: str) -> Weights:
+    has_meaning = any(scores[name] for name in ("vector", "title", "wording"))
+    if mode == "keyword" or not has_meaning:
         return query.KEYWORD_ONLY
     return query.MEANING_ONLY if mode == "vector" else query.HYBRID
 
 
-def _moved(difference: float, kind: str) -> str:
+def _explain_difference(difference: float, kind: str) -> str:
     """Why a score is not the mean of its parts: see `query.score`."""
     if abs(difference) < 0.01:
         return ""

@@ -9,15 +9,15 @@ import click
 
 from filemem import VERSION
 from filemem.cli import roots, start
-from filemem.cli.offer import offer, with_organisation
+from filemem.cli.offer import add_org_scope, build_dialect
 from filemem.cli.options import pass_project, prefix_option, profile_option
 from filemem.cli.project import Project
-from filemem.errors import crash_report
+from filemem.errors import write_crash_report
 from filemem.server import serve_stdio
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.server.calls import Calls
+    from filemem.server.calls import CallQueue
 
 
 @click.command()
@@ -66,39 +66,41 @@ def serve(
       filemem serve --web
       filemem serve --profile powermem
     """
-    note = start.take_settings(profile, variables)
-    user, unneeded = start.powermem_user(powermem_file)
-    for line in (note, unneeded, *start.hints(project, profile)):
+    note = start.apply_settings(profile, variables)
+    user, unneeded_note = start.read_powermem_user(powermem_file)
+    for line in (note, unneeded_note, *start.iter_hints(project, profile)):
         if line:
             click.echo(f"filemem: {line}", err=True)
-    tools = offer(project, profile, prefix)
+    tools = build_dialect(project, profile, prefix)
     if not page:  # others may reach a page: they do not ask an organisation in this user's name
-        tools = with_organisation(project, tools)
+        tools = add_org_scope(project, tools)
 
-    def opener() -> Memory:
+    def open_memory() -> Memory:
         from filemem.cli.opener import open_with_personal
 
         return open_with_personal(project, user)
 
-    def beside(calls: Calls) -> None:
-        from filemem.cli.page import serve_beside
+    def serve_page(calls: CallQueue) -> None:
+        from filemem.cli.page import serve_beside_stdio
 
-        serve_beside(project, tools, calls)
+        serve_beside_stdio(project, tools, calls)
 
     serve_stdio(
         tools,
-        opener,
+        open_memory,
         version=VERSION,
-        on_crash=report,
-        beside=beside if page else None,
-        follow=None if page or project.personal else roots.follow(project),  # a page stays
+        on_crash=report_crash,
+        start_service=serve_page if page else None,
+        handle_roots=None
+        if page or project.personal
+        else roots.build_root_follower(project),  # a page stays
     )
 
 
-def report(tool: str, error: BaseException) -> None:
+def report_crash(tool: str, error: BaseException) -> None:
     """Write a report of a defect; the server goes on."""
     import traceback
 
-    trace = "".join(traceback.format_exception(error))
-    path = crash_report(trace, ["filemem", "serve", tool])
+    traceback_text = "".join(traceback.format_exception(error))
+    path = write_crash_report(traceback_text, ["filemem", "serve", tool])
     click.echo(f"filemem: defect in {tool}, report in {path}", err=True)

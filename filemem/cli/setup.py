@@ -10,12 +10,12 @@ import click
 from filemem import config
 from filemem.agents import init as agents
 from filemem.agents.clients import Wiring
-from filemem.agents.doctor import Check, todo
-from filemem.agents.doctor import checks as examine
-from filemem.cli.options import as_json, pass_project
-from filemem.cli.project import Project, emit
-from filemem.cli.text import HINT, WARNING, Answer, block, lines, styled
-from filemem.dialects.tool import profile
+from filemem.agents.doctor import Check, list_todos
+from filemem.agents.doctor import run_checks as examine
+from filemem.cli.options import json_option, pass_project
+from filemem.cli.project import Project, print_answer
+from filemem.cli.text import HINT, WARNING, Answer, format_fields, join_lines, style_text
+from filemem.dialects.tool import load_profile
 
 
 @click.command()
@@ -53,7 +53,7 @@ from filemem.dialects.tool import profile
 @click.option(
     "--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only."
 )
-@as_json
+@json_option
 @pass_project
 def init(
     project: Project,
@@ -90,36 +90,38 @@ def init(
       filemem init --own-branch
     """
     if wiring["profile"]:
-        profile(wiring["profile"])  # an unknown one is refused
-    wanted = Wiring.of(**wiring)
+        load_profile(wiring["profile"])  # an unknown one is refused
+    chosen_wiring = Wiring.from_options(**wiring)
     if undo:
-        answer = agents.undo(project.folder, project.store, wanted, dry_run=dry_run)
+        answer = agents.undo_set_up(project.folder, project.store, chosen_wiring, dry_run=dry_run)
     else:
-        branch = "" if own_branch is None else config.branch_name(own_branch)
-        answer = agents.run(project.folder, project.store, wanted, dry_run=dry_run, branch=branch)
-    emit(answer, as_json, _init_text)
+        branch = "" if own_branch is None else config.validate_branch_name(own_branch)
+        answer = agents.set_up_project(
+            project.folder, project.store, chosen_wiring, dry_run=dry_run, branch=branch
+        )
+    print_answer(answer, as_json, _render_init)
 
 
-def _init_text(answer: Answer) -> str:
+def _render_init(answer: Answer) -> str:
     """What init did, or would do."""
-    rows = [row for step in answer["steps"] for row in _step_rows(step, answer["dry_run"])]
-    rows += _after_init(answer)
+    rows = [row for step in answer["steps"] for row in _iter_step_rows(step, answer["dry_run"])]
+    rows += _iter_next_steps(answer)
     if answer["clients"]:
         rows.append("coding agents, and what each still asks of you:")
         rows += [f"  {row}" for row in answer["clients"]]
-    return block(*rows, *lines(answer, (WARNING, HINT), 2))
+    return join_lines(*rows, *format_fields(answer, (WARNING, HINT), 2))
 
 
-def _step_rows(step: Answer, dry_run: bool) -> Iterator[str]:
-    would = "would " if dry_run and step["action"] != "keep" else ""
+def _iter_step_rows(step: Answer, dry_run: bool) -> Iterator[str]:
+    prefix = "would " if dry_run and step["action"] != "keep" else ""
     note = f"  ({step['note']})" if step["note"] else ""
-    yield f"{would}{step['action']} {step['path']}{note}"
+    yield f"{prefix}{step['action']} {step['path']}{note}"
     yield from step.get("diff", ())
 
 
-def _after_init(answer: Answer) -> Iterator[str]:
-    changed = any(step["action"] != "keep" for step in answer["steps"])
-    if changed and not answer["dry_run"]:
+def _iter_next_steps(answer: Answer) -> Iterator[str]:
+    has_changes = any(step["action"] != "keep" for step in answer["steps"])
+    if has_changes and not answer["dry_run"]:
         yield "nothing was staged or committed here: look at the files, then commit them yourself"
         if answer["branch"]:
             yield (
@@ -127,11 +129,11 @@ def _after_init(answer: Answer) -> Iterator[str]:
                 " other clones do not find the memory"
             )
     if "undo" in answer:
-        yield "what agents keep in their own files stays" if changed else "nothing to undo"
+        yield "what agents keep in their own files stays" if has_changes else "nothing to undo"
 
 
 @click.command()
-@as_json
+@json_option
 @pass_project
 @click.pass_context
 def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
@@ -149,20 +151,20 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     Example:
       filemem doctor
     """
-    from filemem.org.together import standing
+    from filemem.org.together import check_service
 
     checks = examine(project.folder, project.store)
-    service = standing(project.here)
+    service = check_service(project.working_folder)
     if service:
         checks.append(Check("organisation", *service))
-    steps = todo(checks)
+    steps = list_todos(checks)
     rows = [check._asdict() for check in checks]
-    emit({"success": True, "checks": rows, "todo": steps}, as_json, _doctor_text)
+    print_answer({"success": True, "checks": rows, "todo": steps}, as_json, _render_checks)
     context.exit(1 if steps else 0)
 
 
-def _doctor_text(answer: Answer) -> str:
+def _render_checks(answer: Answer) -> str:
     """What each check came to, and what to do."""
     rows = [f"{check['name']}: {check['state']}" for check in answer["checks"]]
     steps = answer["todo"] or ["nothing"]
-    return block(*rows, *(styled(f"to do: {step}", "yellow") for step in steps))
+    return join_lines(*rows, *(style_text(f"to do: {step}", "yellow") for step in steps))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from filemem.cli.options import as_json, pass_project
-from filemem.cli.project import Project, emit
+from filemem.cli.options import json_option, pass_project
+from filemem.cli.project import Project, print_answer
 from filemem.web.export import write_site
 
 
@@ -16,7 +16,7 @@ from filemem.web.export import write_site
 @click.option(
     "--base", default="", metavar="URL", help="Its address: adds sitemap.xml and feed.xml."
 )
-@as_json
+@json_option
 @pass_project
 def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
     """Write the memory as a web site of static files: the page, and one for each record that needs
@@ -32,7 +32,7 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
       filemem site public --base https://example.org/decisions/
     """
     with project.memory() as memory:
-        folder = project.here / out
+        folder = project.working_folder / out
         count = write_site(memory, folder, base)
     answer = {"success": True, "folder": str(folder), "records": count}
-    emit(answer, as_json, lambda _: f"{count} records: {folder}/index.html")
+    print_answer(answer, as_json, lambda _: f"{count} records: {folder}/index.html")

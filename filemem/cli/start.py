@@ -13,27 +13,27 @@ from filemem.errors import FilememError
 from filemem.repo import Repo
 
 
-def take_settings(profile: str, variables: Path | None) -> str:
+def apply_settings(profile: str, variables: Path | None) -> str:
     """Take the settings that a profile and a file of variables bring; return what is unneeded."""
     if profile == "powermem":
-        config.powermem_begin()
-    return config.environment_file(variables) if variables else ""
+        config.create_powermem_settings()
+    return config.load_environment_file(variables) if variables else ""
 
 
-def powermem_user(file: Path | None) -> tuple[str, str]:
+def read_powermem_user(file: Path | None) -> tuple[str, str]:
     """The user that a settings file of powermem names, and which of its settings are unneeded."""
     if file is None:
         return "", ""
-    user, unneeded = config.powermem_file(file)
-    why = "not needed here: docs/migrating.md says why"
-    return user, f"{file.name}: {unneeded} {why}" if unneeded else ""
+    user, unneeded = config.read_powermem_file(file)
+    reason = "not needed here: docs/migrating.md says why"
+    return user, f"{file.name}: {unneeded} {reason}" if unneeded else ""
 
 
-def hints(project: Project, profile: str) -> Iterator[str]:
+def iter_hints(project: Project, profile: str) -> Iterator[str]:
     """What a user should know at the start of a server."""
-    yield config.web().unneeded
+    yield config.read_web_settings().unneeded_note
     if profile.startswith("mama"):
-        yield _old_database(project)
+        yield _build_import_hint(project)
     if sys.stdin.isatty():
         yield (
             "waiting for an MCP client on standard input;"
@@ -41,13 +41,15 @@ def hints(project: Project, profile: str) -> Iterator[str]:
         )
 
 
-def _old_database(project: Project) -> str:
+def _build_import_hint(project: Project) -> str:
     """How to import an old database of MAMA; "" if there is none, or if it was shown before."""
-    database = None if project.personal else config.usual_source("mama", project.here)
+    database = (
+        None if project.personal else config.find_usual_source("mama", project.working_folder)
+    )
     if database is None:
         return ""
-    with suppress(FilememError), closing(Repo.discover(project.here)) as repo:
-        if repo.first("mama"):
+    with suppress(FilememError), closing(Repo.discover(project.working_folder)) as repo:
+        if repo.claim_notice("mama"):
             command = "`filemem import mama --dry-run` shows what of them belongs here"
             return f"{database} holds memories of MAMA; {command}"
     return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from filemem.cli.text import Answer, block, styled
-from filemem.dialects.tool import counted
+from filemem.cli.text import Answer, join_lines, style_text
+from filemem.dialects.tool import format_count
 
 
 class _Leftover(NamedTuple):
@@ -34,66 +34,66 @@ _LEFTOVERS = (
     _Leftover("new", "record", "not in Git yet", committed_by_hand=True),
     _Leftover("gone", "record", "missing, although no commit deleted it"),
 )
-_SHOWN = 3  # of each
+_MAX_SHOWN = 3  # of each
 _REMARKS = ("note", "trouble", "incomplete", "not_read", "left", "settings", "degraded")
 
 
-def state(answer: Answer, *, verbose: bool = False) -> str:
+def render_status(answer: Answer, *, verbose: bool = False) -> str:
     """The state of the memory, and what to do."""
     todo = [
-        *_leftovers(answer, verbose=verbose),
-        *_pending(answer),
-        *_unshared(answer),
-        *_remarks(answer),
+        *_iter_leftovers(answer, verbose=verbose),
+        *_iter_pending(answer),
+        *_iter_unshared(answer),
+        *_iter_remarks(answer),
     ]
-    facts = [*_facts(answer), *(_index_facts(answer) if verbose else ())]
-    return block(*facts, *(todo or ["nothing to do"]))
+    facts = [*_iter_facts(answer), *(_iter_index_facts(answer) if verbose else ())]
+    return join_lines(*facts, *(todo or ["nothing to do"]))
 
 
-def _leftovers(answer: Answer, *, verbose: bool) -> Iterator[str]:
+def _iter_leftovers(answer: Answer, *, verbose: bool) -> Iterator[str]:
     for leftover in _LEFTOVERS:
         entries = answer.get(leftover.field, ())
         if not entries:
             continue
         rows = [entry if isinstance(entry, str) else entry["restore"] for entry in entries]
-        how = f": {answer.get('commit')}" if leftover.committed_by_hand else ""
-        heading = f"{counted(len(rows), leftover.noun)} {leftover.state}{how}"
-        yield styled(heading, "yellow")
-        most = len(rows) if verbose else _SHOWN
-        yield from (f"    {row}" for row in rows[:most])
-        if len(rows) > most:
-            yield f"    and {len(rows) - most} more: filemem status -v"
+        command = f": {answer.get('commit')}" if leftover.committed_by_hand else ""
+        heading = f"{format_count(len(rows), leftover.noun)} {leftover.state}{command}"
+        yield style_text(heading, "yellow")
+        max_rows = len(rows) if verbose else _MAX_SHOWN
+        yield from (f"    {row}" for row in rows[:max_rows])
+        if len(rows) > max_rows:
+            yield f"    and {len(rows) - max_rows} more: filemem status -v"
 
 
-def _pending(answer: Answer) -> Iterator[str]:
+def _iter_pending(answer: Answer) -> Iterator[str]:
     for save in answer["pending"]:
         yield f"waits: {save['path']}, saved {save['age']} ago: {save['reason']}"
     if answer["pending"]:
         yield "    when that is over, the next command or call commits it"
 
 
-def _unshared(answer: Answer) -> Iterator[str]:
+def _iter_unshared(answer: Answer) -> Iterator[str]:
     sides = [f"{answer[side]} {side}" for side in ("ahead", "behind") if answer.get(side)]
     if sides:
         upstream = answer["upstream"]
         yield f"commits: {', '.join(sides)}, compared with {upstream}: {answer['share']}"
 
 
-def _remarks(answer: Answer) -> Iterator[str]:
+def _iter_remarks(answer: Answer) -> Iterator[str]:
     state = answer["index"]["state"]
     if state != "in step":
-        yield styled(f"the index is {state}: filemem index", "yellow")
+        yield style_text(f"the index is {state}: filemem index", "yellow")
     for name in _REMARKS:
         if answer.get(name):
-            yield styled(f"{name.replace('_', ' ')}: {answer[name]}", "yellow")
+            yield style_text(f"{name.replace('_', ' ')}: {answer[name]}", "yellow")
 
 
-def _facts(answer: Answer) -> Iterator[str]:
+def _iter_facts(answer: Answer) -> Iterator[str]:
     counts = answer["records"]
-    yield f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts)
+    yield f"{answer['store']}: " + ", ".join(format_count(counts[kind], kind) for kind in counts)
     if counts["decision"]:
         holding = answer["holding"]
-        yield f"{counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}"
+        yield f"{format_count(holding, 'decision')} {'holds' if holding == 1 else 'hold'}"
     checkpoint = answer.get("checkpoint")
     if checkpoint:
         yield f"last checkpoint: {checkpoint['created'][:10]}  {checkpoint['title']}"
@@ -102,11 +102,11 @@ def _facts(answer: Answer) -> Iterator[str]:
         yield f"memories that powermem's tools add are of {answer['owners']}"
 
 
-def _index_facts(answer: Answer) -> Iterator[str]:
+def _iter_index_facts(answer: Answer) -> Iterator[str]:
     index = answer["index"]
-    records = counted(index["records"], "record")
+    records = format_count(index["records"], "record")
     yield f"index: {records}, {index['model'] or 'words alone'}: {index['state']}"
     yield f"    {index['folder']}"
-    lost = answer.get("recalls_given_up")
-    if lost:
-        yield f"recall: {counted(lost, 'prompt')} given up, each took too long"
+    lost_count = answer.get("recalls_given_up")
+    if lost_count:
+        yield f"recall: {format_count(lost_count, 'prompt')} given up, each took too long"

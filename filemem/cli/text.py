@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TextIO
 from filemem.cli import console
 
 Answer = Mapping[str, Any]
-Look = Literal["", "bold", "dim", "red", "green", "yellow", "cyan", "grey"]
+Style = Literal["", "bold", "dim", "red", "green", "yellow", "cyan", "grey"]
 
 
 class Field(NamedTuple):
@@ -20,7 +20,7 @@ class Field(NamedTuple):
 
     name: str
     label: str = ""  # what stands before the value
-    look: Look = ""
+    style: Style = ""
 
 
 HINT = Field("hint", "hint: ", "yellow")
@@ -28,7 +28,7 @@ NOTE = Field("note", "note: ", "yellow")
 WARNING = Field("warning", "warning: ", "yellow")
 
 # Fields whose texts may have several lines.
-_TEXTS = frozenset(
+_MULTILINE_FIELDS = frozenset(
     (
         "text",
         "reasoning",
@@ -48,8 +48,10 @@ _TEXTS = frozenset(
 # Sets apart: one set that reaches from control characters to surrogates is compiled into a table
 # of 64 KB.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\ufeff]|[\ud800-\udfff]"
-_BLANK = frozenset("\u115f\u1160\u3164\uffa0\ufe0e\ufe0f")  # hidden, yet letters or marks to Python
-_CODES: Mapping[Look, int] = {
+_BLANK_CHARS = frozenset(
+    "\u115f\u1160\u3164\uffa0\ufe0e\ufe0f"
+)  # hidden, yet letters or marks to Python
+_STYLE_CODES: Mapping[Style, int] = {
     "bold": 1,
     "dim": 2,
     "red": 31,
@@ -60,56 +62,56 @@ _CODES: Mapping[Look, int] = {
 }
 
 
-def plain(value: Any, field: str = "") -> Any:
+def escape_value(value: Any, field: str = "") -> Any:
     """A value with control and hidden characters escaped, and line breaks if `field` is one
     line."""
     if isinstance(value, str):
-        return _visible(value, several_lines=field in _TEXTS)
+        return _escape_text(value, is_multiline=field in _MULTILINE_FIELDS)
     if isinstance(value, Mapping):
-        return {key: plain(item, key) for key, item in value.items()}
+        return {key: escape_value(item, key) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item, field) for item in value]
+        return [escape_value(item, field) for item in value]
     return value
 
 
-def _visible(text: str, *, several_lines: bool) -> str:
-    if several_lines:
+def _escape_text(text: str, *, is_multiline: bool) -> str:
+    if is_multiline:
         text = text.replace("\r\n", "\n")
-    line = text.replace("\n", "") if several_lines else text
-    if line.isprintable() and _BLANK.isdisjoint(line):
+    line = text.replace("\n", "") if is_multiline else text
+    if line.isprintable() and _BLANK_CHARS.isdisjoint(line):
         return text  # nearly every text: the patterns, slow to compile, are not even needed
-    from filemem.record.lines import HIDDEN
+    from filemem.record.lines import HIDDEN_CHARACTERS
 
-    unseen = f"{_CONTROL}|{HIDDEN}"
-    if not several_lines:
-        unseen += r"|[\t\n]"
-    return re.sub(unseen, lambda match: match[0].encode("unicode_escape").decode(), text)
+    hidden_pattern = f"{_CONTROL}|{HIDDEN_CHARACTERS}"
+    if not is_multiline:
+        hidden_pattern += r"|[\t\n]"
+    return re.sub(hidden_pattern, lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def styled(text: str, *looks: Look, stream: TextIO | None = None) -> str:
+def style_text(text: str, *styles: Style, stream: TextIO | None = None) -> str:
     """A text with colours if it goes to a terminal: `stream`, or else where answers go."""
-    codes = [str(_CODES[look]) for look in looks if look]
-    if not (text and codes and (stream or console.out()).isatty()):
+    codes = [str(_STYLE_CODES[look]) for look in styles if look]
+    if not (text and codes and (stream or console.get_output()).isatty()):
         return text
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m"
 
 
-def lines(answer: Answer, fields: Sequence[Field], indent: int = 0) -> list[str]:
+def format_fields(answer: Answer, fields: Sequence[Field], indent: int = 0) -> list[str]:
     """Lines for the fields that have a value, one for each entry of a list."""
     margin = " " * indent
     rows: list[str] = []
     for field in fields:
         value = answer.get(field.name) or ()
         entries = value if isinstance(value, (list, tuple)) else (value,)
-        rows += [styled(f"{margin}{field.label}{entry}", field.look) for entry in entries]
+        rows += [style_text(f"{margin}{field.label}{entry}", field.style) for entry in entries]
     return rows
 
 
-def block(*rows: str) -> str:
+def join_lines(*rows: str) -> str:
     """The lines that are not empty, as one text."""
     return "\n".join(row for row in rows if row)
 
 
-def cells(*texts: str | None, separator: str = "  ") -> str:
+def join_cells(*texts: str | None, separator: str = "  ") -> str:
     """The texts that are not empty, on one line."""
     return separator.join(text for text in texts if text)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from filemem.cli import browser
-from filemem.cli.offer import offer
-from filemem.cli.options import many, pass_project, prefix_option, profile_option
+from filemem.cli.offer import build_dialect
+from filemem.cli.options import pass_project, prefix_option, profile_option, repeatable_option
 from filemem.cli.project import Project
-from filemem.cli.serve import report
+from filemem.cli.serve import report_crash
 from filemem.repo import Repo
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     default="",
     help="What every request must carry, or none; other users see it here: see FILEMEM_TOKEN.",
 )
-@many("--name", "names", help="A further host name by which clients call this machine.")
+@repeatable_option(
+    "--name", "names", help="A further host name by which clients call this machine."
+)
 @click.option(
     "--phone",
     is_flag=True,
@@ -81,15 +83,17 @@ def web(
 
     repo = Repo.discover(project.folder)  # without one it does not start
     repo.close()
-    show = partial(browser.show, repo.private)
-    record, pages = project.page_of(id) if id else ("", [])
+    open_browser = partial(browser.open_page, repo.private_folder)
+    record, pages = project.find_pages(id) if id else ("", [])
     if pages:
         click.echo(pages[0])
-        show(pages[0])
+        open_browser(pages[0])
         return
-    tools = offer(project, profile["profile"], profile["prefix"])
+    tools = build_dialect(project, profile["profile"], profile["prefix"])
     request = page.Request(host, port, token, names, phone, record)
-    page.serve(project, tools, request, show, partial(_open_memory, project), report)
+    page.serve_page(
+        project, tools, request, open_browser, partial(_open_memory, project), report_crash
+    )
 
 
 def _open_memory(project: Project) -> Memory:

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.present import decided, filled, hidden, outcomes, time
+from filemem.dialects.present import (
+    build_outcomes,
+    format_hidden_count,
+    format_timestamp,
+    get_decision_text,
+    strip_empty,
+)
 from filemem.dialects.tool import Answer
 from filemem.query import Hit
 from filemem.record import DECISION, Edge, Record
@@ -19,10 +25,10 @@ if TYPE_CHECKING:
     from filemem.memory.advice import Similar
     from filemem.memory.diff import Comparison, Effect
     from filemem.memory.history import History, Revision, Step, Topic
-    from filemem.memory.save import Saved
+    from filemem.memory.save import WriteResult
     from filemem.memory.snapshot import Moment
-    from filemem.memory.why import Why
-    from filemem.query import Name
+    from filemem.memory.why import Explanation
+    from filemem.query import RecordLabel
     from filemem.query.score import Scores
 
 _STATUS = {
@@ -33,15 +39,15 @@ _STATUS = {
 }
 
 
-def saved(value: Saved) -> Answer:
+def build_write_answer(value: WriteResult) -> Answer:
     """The result of a write."""
-    waiting = "; written, but not committed yet" if value.pending and not value.commit else ""
+    waiting_note = "; written, but not committed yet" if value.pending and not value.commit else ""
     return {
         "success": True,
         "id": value.id,
         "type": value.type,
-        "message": value.message + waiting,
-        **filled(
+        "message": value.message + waiting_note,
+        **strip_empty(
             {
                 "path": value.path,
                 "commit": value.commit,
@@ -51,7 +57,7 @@ def saved(value: Saved) -> Answer:
                 "would_supersede": value.would_supersede,
                 "undo": value.undo,
                 "warning": value.warning,
-                "similar": [_near(record) for record in value.similar],
+                "similar": [_build_similar(record) for record in value.similar],
                 "degraded": value.degraded,
                 "note": value.note,
             }
@@ -59,7 +65,7 @@ def saved(value: Saved) -> Answer:
     }
 
 
-def _near(value: Similar) -> Answer:
+def _build_similar(value: Similar) -> Answer:
     return {
         "id": value.id,
         "title": value.title,
@@ -69,12 +75,12 @@ def _near(value: Similar) -> Answer:
     }
 
 
-def hit(
+def build_hit(
     value: Hit,
     *,
-    whole: bool = False,
-    edited: bool = False,
-    names: Mapping[str, Name] = MappingProxyType({}),
+    is_full: bool = False,
+    is_edited: bool = False,
+    names: Mapping[str, RecordLabel] = MappingProxyType({}),
 ) -> Answer:
     """One result.
 
@@ -84,83 +90,83 @@ def hit(
         edited: whether its file has changes that are not committed.
         names: of records that it refers to, by id.
     """
-    score = filled({"score": round(value.score, 4) or None})
-    more = {
-        "note": _note(value, edited),
+    score = strip_empty({"score": round(value.score, 4) or None})
+    details = {
+        "note": _format_note(value, is_edited),
         "successors": [
             {"id": id_, **names[id_]._asdict()} for id_ in value.successors if id_ in names
         ],
-        "related": [_edge(edge, names) for edge in value.related],
-        "by": provenance(value, whole=whole),
+        "related": [_build_edge(edge, names) for edge in value.related],
+        "by": build_provenance(value, is_full=is_full),
     }
     parts = (
-        (_body(value), _drifted(value), _keys(value))
-        if whole
-        else (score, _body(value), _found(value))
+        (_build_body(value), _build_drift(value), _build_header(value))
+        if is_full
+        else (score, _build_body(value), _build_match(value))
     )
-    answer = _head(value)
-    for part in (*parts, filled(more)):
+    answer = _build_head(value)
+    for part in (*parts, strip_empty(details)):
         answer |= part
     return answer
 
 
-def topic_of(record: Record) -> str:
+def get_topic(record: Record) -> str:
     """The topic of a decision; "" for other records."""
     return record.topic if record.type == DECISION else ""
 
 
-def _holds(hit: Hit) -> bool | None:
+def _is_live(hit: Hit) -> bool | None:
     if hit.record.type != DECISION:
         return None
     return hit.record.status == "accepted" and not hit.superseded_by
 
 
-def _drift(hit: Hit) -> str:
+def _format_drift(hit: Hit) -> str:
     drift = hit.drift
-    return str(drift) if drift and (drift.drifted or drift.reason) else ""
+    return str(drift) if drift and (drift.has_drifted or drift.reason) else ""
 
 
-def _drifted(hit: Hit) -> Answer:
+def _build_drift(hit: Hit) -> Answer:
     """The files that are not what they were."""
     drift = hit.drift
     if drift is None:
         return {}
-    return filled({"drifted": drift.changed + drift.missing, "gone": drift.missing})
+    return strip_empty({"drifted": drift.changed + drift.missing, "gone": drift.missing})
 
 
-def _head(hit: Hit) -> Answer:
+def _build_head(hit: Hit) -> Answer:
     """What a record is, and where an organisation's or a workspace's is from."""
-    away = bool(hit.repository)
+    is_foreign = bool(hit.repository)
     return {
         "id": hit.id,
         "type": hit.record.type,
-        "topic": topic_of(hit.record),
+        "topic": get_topic(hit.record),
         "title": hit.title,
         "path": hit.path,
-        **filled(
+        **strip_empty(
             {
-                "created": time(hit.created),
+                "created": format_timestamp(hit.created),
                 "repository": hit.repository,
-                "author": hit.provenance.author if away else "",
-                "commit": hit.provenance.commit if away else "",
+                "author": hit.provenance.author if is_foreign else "",
+                "commit": hit.provenance.commit if is_foreign else "",
                 "link": hit.link,
-                "seen_at": time(hit.seen_at),
+                "seen_at": format_timestamp(hit.seen_at),
                 "also_in": hit.also_in,
             }
         ),
     }
 
 
-def _body(hit: Hit) -> Answer:
+def _build_body(hit: Hit) -> Answer:
     """What a record says, and what is known of it."""
     record = hit.record
     is_decision = record.type == DECISION
-    return filled(
+    return strip_empty(
         {
-            "holds": _holds(hit),
+            "holds": _is_live(hit),
             "superseded_by": hit.superseded_by,
             "proposed": hit.proposed,
-            "decision": decided(record),
+            "decision": get_decision_text(record),
             "text": record.text,
             "status": record.status if is_decision else "",
             "outcome": record.outcome if is_decision else "",
@@ -190,30 +196,30 @@ def _body(hit: Hit) -> Answer:
             "agent": record.agent,
             "session": record.session,
             "source": record.source,
-            "reasons": outcomes(record.outcomes),
+            "reasons": build_outcomes(record.outcomes),
             "already_rejected": hit.already_rejected,
             "heads": hit.heads if len(hit.heads) > 1 or hit.superseded_by else (),
-            "drift": _drift(hit),
+            "drift": _format_drift(hit),
             "evidence": [str(evidence) for evidence in hit.evidence],
             "earlier": hit.earlier or None,
-            "hidden": hidden(record),
+            "hidden": format_hidden_count(record),
         }
     )
 
 
-def _found(hit: Hit) -> Answer:
+def _build_match(hit: Hit) -> Answer:
     """Why a hit was found."""
-    return filled(
+    return strip_empty(
         {
-            "scores": _scores(hit.scores),
-            "instead": {word: list(others) for word, others in hit.instead.items()},
+            "scores": _build_scores(hit.scores),
+            "instead": {word: list(other_words) for word, other_words in hit.instead.items()},
             "snippet": hit.snippet.text,
             "highlight": [list(span) for span in hit.snippet.ranges],
         }
     )
 
 
-def _scores(scores: Scores | None) -> Answer:
+def _build_scores(scores: Scores | None) -> Answer:
     """The parts of a score, in the order in which they are explained."""
     if scores is None:
         return {}
@@ -228,10 +234,10 @@ def _scores(scores: Scores | None) -> Answer:
     return {name: round(part, 3) for name, part in parts.items()}
 
 
-def _keys(hit: Hit) -> Answer:
+def _build_header(hit: Hit) -> Answer:
     """The header of a record, as far as it is shown nowhere else."""
     record = hit.record
-    return filled(
+    return strip_empty(
         {
             "supersedes": record.supersedes,
             "metadata": record.metadata,
@@ -240,18 +246,18 @@ def _keys(hit: Hit) -> Answer:
     )
 
 
-def _edge(edge: Edge, names: Mapping[str, Name]) -> Answer:
+def _build_edge(edge: Edge, names: Mapping[str, RecordLabel]) -> Answer:
     name = names.get(edge.target)
     title = {"title": name.title} if name and name.title else {}
     return {"kind": edge.kind, "id": edge.target, **title, "reason": edge.reason}
 
 
-def _note(value: Hit, edited: bool) -> str:
+def _format_note(value: Hit, is_edited: bool) -> str:
     """Everything that limits a record, in one note: its status, forks, uncommitted changes."""
-    return "; ".join(filter(None, _notes(value, edited)))
+    return "; ".join(filter(None, _iter_notes(value, is_edited)))
 
 
-def _notes(value: Hit, edited: bool) -> Iterator[str]:
+def _iter_notes(value: Hit, is_edited: bool) -> Iterator[str]:
     record = value.record
     if record.type == DECISION:
         yield _STATUS.get(record.status, "").format(record.status_written)
@@ -266,106 +272,106 @@ def _notes(value: Hit, edited: bool) -> Iterator[str]:
         yield "private: never committed"
     elif not value.provenance.commit:
         yield "not committed yet"
-    if edited:
+    if is_edited:
         yield "has uncommitted changes"
 
 
-def provenance(value: Hit, *, whole: bool = True) -> Answer:
+def build_provenance(value: Hit, *, is_full: bool = True) -> Answer:
     """Author, date and commit of a record, and its edits since, all or only the last."""
-    by = value.provenance
+    origin = value.provenance
     answer: Answer = {
-        "author": by.author,
-        "agent": by.agent,
-        "commit": by.commit,
-        "date": time(by.date),
-        "branch": by.branch,
+        "author": origin.author,
+        "agent": origin.agent,
+        "commit": origin.commit,
+        "date": format_timestamp(origin.date),
+        "branch": origin.branch,
     }
-    if by.default:
+    if origin.default:
         answer |= {
-            "default": by.default if by.default != by.branch else "",
-            "merged": by.merged,
-            "landed": time(by.landed),
+            "default": origin.default if origin.default != origin.branch else "",
+            "merged": origin.merged,
+            "landed": format_timestamp(origin.landed),
         }
-    edits = _edits(by.edits)
+    edits = _build_edits(origin.edits)
     answer |= {
-        "reviewers": by.reviewers,
-        "co_authors": by.co_authors,
-        "edited": edits if whole else edits[:1],
+        "reviewers": origin.reviewers,
+        "co_authors": origin.co_authors,
+        "edited": edits if is_full else edits[:1],
     }
-    return filled(answer)
+    return strip_empty(answer)
 
 
-def _edits(edits: Iterable[Any]) -> list[Answer]:
+def _build_edits(edits: Iterable[Any]) -> list[Answer]:
     """Who edited a record, each once with the last commit, the last of them first."""
-    last = {(edit.author, edit.agent): edit for edit in edits}
-    rows = sorted(last.values(), key=lambda edit: -edit.at)
+    last_edits = {(edit.author, edit.agent): edit for edit in edits}
+    rows = sorted(last_edits.values(), key=lambda edit: -edit.at)
     return [
-        filled(
+        strip_empty(
             {
                 "author": edit.author,
                 "agent": edit.agent,
                 "commit": edit.id,
-                "date": time(edit.at),
+                "date": format_timestamp(edit.at),
             }
         )
         for edit in rows
     ]
 
 
-def why(value: Why, names: Mapping[str, Name]) -> Answer:
+def build_why(value: Explanation, names: Mapping[str, RecordLabel]) -> Answer:
     """The decisions behind some code, the surest first."""
     results = [
         {
-            **hit(reason.hit, names=names),
+            **build_hit(reason.hit, names=names),
             "kind": reason.kind,
             "because": reason.because,
-            **_drifted(reason.hit),
+            **_build_drift(reason.hit),
         }
         for reason in value.reasons
     ]
-    first, last = value.lines or (0, 0)
-    lines = {"line": first or None, "last_line": last if last > first else None}
+    first_line, last_line = value.lines or (0, 0)
+    lines = {"line": first_line or None, "last_line": last_line if last_line > first_line else None}
     return {
         "path": value.path,
-        **filled({**lines, "note": value.note}),
+        **strip_empty({**lines, "note": value.note}),
         "count": len(results),
         "total": value.total,
         "results": results,
     }
 
 
-def history(value: History) -> Answer:
+def build_history(value: History) -> Answer:
     """A chain, oldest first."""
     return {
-        **filled({"note": value.vacancy, "notes": value.notes}),
+        **strip_empty({"note": value.vacancy, "notes": value.notes}),
         "topic": value.topic,
-        **filled({"heads": value.heads}),
+        **strip_empty({"heads": value.heads}),
         "forked": value.forked,
-        "chain": [_step(step) for step in value.chain],
+        "chain": [_build_step(step) for step in value.chain],
     }
 
 
-def _step(step: Step) -> Answer:
+def _build_step(step: Step) -> Answer:
     hit = step.hit
     record = hit.record
-    by = hit.provenance
-    committed = all(revision.commit for revision in step.revisions)
-    return filled(
+    origin = hit.provenance
+    is_committed = all(revision.commit for revision in step.revisions)
+    return strip_empty(
         {
             "id": hit.id,
             "title": hit.title,
-            "author": by.author,
-            "agent": by.agent or record.agent,
-            "commit": by.commit,
-            "date": time(hit.created),
-            "committed": time(by.date),
+            "author": origin.author,
+            "agent": origin.agent or record.agent,
+            "commit": origin.commit,
+            "date": format_timestamp(hit.created),
+            "committed": format_timestamp(origin.date),
             "topic": record.topic,
             "status": record.status,
-            "holds": _holds(hit),
+            "holds": _is_live(hit),
             "outcome": record.outcome,
-            "decision": decided(record),
+            "decision": get_decision_text(record),
             "reasoning": record.text,
-            "reasons": outcomes(record.outcomes),
+            "reasons": build_outcomes(record.outcomes),
             "evidence": [str(evidence) for evidence in hit.evidence],
             "rejected": record.rejected,
             "supersedes": step.supersedes,
@@ -374,22 +380,22 @@ def _step(step: Step) -> Answer:
             "superseded_by": hit.superseded_by,
             "proposed": hit.proposed,
             "path": hit.path,
-            "co_authors": by.co_authors,
-            "reviewers": by.reviewers,
-            "note": "" if committed else "has uncommitted changes",
-            "revisions": revisions(step.revisions),
+            "co_authors": origin.co_authors,
+            "reviewers": origin.reviewers,
+            "note": "" if is_committed else "has uncommitted changes",
+            "revisions": build_revisions(step.revisions),
         }
     )
 
 
-def revisions(edits: Iterable[Revision]) -> list[Answer]:
+def build_revisions(edits: Iterable[Revision]) -> list[Answer]:
     """The edits of a record in place, oldest first; one that is not committed has no commit."""
     return [
         {
             "commit": edit.commit,
             "author": edit.author,
             "agent": edit.agent,
-            "date": time(edit.at),
+            "date": format_timestamp(edit.at),
             "subject": edit.subject,
             "changes": list(edit.changes),
         }
@@ -397,25 +403,25 @@ def revisions(edits: Iterable[Revision]) -> list[Answer]:
     ]
 
 
-def comparison(value: Comparison) -> Answer:
+def build_comparison(value: Comparison) -> Answer:
     """The changes of a branch; `counts` by kind, in the order of the changes."""
     return {
-        "base": moment(value.base),
-        "head": moment(value.head),
-        "parted": value.parted,
+        "base": build_moment(value.base),
+        "head": build_moment(value.head),
+        "parted": value.start,
         "counts": dict(Counter(effect.kind for effect in value.effects)),
-        "effects": [_effect(effect) for effect in value.effects],
+        "effects": [_build_effect(effect) for effect in value.effects],
     }
 
 
-def _effect(value: Effect) -> Answer:
+def _build_effect(value: Effect) -> Answer:
     return {
         "kind": value.kind,
-        **filled({"id": value.id}),
+        **strip_empty({"id": value.id}),
         "type": value.type,
-        **filled({"topic": value.topic}),
+        **strip_empty({"topic": value.topic}),
         "title": value.title,
-        **filled(
+        **strip_empty(
             {
                 "path": value.path,
                 "details": value.details,
@@ -425,22 +431,22 @@ def _effect(value: Effect) -> Answer:
     }
 
 
-def moment(value: Moment) -> Answer:
+def build_moment(value: Moment) -> Answer:
     """The commit that an answer is as of, and what was asked for."""
-    return {"name": value.name, "commit": value.id, "date": time(value.at)}
+    return {"name": value.name, "commit": value.id, "date": format_timestamp(value.committed_at)}
 
 
-def topic(value: Topic) -> Answer:
+def build_topic(value: Topic) -> Answer:
     """A topic with its live decisions."""
     return {
-        **filled({"number": value.number}),
+        **strip_empty({"number": value.number}),
         "topic": value.topic,
         "stated": value.stated,
         "title": value.title,
         "decisions": value.decisions,
         "ids": list(value.heads),
-        **filled({"path": value.path, "note": value.vacancy}),
+        **strip_empty({"path": value.path, "note": value.vacancy}),
         "heads": len(value.heads),
         "forked": value.forked,
-        "latest": time(value.latest),
+        "latest": format_timestamp(value.latest),
     }

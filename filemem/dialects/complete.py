@@ -10,23 +10,25 @@ from filemem.dialects.tool import Answer
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-_SHOWN = 100  # values at most, as the protocol says
-_READ = 1_000  # topics
+_MAX_VALUES = 100  # values at most, as the protocol says
+_MAX_TOPICS = 1_000  # topics
 
 
-def completed(memory: Memory, name: str, start: str) -> Answer:
+def complete_argument(memory: Memory, name: str, fragment: str) -> Answer:
     """The values of an argument that have `start` in them; none for a name of other things."""
-    values = [value for value in _values(memory, name) if start.casefold() in value.casefold()]
+    values = [
+        value for value in _list_values(memory, name) if fragment.casefold() in value.casefold()
+    ]
     return {
-        "hasMore": len(values) > _SHOWN,
+        "hasMore": len(values) > _MAX_VALUES,
         "total": len(values),
-        "values": values[:_SHOWN],
+        "values": values[:_MAX_VALUES],
     }
 
 
-def _values(memory: Memory, name: str) -> Sequence[str]:
+def _list_values(memory: Memory, name: str) -> Sequence[str]:
     if name == "topic":
-        return [topic.topic for topic in memory.topics(limit=_READ).topics]
+        return [topic.topic for topic in memory.topics(limit=_MAX_TOPICS).topics]
     if name == "id":
-        return [id_ for topic in memory.topics(limit=_READ).topics for id_ in topic.heads]
+        return [id_ for topic in memory.topics(limit=_MAX_TOPICS).topics for id_ in topic.heads]
     return ()

@@ -16,10 +16,10 @@ class Question(NamedTuple):
     """A question that yes or no answers, and what a yes adds to the arguments of the call."""
 
     text: str
-    granted: Mapping[str, object]
+    added_arguments: Mapping[str, object]
 
 
-def before(memory: Memory, tool: Tool, arguments: Arguments) -> Question | None:
+def find_removal_question(memory: Memory, tool: Tool, arguments: Arguments) -> Question | None:
     """Return the question before a record is removed. Raises NotFound: there is none."""
     if "id" not in arguments or not (tool.annotations or {}).get("destructiveHint"):
         return None
@@ -27,7 +27,7 @@ def before(memory: Memory, tool: Tool, arguments: Arguments) -> Question | None:
     return Question(f"Remove “{record.title}” from the memory? Git's history keeps it.", {})
 
 
-def after(tool: Tool, error: FilememError) -> Question | None:
+def find_refusal_question(tool: Tool, error: FilememError) -> Question | None:
     """Return the question that a yes would answer a refusal by, if there is one."""
     question = None
     if isinstance(error, LooksSecret):
@@ -36,11 +36,11 @@ def after(tool: Tool, error: FilememError) -> Question | None:
     elif isinstance(error, Conflict) and error.heads:
         text = f"{error.message}. Replace all of them by the new decision?"
         question = Question(text, {"supersedes": list(error.heads)})
-    taken = tool.input_schema["properties"]
-    return question if question and question.granted.keys() <= taken.keys() else None
+    properties = tool.input_schema["properties"]
+    return question if question and question.added_arguments.keys() <= properties.keys() else None
 
 
-REFUSED = Conflict(
+REMOVAL_REFUSAL = Conflict(
     "nobody agreed to the removal; nothing was removed",
     "ask your user; `filemem forget ID` asks nobody",
 )

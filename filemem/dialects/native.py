@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.config import HITS
 from filemem.dialects import answers, parameter, present, short
 from filemem.dialects.tool import (
-    DELETES,
-    READS,
-    WRITES,
+    DELETE_HINTS,
+    READ_HINTS,
+    WRITE_HINTS,
     Answer,
     Arguments,
     Dialect,
     Resource,
-    counted,
-    envelope,
-    tool,
+    build_failure,
+    build_tool,
+    format_count,
 )
 from filemem.errors import BadInput, Conflict, FilememError, NotFound
 from filemem.record import STATUSES
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.query import Hit, Name
+    from filemem.query import Hit, RecordLabel
 
 
-class _Question(NamedTuple):
+class _Query(NamedTuple):
     """What is asked of which memory."""
 
     memory: Memory  # of the scope, and as it was at the time, that the arguments name
@@ -40,55 +40,63 @@ class _Question(NamedTuple):
     answer: Answer  # how the answer begins
 
 
-def _question(memory: Memory, arguments: Arguments) -> _Question:
-    others = {name: value for name, value in arguments.items() if name not in ("scope", "at")}
-    memory = _of_scope(memory, arguments.get("scope", "project"))
+def _build_query(memory: Memory, arguments: Arguments) -> _Query:
+    other_arguments = {
+        name: value for name, value in arguments.items() if name not in ("scope", "at")
+    }
+    memory = _open_scope(memory, arguments.get("scope", "project"))
     if arguments.get("at") is None:
-        return _Question(memory, others, {"success": True})
-    past = memory.at(arguments["at"])
-    return _Question(past, others, {"success": True, "at": answers.moment(past.moment)})
+        return _Query(memory, other_arguments, {"success": True})
+    past_memory = memory.at(arguments["at"])
+    return _Query(
+        past_memory,
+        other_arguments,
+        {"success": True, "at": answers.build_moment(past_memory.moment)},
+    )
 
 
-def _of_scope(memory: Memory, scope: str) -> Memory:
+def _open_scope(memory: Memory, scope: str) -> Memory:
     if scope == "project":
         return memory
-    opened = memory.personal if scope == "personal" else memory.workspace
-    if opened is None:
+    open_memory = memory.personal if scope == "personal" else memory.workspace
+    if open_memory is None:
         message = f"the {scope} memory is not served here"
         raise BadInput(message, f"filemem --{scope} search", field="scope")
-    return opened()  # type: ignore[return-value]  # it refuses what it does not have
+    return open_memory()  # type: ignore[return-value]  # it refuses what it does not have
 
 
-def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
+def _read_names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, RecordLabel]:
     """The names of the records that hits refer to, besides the hits."""
     ids: set[str] = set()
     for hit in hits:
         ids.update(hit.successors)
         ids.update(edge.target for edge in hit.related)
     ids.difference_update(hit.id for hit in hits)
-    return memory.names(ids) if ids else {}
+    return memory.find_names(ids) if ids else {}
 
 
-def _listed(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
-    names = _names(memory, hits)
-    return [answers.hit(hit, names=names) for hit in hits]
+def _build_hits(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
+    names = _read_names(memory, hits)
+    return [answers.build_hit(hit, names=names) for hit in hits]
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
     try:
-        return answers.saved(memory.save(**arguments))
+        return answers.build_write_answer(memory.save(**arguments))
     except Conflict as error:
         if not error.heads:
             raise
-        names = memory.names(error.heads)
+        names = memory.find_names(error.heads)
         heads = "; ".join(
             f"{names[id_].title} ({id_.rpartition('_')[2]})" for id_ in error.heads if id_ in names
         )
         message = f"{error.message}: {heads}"
-        raise Conflict(message, ending(str(arguments.get("topic", ""))), error.heads) from None
+        raise Conflict(
+            message, format_fork_hint(str(arguments.get("topic", ""))), error.heads
+        ) from None
 
 
-def ending(topic: str) -> str:
+def format_fork_hint(topic: str) -> str:
     """What ends a fork."""
     import shlex  # noqa: PLC0415  for a fork only
 
@@ -99,55 +107,58 @@ def ending(topic: str) -> str:
 def resolve(memory: Memory, arguments: Arguments) -> Answer:
     """End a fork by a decision that merges all that hold on a topic."""
     fields = {name: value for name, value in arguments.items() if name != "topic"}
-    return answers.saved(memory.resolve(arguments["topic"], **fields))
+    return answers.build_write_answer(memory.resolve(arguments["topic"], **fields))
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
-    question = _question(memory, arguments)
+    query = _build_query(memory, arguments)
     detail = bool(arguments.get("detail", False))
     filters = {
         name: value
-        for name, value in question.arguments.items()
+        for name, value in query.arguments.items()
         if name not in ("detail", "query", "limit")
     }
-    limit = arguments.get("limit", HITS if detail else short.FEW)
-    results = question.memory.search(
-        arguments.get("query", ""), limit=limit, detail=detail, **filters
-    )
-    answer = question.answer | present.asides(results)
+    limit = arguments.get("limit", HITS if detail else short.DEFAULT_LIMIT)
+    results = query.memory.search(arguments.get("query", ""), limit=limit, detail=detail, **filters)
+    answer = query.answer | present.build_notes(results)
     hits: Sequence[Hit] = results.hits
     if not detail and "limit" not in arguments:
-        hits = short.near(results)
-        answer |= short.left_out(results, len(hits))
-    rows = _listed(question.memory, hits)
+        hits = short.filter_near(results)
+        answer |= short.build_weaker_note(results, len(hits))
+    rows = _build_hits(query.memory, hits)
     answer["count"] = len(rows)
-    return {**answer, "results": rows if detail else short.results(rows, limit)}
+    return {**answer, "results": rows if detail else short.shorten_results(rows, limit)}
 
 
 def get(memory: Memory, arguments: Arguments) -> Answer:
-    question = _question(memory, arguments)
-    memory = question.memory
-    wanted = [*([arguments["id"]] if "id" in arguments else []), *arguments.get("ids", ())]
-    answer = question.answer
+    query = _build_query(memory, arguments)
+    memory = query.memory
+    references = [*([arguments["id"]] if "id" in arguments else []), *arguments.get("ids", ())]
+    answer = query.answer
     try:
-        hits = memory.get(*wanted)
+        hits = memory.get(*references)
     except NotFound:
-        ids = _of_topic(memory, wanted[0]) if len(wanted) == 1 else ()
+        ids = _list_topic_ids(memory, references[0]) if len(references) == 1 else ()
         if not ids:
             raise
         hits = memory.get(*ids)
-        answer["note"] = f"{wanted[0]!r} is a topic: this is what holds on it, or was decided last"
-    answer |= present.lacking(memory)
-    names = _names(memory, hits)
-    results = [answers.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
+        answer["note"] = (
+            f"{references[0]!r} is a topic: this is what holds on it, or was decided last"
+        )
+    answer |= present.build_degraded_note(memory)
+    names = _read_names(memory, hits)
+    results = [
+        answers.build_hit(hit, is_full=True, is_edited=memory.is_edited(hit), names=names)
+        for hit in hits
+    ]
     if arguments.get("history"):
         edits = memory.revisions(*(hit.id for hit in hits))
         for result in results:
-            result["revisions"] = answers.revisions(edits.get(result["id"], ()))
+            result["revisions"] = answers.build_revisions(edits.get(result["id"], ()))
     return {**answer, "count": len(hits), "results": results}
 
 
-def _of_topic(memory: Memory, name: str) -> Sequence[str]:
+def _list_topic_ids(memory: Memory, name: str) -> Sequence[str]:
     """The ids of what holds on a topic, or of what was decided last; none for no such topic."""
     try:
         topic = memory.history(name)
@@ -158,22 +169,24 @@ def _of_topic(memory: Memory, name: str) -> Sequence[str]:
 
 def why(memory: Memory, arguments: Arguments) -> Answer:
     """List the decisions that a file, or a line of it, rests on."""
-    behind = memory.why(arguments["path"], limit=arguments.get("limit", HITS))
-    answer = answers.why(behind, _names(memory, [reason.hit for reason in behind.reasons]))
-    return {"success": True, **present.lacking(memory), **answer}
+    reasons = memory.why(arguments["path"], limit=arguments.get("limit", HITS))
+    answer = answers.build_why(
+        reasons, _read_names(memory, [reason.hit for reason in reasons.reasons])
+    )
+    return {"success": True, **present.build_degraded_note(memory), **answer}
 
 
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
     if "topic" in arguments:
-        chosen = {name: arguments[name] for name in ("topic", "at") if name in arguments}
-        return history(memory, chosen)
-    question = _question(memory, arguments)
-    around = question.memory.timeline(**question.arguments)
-    results = short.results(_listed(question.memory, around.hits))
+        topic_arguments = {name: arguments[name] for name in ("topic", "at") if name in arguments}
+        return history(memory, topic_arguments)
+    query = _build_query(memory, arguments)
+    nearby = query.memory.timeline(**query.arguments)
+    results = short.shorten_results(_build_hits(query.memory, nearby.hits))
     return {
-        **question.answer,
-        **present.lacking(question.memory),
-        "anchor": around.anchor,
+        **query.answer,
+        **present.build_degraded_note(query.memory),
+        "anchor": nearby.anchor,
         "count": len(results),
         "results": results,
     }
@@ -181,57 +194,57 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
     """Show how a topic was decided, oldest first."""
-    question = _question(memory, arguments)
-    chain = answers.history(question.memory.history(arguments["topic"]))
-    return {**question.answer, **present.lacking(question.memory), **chain}
+    query = _build_query(memory, arguments)
+    chain = answers.build_history(query.memory.history(arguments["topic"]))
+    return {**query.answer, **present.build_degraded_note(query.memory), **chain}
 
 
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
-    question = _question(memory, arguments)
-    page = question.memory.topics(**question.arguments)
-    rows = [answers.topic(topic) for topic in page.topics]
-    answer = question.answer | present.lacking(question.memory) | {"count": len(rows)}
-    left = page.total - arguments.get("offset", 0) - len(rows)
-    if left > 0:
-        answer["more"] = left
+    query = _build_query(memory, arguments)
+    page = query.memory.topics(**query.arguments)
+    rows = [answers.build_topic(topic) for topic in page.topics]
+    answer = query.answer | present.build_degraded_note(query.memory) | {"count": len(rows)}
+    remaining = page.total - arguments.get("offset", 0) - len(rows)
+    if remaining > 0:
+        answer["more"] = remaining
     return {**answer, "topics": rows}
 
 
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
-    question = _question(memory, arguments)
-    latest = question.memory.latest_checkpoint(branch=arguments.get("branch", ""))
-    lacking = present.lacking(question.memory)
+    query = _build_query(memory, arguments)
+    latest = query.memory.latest_checkpoint(branch=arguments.get("branch", ""))
+    degraded_note = present.build_degraded_note(query.memory)
     if latest is None:
-        message = "no checkpoint found" if lacking else "no checkpoint saved yet"
-        return {**question.answer, "checkpoint": None, "message": message, **lacking}
+        message = "no checkpoint found" if degraded_note else "no checkpoint saved yet"
+        return {**query.answer, "checkpoint": None, "message": message, **degraded_note}
     hit, note = latest
     return {
-        **question.answer,
-        **lacking,
-        **present.filled({"note": note}),
-        "checkpoint": answers.hit(hit, whole=True, edited=question.memory.edited(hit)),
+        **query.answer,
+        **degraded_note,
+        **present.strip_empty({"note": note}),
+        "checkpoint": answers.build_hit(hit, is_full=True, is_edited=query.memory.is_edited(hit)),
     }
 
 
 def diff(memory: Memory, arguments: Arguments) -> Answer:
     """Show what a branch does to the memory."""
-    return {"success": True, **answers.comparison(memory.diff(arguments.get("range", "")))}
+    return {"success": True, **answers.build_comparison(memory.diff(arguments.get("range", "")))}
 
 
-def _writes(verb: str) -> Callable[[Memory, Arguments], Answer]:
+def _build_write_call(method_name: str) -> Callable[[Memory, Arguments], Answer]:
     def call(memory: Memory, arguments: Arguments) -> Answer:
-        return answers.saved(getattr(memory, verb)(**arguments))
+        return answers.build_write_answer(getattr(memory, method_name)(**arguments))
 
-    call.__name__ = verb  # the name of the tool
+    call.__name__ = method_name  # the name of the tool
     return call
 
 
-update = _writes("update")
-delete = _writes("delete")
-restore = _writes("restore")
-edit = _writes("edit")
-undo = _writes("undo")
+update = _build_write_call("update")
+delete = _build_write_call("delete")
+restore = _build_write_call("restore")
+edit = _build_write_call("edit")
+undo = _build_write_call("undo")
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
@@ -244,13 +257,13 @@ def forget(memory: Memory, arguments: Arguments) -> Answer:
 
 def renumber(memory: Memory, arguments: Arguments) -> Answer:
     """Give a decision record the next free number."""
-    return answers.saved(memory.renumber(arguments["file"]))
+    return answers.build_write_answer(memory.renumber(arguments["file"]))
 
 
 def adopt(memory: Memory, arguments: Arguments) -> Answer:
     """Write ids into files that have none."""
-    adopted = memory.adopt(arguments["files"], was=arguments.get("was", ""))
-    rows = [answers.saved(record) for record in adopted]
+    saves = memory.adopt(arguments["files"], was=arguments.get("was", ""))
+    rows = [answers.build_write_answer(record) for record in saves]
     return {"success": True, "count": len(rows), "adopted": rows}
 
 
@@ -258,8 +271,8 @@ def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records, or with `code` where the code breaks their guards."""
     base = arguments.get("base", "")
     if arguments.get("code"):
-        count, broken = memory.check_code(base)
-        rows = [place._asdict() for place in broken]
+        count, violations = memory.check_code(base)
+        rows = [violation._asdict() for violation in violations]
     else:
         count, problems = memory.check(*arguments.get("paths", ()), base=base)
         rows = [problem._asdict() for problem in problems]
@@ -270,18 +283,23 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     """Bring the index in step, or build it anew."""
     if arguments.get("rebuild"):
         count = memory.rebuild()
-        message = f"index rebuilt: {counted(count, 'file')} read"
+        message = f"index rebuilt: {format_count(count, 'file')} read"
     else:
         count = memory.refresh(full=True)
-        message = f"index in step: {counted(count, 'file')} changed"
-    lacks = present.filled({"degraded": memory.lacks_meaning})
-    return {"success": True, "changed": count, "message": message, **lacks}
+        message = f"index in step: {format_count(count, 'file')} changed"
+    degraded_note = present.strip_empty({"degraded": memory.lacks_meaning})
+    return {"success": True, "changed": count, "message": message, **degraded_note}
 
 
 def sync(memory: Memory, _: Arguments) -> Answer:
     """Bring here what others saved, and hand on what was saved here."""
-    done = memory.sync()
-    return {"success": True, "message": done.message, **done._asdict(), "merged": list(done.merged)}
+    result = memory.sync()
+    return {
+        "success": True,
+        "message": result.message,
+        **result._asdict(),
+        "merged": list(result.merged),
+    }
 
 
 def status(memory: Memory, _: Arguments) -> Answer:
@@ -303,40 +321,44 @@ _GUARDS = {"type": "array", "items": {"type": "object"}}
 _IDS = {"type": "array", "items": parameter.TEXT, "maxItems": 100}
 
 TOOLS = (
-    tool(
+    build_tool(
         save,
-        WRITES,
+        WRITE_HINTS,
         (
             "Save and commit a record, when something is decided, learned or left open. "
             "Decision: topic + decision + reasoning; it replaces what held on its topic. "
             "Checkpoint: summary. Observation: title + text."
         ),
-        parameter.text("type", "decision, checkpoint, observation or a kind of it"),
-        parameter.text("topic", "the one question that this answers, e.g. auth_strategy"),
-        parameter.text("decision", "the answer, in a sentence"),
-        parameter.text("reasoning", "why, in terms that hold in a year"),
-        parameter.texts("rejected", "each alternative: why not"),
-        parameter.words("affects", "paths or globs that it governs (default: as before)"),
-        parameter.shaped("guards", _GUARDS, "{forbid|require: text, in: globs} or {dependency}"),
-        parameter.words(
+        parameter.build_text("type", "decision, checkpoint, observation or a kind of it"),
+        parameter.build_text("topic", "the one question that this answers, e.g. auth_strategy"),
+        parameter.build_text("decision", "the answer, in a sentence"),
+        parameter.build_text("reasoning", "why, in terms that hold in a year"),
+        parameter.build_text_list("rejected", "each alternative: why not"),
+        parameter.build_text_or_list(
+            "affects", "paths or globs that it governs (default: as before)"
+        ),
+        parameter.build_parameter(
+            "guards", _GUARDS, "{forbid|require: text, in: globs} or {dependency}"
+        ),
+        parameter.build_text_or_list(
             "supersedes", "ids of what it replaces (default: what holds on the topic; []: nothing)"
         ),
-        parameter.words("builds_on", "ids that it rests on"),
-        parameter.words("debates", "ids that it speaks against"),
-        parameter.words("synthesizes", "ids that it merges; ends a fork"),
-        parameter.choice("status", STATUSES, "default: accepted"),
-        parameter.text("summary", "of a checkpoint: done"),
-        parameter.text("next_steps", "what comes next"),
-        parameter.words("open_files", "being worked on"),
-        parameter.text("title", "of an observation"),
-        parameter.text("text", "what was observed"),
-        parameter.words("tags", "what else this may be searched by"),
-        parameter.text("agent", "your name"),
-        parameter.flag("allow_secret", "it is none"),
-        *parameter.unlisted(
-            parameter.fraction("confidence"),
+        parameter.build_text_or_list("builds_on", "ids that it rests on"),
+        parameter.build_text_or_list("debates", "ids that it speaks against"),
+        parameter.build_text_or_list("synthesizes", "ids that it merges; ends a fork"),
+        parameter.build_choice("status", STATUSES, "default: accepted"),
+        parameter.build_text("summary", "of a checkpoint: done"),
+        parameter.build_text("next_steps", "what comes next"),
+        parameter.build_text_or_list("open_files", "being worked on"),
+        parameter.build_text("title", "of an observation"),
+        parameter.build_text("text", "what was observed"),
+        parameter.build_text_or_list("tags", "what else this may be searched by"),
+        parameter.build_text("agent", "your name"),
+        parameter.build_flag("allow_secret", "it is none"),
+        *parameter.hide_parameters(
+            parameter.build_fraction("confidence"),
             *map(
-                parameter.text,
+                parameter.build_text,
                 (
                     "outcome",
                     "limitation",
@@ -348,21 +370,23 @@ TOOLS = (
                     "memory_session_id",
                 ),
             ),
-            parameter.choice("decided_by", ("user", "assistant")),
-            *map(parameter.words, ("facts", "concepts", "files_read", "files_modified")),
-            parameter.choice("visibility", ("private", "department", "project", "public")),
-            parameter.mapping("metadata"),
+            parameter.build_choice("decided_by", ("user", "assistant")),
+            *map(
+                parameter.build_text_or_list, ("facts", "concepts", "files_read", "files_modified")
+            ),
+            parameter.build_choice("visibility", ("private", "department", "project", "public")),
+            parameter.build_object("metadata"),
         ),
         title="Save a record",
     ),
-    tool(
+    build_tool(
         search,
-        READS,
+        READ_HINTS,
         (
             "Find records by meaning and words, what holds first, before you choose or change"
             " something. Without query the newest."
         ),
-        parameter.text(
+        parameter.build_text(
             "query",
             (
                 "two or three wordings at once: the question, then the terms and product "
@@ -370,93 +394,93 @@ TOOLS = (
                 "-words, topic: tag: session: is:live"
             ),
         ),
-        parameter.words("type", "all, decision, checkpoint, observation"),
-        parameter.integer("limit", "results", least=1, most=1000, default=5),
-        parameter.integer("offset", "results to skip", least=0),
-        parameter.words("topic", "only these"),
-        parameter.words("tag", "only these"),
-        parameter.words("outcome", "only these"),
-        parameter.words("status", "only these"),
-        parameter.words("agent", "only these"),
-        parameter.text("since", "date or age: 2025-11-20, 2w"),
-        parameter.text("until", "date or age"),
-        parameter.text("path", "decisions on this file"),
-        parameter.flag("live", "only what holds today"),
-        parameter.flag("detail", "all that is known"),
-        parameter.choice("scope", ("project", "personal"), "the user's own memory"),
-        parameter.text("at", "the memory as it was: commit, tag or date"),
-        *parameter.unlisted(
-            parameter.choice("mode", ("hybrid", "keyword", "vector")),
-            *map(parameter.words, ("session", "project", "memory_session_id")),
+        parameter.build_text_or_list("type", "all, decision, checkpoint, observation"),
+        parameter.build_integer("limit", "results", minimum=1, maximum=1000, default=5),
+        parameter.build_integer("offset", "results to skip", minimum=0),
+        parameter.build_text_or_list("topic", "only these"),
+        parameter.build_text_or_list("tag", "only these"),
+        parameter.build_text_or_list("outcome", "only these"),
+        parameter.build_text_or_list("status", "only these"),
+        parameter.build_text_or_list("agent", "only these"),
+        parameter.build_text("since", "date or age: 2025-11-20, 2w"),
+        parameter.build_text("until", "date or age"),
+        parameter.build_text("path", "decisions on this file"),
+        parameter.build_flag("live", "only what holds today"),
+        parameter.build_flag("detail", "all that is known"),
+        parameter.build_choice("scope", ("project", "personal"), "the user's own memory"),
+        parameter.build_text("at", "the memory as it was: commit, tag or date"),
+        *parameter.hide_parameters(
+            parameter.build_choice("mode", ("hybrid", "keyword", "vector")),
+            *map(parameter.build_text_or_list, ("session", "project", "memory_session_id")),
         ),
-        cut=True,
+        is_cut=True,
         title="Search the memory",
     ),
-    tool(
+    build_tool(
         get,
-        READS,
+        READ_HINTS,
         "Whole records by id, with reasons, edges and provenance; or what holds on a topic.",
-        parameter.text("id", _NAME),
-        parameter.shaped("ids", _IDS, "several"),
-        parameter.flag("history", "how each was edited"),
-        parameter.text("at", "as it was then"),
-        *parameter.unlisted(
-            parameter.choice("scope", ("project", "personal")),
+        parameter.build_text("id", _NAME),
+        parameter.build_parameter("ids", _IDS, "several"),
+        parameter.build_flag("history", "how each was edited"),
+        parameter.build_text("at", "as it was then"),
+        *parameter.hide_parameters(
+            parameter.build_choice("scope", ("project", "personal")),
         ),
         title="Read whole records",
     ),
-    tool(
+    build_tool(
         timeline,
-        READS,
+        READ_HINTS,
         (
             "What was saved around an id, a time or the best hit of a query; with topic: how "
             "it was decided, oldest first."
         ),
-        parameter.text("topic", "whose decisions"),
-        parameter.text("anchor", "id or time"),
-        parameter.text("query", "its best hit"),
-        parameter.integer("depth_before", "count", least=0, most=100),
-        parameter.integer("depth_after", "count", least=0, most=100),
-        parameter.text("at", "as it was then"),
-        cut=True,
+        parameter.build_text("topic", "whose decisions"),
+        parameter.build_text("anchor", "id or time"),
+        parameter.build_text("query", "its best hit"),
+        parameter.build_integer("depth_before", "count", minimum=0, maximum=100),
+        parameter.build_integer("depth_after", "count", minimum=0, maximum=100),
+        parameter.build_text("at", "as it was then"),
+        is_cut=True,
         title="Show the timeline",
     ),
-    tool(
+    build_tool(
         update,
-        WRITES,
+        WRITE_HINTS,
         "Record what came of a decision (outcome + reason), or correct a record.",
-        parameter.text("id", _NAME, required=True),
-        parameter.text("outcome", "success, failed, partial, pending"),
-        parameter.text("reason", "of the outcome"),
-        parameter.choice("status", STATUSES, "now"),
-        parameter.text("title", "corrected"),
-        parameter.text("text", "corrected"),
-        parameter.words("tags", "all of them"),
-        parameter.words("affects", "all that it governs"),
-        parameter.text("agent", "your name"),
-        *parameter.unlisted(
-            parameter.shaped("guards", _GUARDS),
-            parameter.flag("allow_secret", "it is none"),
+        parameter.build_text("id", _NAME, is_required=True),
+        parameter.build_text("outcome", "success, failed, partial, pending"),
+        parameter.build_text("reason", "of the outcome"),
+        parameter.build_choice("status", STATUSES, "now"),
+        parameter.build_text("title", "corrected"),
+        parameter.build_text("text", "corrected"),
+        parameter.build_text_or_list("tags", "all of them"),
+        parameter.build_text_or_list("affects", "all that it governs"),
+        parameter.build_text("agent", "your name"),
+        *parameter.hide_parameters(
+            parameter.build_parameter("guards", _GUARDS),
+            parameter.build_flag("allow_secret", "it is none"),
         ),
         title="Record an outcome",
     ),
-    tool(
+    build_tool(
         load_checkpoint,
-        READS,
+        READ_HINTS,
         "Where the last session stopped: the latest checkpoint, this branch's first.",
-        parameter.text("branch", "default: this one"),
-        parameter.text("at", "as it was then"),
+        parameter.build_text("branch", "default: this one"),
+        parameter.build_text("at", "as it was then"),
         title="Load the checkpoint",
     ),
-    tool(
+    build_tool(
         delete,
-        DELETES,
+        DELETE_HINTS,
         "Remove a record by a commit; Git history keeps it.",
-        parameter.text("id", _NAME, required=True),
-        parameter.text("reason", "why it goes"),
-        parameter.text("agent", "your name"),
-        *parameter.unlisted(
-            parameter.flag("allow_secret", "it is none"),
+        parameter.build_text("id", _NAME, is_required=True),
+        parameter.build_text("reason", "why it goes"),
+        parameter.build_text("agent", "your name"),
+        *parameter.hide_parameters(
+            parameter.build_flag("allow_secret", "it is none"),
         ),
         title="Remove a record",
     ),
@@ -467,10 +491,10 @@ DIALECT = Dialect(
     name="native",
     tools=TOOLS,
     instructions=INSTRUCTIONS,
-    failure=envelope,
+    failure=build_failure,
     budget=short.BUDGET,
-    whole="get shows one whole",
-    readable=True,
+    full_text_hint="get shows one whole",
+    has_readable_text=True,
     resources=(
         Resource(
             "filemem://checkpoint/latest",

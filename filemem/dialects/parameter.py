@@ -16,12 +16,17 @@ class Parameter(NamedTuple):
 
     name: str
     schema: Schema  # of its value, with description and default
-    required: bool = False
-    listed: bool = True  # whether clients are told of it; programs for other systems send more
+    is_required: bool = False
+    is_listed: bool = True  # whether clients are told of it; programs for other systems send more
 
 
-def shaped(
-    name: str, schema: Schema, about: str = "", *, default: Any = None, required: bool = False
+def build_parameter(
+    name: str,
+    schema: Schema,
+    description: str = "",
+    *,
+    default: Any = None,
+    is_required: bool = False,
 ) -> Parameter:
     """Return a parameter with a schema of its own; the functions below are for the usual ones.
 
@@ -32,91 +37,102 @@ def shaped(
         default: its value where it is not sent; None for none.
         required: whether a call without it is refused.
     """
-    whole = dict(schema)
+    full_schema = dict(schema)
     if default is not None:
-        whole["default"] = default
-    if about:
-        whole["description"] = about
-    return Parameter(name, whole, required)
+        full_schema["default"] = default
+    if description:
+        full_schema["description"] = description
+    return Parameter(name, full_schema, is_required)
 
 
-def text(name: str, about: str = "", *, required: bool = False) -> Parameter:
+def build_text(name: str, description: str = "", *, is_required: bool = False) -> Parameter:
     """A text."""
-    return shaped(name, TEXT, about, required=required)
+    return build_parameter(name, TEXT, description, is_required=is_required)
 
 
-def filled(name: str, about: str = "") -> Parameter:
+def build_required_text(name: str, description: str = "") -> Parameter:
     """A text that is required and not blank."""
-    return shaped(name, {**TEXT, "pattern": r"\S"}, about, required=True)
+    return build_parameter(name, {**TEXT, "pattern": r"\S"}, description, is_required=True)
 
 
-def texts(name: str, about: str = "") -> Parameter:
+def build_text_list(name: str, description: str = "") -> Parameter:
     """A list of texts."""
-    return shaped(name, TEXTS, about)
+    return build_parameter(name, TEXTS, description)
 
 
-def words(name: str, about: str = "") -> Parameter:
+def build_text_or_list(name: str, description: str = "") -> Parameter:
     """A text or several."""
-    return shaped(name, {"anyOf": [TEXT, TEXTS]}, about)
+    return build_parameter(name, {"anyOf": [TEXT, TEXTS]}, description)
 
 
-def flag(name: str, about: str = "") -> Parameter:
+def build_flag(name: str, description: str = "") -> Parameter:
     """True or false."""
-    return shaped(name, {"type": "boolean"}, about)
+    return build_parameter(name, {"type": "boolean"}, description)
 
 
-def mapping(name: str, about: str = "") -> Parameter:
+def build_object(name: str, description: str = "") -> Parameter:
     """An object with any keys."""
-    return shaped(name, {"type": "object"}, about)
+    return build_parameter(name, {"type": "object"}, description)
 
 
-def fraction(name: str, about: str = "", *, default: float | None = None) -> Parameter:
+def build_fraction(name: str, description: str = "", *, default: float | None = None) -> Parameter:
     """A number from 0 to 1."""
-    return shaped(name, {"type": "number", "minimum": 0, "maximum": 1}, about, default=default)
+    return build_parameter(
+        name, {"type": "number", "minimum": 0, "maximum": 1}, description, default=default
+    )
 
 
-def integer(
-    name: str, about: str = "", *, least: int, most: int | None = None, default: int | None = None
+def build_integer(
+    name: str,
+    description: str = "",
+    *,
+    minimum: int,
+    maximum: int | None = None,
+    default: int | None = None,
 ) -> Parameter:
     """A whole number."""
-    schema: dict[str, Any] = {"type": "integer", "minimum": least}
-    if most is not None:
-        schema["maximum"] = most
-    return shaped(name, schema, about, default=default)
+    schema: dict[str, Any] = {"type": "integer", "minimum": minimum}
+    if maximum is not None:
+        schema["maximum"] = maximum
+    return build_parameter(name, schema, description, default=default)
 
 
-def choice(
+def build_choice(
     name: str,
     values: Iterable[str],
-    about: str = "",
+    description: str = "",
     *,
     default: str | None = None,
-    required: bool = False,
+    is_required: bool = False,
 ) -> Parameter:
     """One of several words."""
-    return shaped(name, {"enum": list(values)}, about, default=default, required=required)
+    return build_parameter(
+        name, {"enum": list(values)}, description, default=default, is_required=is_required
+    )
 
 
-def identifier(name: str, about: str = "", *, required: bool = False) -> Parameter:
+def build_identifier(name: str, description: str = "", *, is_required: bool = False) -> Parameter:
     """A number, or text: older programs pass numbers as text."""
-    return shaped(name, {"anyOf": [{"type": "integer"}, TEXT]}, about, required=required)
+    return build_parameter(
+        name, {"anyOf": [{"type": "integer"}, TEXT]}, description, is_required=is_required
+    )
 
 
-def unlisted(*parameters: Parameter) -> tuple[Parameter, ...]:
+def hide_parameters(*parameters: Parameter) -> tuple[Parameter, ...]:
     """Parameters that are taken, and that clients are not told of."""
-    return tuple(parameter._replace(listed=False) for parameter in parameters)
+    return tuple(parameter._replace(is_listed=False) for parameter in parameters)
 
 
-def schema_of(parameters: Iterable[Parameter], *, closed: bool = True) -> dict[str, Any]:
+def build_schema(parameters: Iterable[Parameter], *, is_strict: bool = True) -> dict[str, Any]:
     """Return the JSON Schema of an object with these parameters; `closed` refuses any other."""
     rows = tuple(parameters)
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {row.name: row.schema for row in rows},
     }
-    required = [row.name for row in rows if row.required]
+    required = [row.name for row in rows if row.is_required]
     if required:
         schema["required"] = required
-    if closed:
+    if is_strict:
         schema["additionalProperties"] = False
     return schema

@@ -9,165 +9,178 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.tool import Answer, counted
-from filemem.memory.fields import heading
-from filemem.query import Hit, Results, likely, relevance, topical
+from filemem.dialects.tool import Answer, format_count
+from filemem.memory.fields import build_heading
+from filemem.query import Hit, Results, compute_likelihood, compute_relevance, compute_topicality
 from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time
-from filemem.record.lines import hidden_characters
+from filemem.record.lines import find_hidden_characters
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.save import Saved
+    from filemem.memory.save import WriteResult
 
 
-_EMPTY: tuple[object, ...] = (None, "", [], {}, ())
+_EMPTY_VALUES: tuple[object, ...] = (None, "", [], {}, ())
 
 
-def plain(values: Mapping[str, Any]) -> Answer:
+def to_plain_values(values: Mapping[str, Any]) -> Answer:
     """Values as JSON has them: a list for a tuple."""
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
     }
 
 
-def filled(values: Mapping[str, Any]) -> Answer:
+def strip_empty(values: Mapping[str, Any]) -> Answer:
     """The values that are not empty; 0 and False are not."""
-    return {name: value for name, value in plain(values).items() if value not in _EMPTY}
+    return {
+        name: value for name, value in to_plain_values(values).items() if value not in _EMPTY_VALUES
+    }
 
 
-def time(at: int | None) -> str:
+def format_timestamp(timestamp: int | None) -> str:
     """A time in epoch milliseconds as text; "" for none."""
-    return format_time(at) if at else ""
+    return format_time(timestamp) if timestamp else ""
 
 
-def outcomes(log: Iterable[Outcome]) -> list[Answer]:
+def build_outcomes(log: Iterable[Outcome]) -> list[Answer]:
     """The outcome log, oldest first."""
     return [
-        {"at": time(entry.at), "outcome": entry.outcome, "reason": entry.reason} for entry in log
+        {"at": format_timestamp(entry.at), "outcome": entry.outcome, "reason": entry.reason}
+        for entry in log
     ]
 
 
 # -- the texts of a record
 
 
-def content(record: Record) -> str:
+def get_content(record: Record) -> str:
     """The text as the caller gave it: decision, summary or text."""
     if record.type == DECISION:
         return record.decision
     if not record.text:
         return record.title
-    untitled = heading(record.text) == record.title
-    return record.text if untitled or not record.title else f"{record.title}\n\n{record.text}"
+    starts_with_title = build_heading(record.text) == record.title
+    return (
+        record.text if starts_with_title or not record.title else f"{record.title}\n\n{record.text}"
+    )
 
 
-def everything(record: Record) -> str:
+def render_record(record: Record) -> str:
     """A record as one text, for systems whose memories are texts."""
-    parts = [content(record)]
+    parts = [get_content(record)]
     if record.type == DECISION:
-        parts += [record.text, _listed("Rejected", record.rejected)]
+        parts += [record.text, _render_list("Rejected", record.rejected)]
         if record.outcome != "pending":
             parts.append(
-                f"Outcome: {record.outcome}" + (f": {reason(record)}" if reason(record) else "")
+                f"Outcome: {record.outcome}"
+                + (f": {get_reason(record)}" if get_reason(record) else "")
             )
     elif record.type == CHECKPOINT:
         parts += [f"Next steps:\n{record.next_steps}" if record.next_steps else ""]
     else:
-        parts += [_listed("Facts", record.facts)]
+        parts += [_render_list("Facts", record.facts)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _listed(name: str, items: tuple[str, ...]) -> str:
+def _render_list(name: str, items: tuple[str, ...]) -> str:
     return "\n".join((f"{name}:", *(f"- {item}" for item in items))) if items else ""
 
 
-def reason(record: Record) -> str:
+def get_reason(record: Record) -> str:
     """The reason of the newest outcome, or ""."""
     return record.outcomes[-1].reason if record.outcomes else ""
 
 
-def hidden(record: Record) -> str:
+def format_hidden_count(record: Record) -> str:
     """The number of characters in a record that a model reads and a reader cannot see."""
     texts = (
         getattr(record, name)
         for name in ("title", "topic", "decision", "text", "next_steps", "limitation")
     )
     count = len(
-        hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts)))
+        find_hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts)))
     )
-    return counted(count, "character") if count else ""
+    return format_count(count, "character") if count else ""
 
 
 # -- what is shown of a hit
 
 
-def decided(record: Record) -> str:
+def get_decision_text(record: Record) -> str:
     """What was decided, where the title does not say it."""
     return record.decision if record.decision != record.title else ""
 
 
-def limits(hit: Hit) -> Answer:
+def build_limits(hit: Hit) -> Answer:
     """What limits a result: what replaced it, what is left out of its chain, hidden characters."""
-    return filled(
+    return strip_empty(
         {
             "superseded_by": hit.superseded_by,
             "earlier": hit.earlier or None,
-            "hidden": hidden(hit.record),
+            "hidden": format_hidden_count(hit.record),
         }
     )
 
 
-def related(hit: Hit) -> list[Answer]:
+def build_related(hit: Hit) -> list[Answer]:
     """The edges of a hit, as MAMA shows them."""
     return [
         {"id": edge.target, "edge": edge.kind, "edge_reason": edge.reason} for edge in hit.related
     ]
 
 
-def similarity(hit: Hit, query: str = "") -> float:
+def compute_similarity(hit: Hit, query: str = "") -> float:
     """How likely a hit answers a query, 0..1: what other systems call similarity.
 
     The meaning of a text knows nothing of the topic that it was filed under, so a topic that the
     query names counts too.
     """
-    by_name = topical(query, hit.record.topic) if hit.record.topic_stated else 0.0
+    name_score = compute_topicality(query, hit.record.topic) if hit.record.topic_stated else 0.0
     # One without scores was brought in for what was found: it stands for that.
-    by_meaning = likely(hit.score) if hit.scores is None else relevance(hit.scores)
-    return round(max(by_name, by_meaning), 4)
+    meaning_score = (
+        compute_likelihood(hit.score) if hit.scores is None else compute_relevance(hit.scores)
+    )
+    return round(max(name_score, meaning_score), 4)
 
 
-def similarities(hits: Sequence[Hit], query: str) -> list[float]:
+def compute_similarities(hits: Sequence[Hit], query: str) -> list[float]:
     """The similarity of each hit, raised to that of any hit below it: the values only fall."""
-    return list(accumulate((similarity(hit, query) for hit in reversed(hits)), max))[::-1]
+    return list(accumulate((compute_similarity(hit, query) for hit in reversed(hits)), max))[::-1]
 
 
-def around(result: Answer, limit: int) -> str:
+def cut_snippet(result: Answer, limit: int) -> str:
     """The part of a result's snippet, at most `limit` characters, that holds most matches."""
     snippet: str = result["snippet"]
     spans: Sequence[Sequence[int]] = result.get("highlight", ())
     if len(snippet) <= limit:
         return snippet
-    starts = (0, *(max(0, first - limit // 4) for first, _ in spans))
+    starts = (0, *(max(0, span_start - limit // 4) for span_start, _ in spans))
     start = max(
-        starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in spans)
+        starts,
+        key=lambda position: sum(
+            position <= first and span_end <= position + limit - 2 for first, span_end in spans
+        ),
     )
     return "…" + snippet[snippet.find(" ", start) + 1 :] if start else snippet
 
 
-def asides(results: Results) -> Answer:
+def build_notes(results: Results) -> Answer:
     """Notes that come before the results."""
-    return filled({"degraded": results.degraded, "note": results.note})
+    return strip_empty({"degraded": results.degraded, "note": results.note})
 
 
-def lacking(memory: Memory) -> Answer:
+def build_degraded_note(memory: Memory) -> Answer:
     """Why the last answer may be incomplete; {} if it is complete."""
-    return {"degraded": memory.lacked} if memory.lacked else {}
+    return {"degraded": memory.degraded_reason} if memory.degraded_reason else {}
 
 
-def pending(value: Saved) -> Answer:
+def build_pending_notes(value: WriteResult) -> Answer:
     """What keeps a save from being found; {} for nothing."""
-    return filled({"pending": value.pending, "degraded": value.degraded})
+    return strip_empty({"pending": value.pending, "degraded": value.degraded})
 
 
-def unwritten(value: Saved) -> Answer:
+def build_unwritten_notes(value: WriteResult) -> Answer:
     """What keeps a save from being found, or that it was there already; {} for neither."""
-    return pending(value) | filled({"note": value.message if value.repeated else ""})
+    return build_pending_notes(value) | strip_empty(
+        {"note": value.message if value.repeated else ""}
+    )

@@ -11,9 +11,9 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory.advice import passed_over
+from filemem.memory.advice import explain_offset
 from filemem.query import Results
-from filemem.record import number
+from filemem.record import compute_number
 from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-NOBODY = "legacy"  # an agent that does not say who it is
-_SPARE = 10  # hits that the first search asks for beyond those wanted
-_MOST = 1_000  # hits of one search
+UNNAMED_AGENT = "legacy"  # an agent that does not say who it is
+_EXTRA_HITS = 10  # hits that the first search asks for beyond those wanted
+_MAX_HITS = 1_000  # hits of one search
 
 
-def for_caller(
-    work: Callable[[Memory, Any], _Answer], department: str = ""
+def restrict_to_caller(
+    handler: Callable[[Memory, Any], _Answer], department: str = ""
 ) -> Callable[[Memory, Any], _Answer]:
     """Let a call see what its caller may, by the agent and department that it names.
 
@@ -39,56 +39,62 @@ def for_caller(
         department: that of a caller for whom neither states any.
     """
 
-    @wraps(work)
+    @wraps(handler)
     def call(memory: Memory, arguments: Any) -> _Answer:
-        agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent or NOBODY
-        stated = arguments.get("department") or memory.reader.department or department
-        return work(memory.seen_by(Reader(agent=agent, department=stated)), arguments)
+        agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent or UNNAMED_AGENT
+        caller_department = arguments.get("department") or memory.reader.department or department
+        return handler(memory.seen_by(Reader(agent=agent, department=caller_department)), arguments)
 
     return call
 
 
 def search(
-    memory: Memory, query: str, wanted: int, passes: Callable[[Hit], bool], **how: Any
+    memory: Memory, query: str, limit: int, is_match: Callable[[Hit], bool], **options: Any
 ) -> Results:
     """Find the `wanted` first hits that pass, best first; without a query the newest first.
 
     `passes`: a test that the index cannot make; `how`: further arguments of `Memory.search`.
     """
-    kept: dict[str, Hit] = {}
-    size = min(wanted + _SPARE, _MOST)
-    ask = partial(memory.search, query, **how)
-    first = results = ask(limit=size)
-    at = size
+    hits_by_id: dict[str, Hit] = {}
+    size = min(limit + _EXTRA_HITS, _MAX_HITS)
+    search_page = partial(memory.search, query, **options)
+    first_page = results = search_page(limit=size)
+    offset = size
     while True:
-        kept |= {hit.id: hit for hit in results if hit.id not in kept and passes(hit)}
-        if len(kept) >= wanted or len(results) < size:
+        hits_by_id |= {hit.id: hit for hit in results if hit.id not in hits_by_id and is_match(hit)}
+        if len(hits_by_id) >= limit or len(results) < size:
             break
-        size = min(size * 4, _MOST)
-        results = ask(limit=size, offset=at)
-        at += size
-    lost = bool(first.hits) and not kept
-    note = "what was found does not pass the filters" if lost else first.note
-    return Results(tuple(kept.values())[:wanted], first.degraded, note, far=first.far)
+        size = min(size * 4, _MAX_HITS)
+        results = search_page(limit=size, offset=offset)
+        offset += size
+    is_all_filtered = bool(first_page.hits) and not hits_by_id
+    note = "what was found does not pass the filters" if is_all_filtered else first_page.note
+    return Results(
+        tuple(hits_by_id.values())[:limit], first_page.degraded, note, far=first_page.far
+    )
 
 
-def page(results: Results, offset: int, limit: int) -> Results:
+def slice_page(results: Results, offset: int, limit: int) -> Results:
     """A page of results; if it lies past the last hit, the note says so."""
     hits = results.hits[offset : offset + limit]
     if hits or not results.hits:
         return results.replace(hits=hits)
-    return results.replace(hits=(), note=passed_over(offset))
+    return results.replace(hits=(), note=explain_offset(offset))
 
 
-def find(memory: Memory, reference: object, field: str) -> Hit | None:
+def find_hit(memory: Memory, reference: object, field: str) -> Hit | None:
     """Return the record with a number, or with a name that `Memory.get` takes; None for none."""
     text = str(reference).strip()
     if isinstance(reference, bool) or not text:
         raise BadInput(f"{field} must be the id of a record", field=field)
     if text.isascii() and text.isdigit():
-        wanted = int(text[:20])
+        record_number = int(text[:20])
         ids = memory.keeper.ask(
-            lambda store: [node.id for node in store.index.nodes() if number(node.id) == wanted]
+            lambda store: [
+                node.id
+                for node in store.index.read_nodes()
+                if compute_number(node.id) == record_number
+            ]
         )
         if isinstance(reference, int) and not ids:
             return None
@@ -99,14 +105,14 @@ def find(memory: Memory, reference: object, field: str) -> Hit | None:
 
 
 @contextmanager
-def in_words(**names: str) -> Iterator[None]:
+def translate_fields(**names: str) -> Iterator[None]:
     """Make failures name the caller's arguments: `in_words(text="context_text")`."""
     try:
         yield
     except BadInput as error:
-        ours = error.field.partition("[")[0]
-        if ours not in names:
+        field = error.field.partition("[")[0]
+        if field not in names:
             raise
         raise BadInput(
-            error.message.replace(ours, names[ours], 1), error.hint, names[ours]
+            error.message.replace(field, names[field], 1), error.hint, names[field]
         ) from None

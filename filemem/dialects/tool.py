@@ -14,9 +14,9 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.dialects.parameter import Parameter, schema_of
+from filemem.dialects.parameter import Parameter, build_schema
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
-from filemem.hints import suggest
+from filemem.hints import suggest_choice
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -39,7 +39,7 @@ DIALECTS: Mapping[str, str] = {
 """Name of a profile -> the module with its `DIALECT`; of tools with one name the first counts."""
 
 _PREFIXES = {"openclaw": "mama_"}
-_ALL = "all"
+_ALL_PROFILES = "all"
 # Hosts refuse or rename tools outside this form; `__` separates server from tool in some of them.
 _NAME = re.compile(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}")
 _KINDS: Mapping[type[FilememError], str] = {
@@ -51,13 +51,13 @@ _KINDS: Mapping[type[FilememError], str] = {
 }
 
 # What a tool does to a memory, in MCP's hints.
-READS: Mapping[str, bool] = {"readOnlyHint": True, "openWorldHint": False}
-WRITES: Mapping[str, bool] = {
+READ_HINTS: Mapping[str, bool] = {"readOnlyHint": True, "openWorldHint": False}
+WRITE_HINTS: Mapping[str, bool] = {
     "readOnlyHint": False,
     "destructiveHint": False,
     "openWorldHint": False,
 }
-DELETES: Mapping[str, bool] = {**WRITES, "destructiveHint": True}
+DELETE_HINTS: Mapping[str, bool] = {**WRITE_HINTS, "destructiveHint": True}
 
 
 class Tool(NamedTuple):
@@ -69,8 +69,8 @@ class Tool(NamedTuple):
     call: Call  # gets arguments that satisfy the schema; returns plain JSON values, or text
     annotations: Mapping[str, bool] | None = None  # MCP's hints
     title: str = ""  # for people
-    cut: bool = False  # whether its answer is cut to the dialect's budget
-    unlisted: frozenset[str] = frozenset()  # parameters that clients are not told of
+    is_cut: bool = False  # whether its answer is cut to the dialect's budget
+    hidden_parameters: frozenset[str] = frozenset()  # parameters that clients are not told of
 
 
 class Resource(NamedTuple):
@@ -88,8 +88,8 @@ class Argument(NamedTuple):
 
     name: str
     description: str
-    required: bool = False
-    usual: str = ""
+    is_required: bool = False
+    default: str = ""
 
 
 class Prompt(NamedTuple):
@@ -109,17 +109,19 @@ class Dialect(NamedTuple):
     tools: tuple[Tool, ...]  # all that can be called
     instructions: str  # for the model that uses the tools, their names in backquotes; may be empty
     failure: Callable[[FilememError], Payload]
-    hidden: tuple[Tool, ...] = ()  # never listed: old names, and names that hosts refuse
+    hidden_tools: tuple[Tool, ...] = ()  # never listed: old names, and names that hosts refuse
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()  # `profile` gives every dialect the same
-    server: str = "filemem"  # the name that the handshake gives
-    others: tuple[str, ...] = ()  # profiles whose tools can be called, where no own has the name
-    readable: bool = False  # whether the text of an answer is for reading; else it is JSON
+    server_name: str = "filemem"  # the name that the handshake gives
+    other_profiles: tuple[
+        str, ...
+    ] = ()  # profiles whose tools can be called, where no own has the name
+    has_readable_text: bool = False  # whether the text of an answer is for reading; else it is JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
-    whole: str = "limit 1 shows the best one whole"  # how to read what was cut
-    listed: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
+    full_text_hint: str = "limit 1 shows the best one whole"  # how to read what was cut
+    listed_tools: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
 
-    def scoped(self, name: str, about: str, calls: Mapping[str, Call | None]) -> Dialect:
+    def add_scope(self, name: str, description: str, calls: Mapping[str, Call | None]) -> Dialect:
         """Let some native tools take one more value of `scope`.
 
         Args:
@@ -128,32 +130,41 @@ class Dialect(NamedTuple):
             calls: what runs then, by the name of the tool; None for the same as else.
         """
 
-        def wider(usual: Tool) -> Tool:
-            call = usual.call
+        def extend_tool(base_tool: Tool) -> Tool:
+            call = base_tool.call
             if call.__module__ != DIALECTS["native"] or call.__name__ not in calls:
-                return usual
-            return _scoped(usual, name, about, calls[call.__name__])
+                return base_tool
+            return _add_scope_value(base_tool, name, description, calls[call.__name__])
 
         return self._replace(
-            tools=tuple(map(wider, self.tools)), listed=tuple(map(wider, self.listed))
+            tools=tuple(map(extend_tool, self.tools)),
+            listed_tools=tuple(map(extend_tool, self.listed_tools)),
         )
 
 
-def _scoped(usual: Tool, name: str, about: str, special: Call | None) -> Tool:
+def _add_scope_value(
+    base_tool: Tool, name: str, scope_description: str, scope_call: Call | None
+) -> Tool:
     """A tool with one more value of its parameter `scope`, for which another function may run."""
-    properties = usual.input_schema["properties"]
-    first, *others = properties["scope"]["enum"]
-    description = f"{about}; {properties['scope']['description']}" if len(others) > 1 else about
-    scope = {"enum": [first, name, *others], "description": description}
+    properties = base_tool.input_schema["properties"]
+    first_value, *other_values = properties["scope"]["enum"]
+    scope_description = (
+        f"{scope_description}; {properties['scope']['description']}"
+        if len(other_values) > 1
+        else scope_description
+    )
+    scope = {"enum": [first_value, name, *other_values], "description": scope_description}
 
     def call(memory: Memory, arguments: Arguments) -> Payload:
-        chosen = special if special and arguments.get("scope") == name else usual.call
-        return chosen(memory, arguments)
+        selected_call = (
+            scope_call if scope_call and arguments.get("scope") == name else base_tool.call
+        )
+        return selected_call(memory, arguments)
 
-    return usual._replace(
-        input_schema={**usual.input_schema, "properties": {**properties, "scope": scope}},
-        call=call if special else usual.call,
-        unlisted=usual.unlisted - {"scope"},
+    return base_tool._replace(
+        input_schema={**base_tool.input_schema, "properties": {**properties, "scope": scope}},
+        call=call if scope_call else base_tool.call,
+        hidden_parameters=base_tool.hidden_parameters - {"scope"},
     )
 
 
@@ -164,7 +175,7 @@ _PROMPTS = (
         "resume",
         "Resume the work",
         "Go on from the latest checkpoint, knowing what was decided since.",
-        (Argument("branch", "whose checkpoint", usual="the branch that is checked out"),),
+        (Argument("branch", "whose checkpoint", default="the branch that is checked out"),),
         "Go on with the work on this project. Load the latest checkpoint of {branch} from the"
         " project's memory, and see what was decided since. Look at what has changed in the "
         "repository, say in a few sentences what is done and what comes next, and go on with "
@@ -175,8 +186,8 @@ _PROMPTS = (
         "Record a decision",
         "Save what was decided, with its reasons, knowing what holds on the topic today.",
         (
-            Argument("topic", "what it is about, e.g. auth_strategy", required=True),
-            Argument("decision", "what was decided", usual="take it from our conversation"),
+            Argument("topic", "what it is about, e.g. auth_strategy", is_required=True),
+            Argument("decision", "what was decided", default="take it from our conversation"),
         ),
         "Record a decision on the topic {topic} in the project's memory. See first what was "
         "decided on it so far: the new decision replaces what holds. If nothing changes, say "
@@ -189,14 +200,14 @@ _PROMPTS = (
 )
 
 
-def tool(
+def build_tool(
     call: Call,
     hints: Mapping[str, bool],
     description: str,
     *parameters: Parameter,
     title: str = "",
-    closed: bool = True,
-    cut: bool = False,
+    is_strict: bool = True,
+    is_cut: bool = False,
 ) -> Tool:
     """Make the tool of a function, under its name.
 
@@ -212,16 +223,16 @@ def tool(
     return Tool(
         call.__name__,
         description,
-        schema_of(parameters, closed=closed),
+        build_schema(parameters, is_strict=is_strict),
         call,
         hints,
         title=title,
-        cut=cut,
-        unlisted=frozenset(row.name for row in parameters if not row.listed),
+        is_cut=is_cut,
+        hidden_parameters=frozenset(row.name for row in parameters if not row.is_listed),
     )
 
 
-def profile(name: str, prefix: str = "") -> Dialect:
+def load_profile(name: str, prefix: str = "") -> Dialect:
     """Return what a profile offers; the tools of all others stay callable.
 
     Args:
@@ -232,46 +243,48 @@ def profile(name: str, prefix: str = "") -> Dialect:
         BadInput: there is no such profile, or hosts refuse names with that prefix.
     """
     if name not in DIALECTS:
-        raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
+        raise BadInput(
+            f"no profile named {name!r}", suggest_choice(name, DIALECTS), field="profile"
+        )
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
     dialect = dialect._replace(
-        tools=dialect.tools + dialect.hidden,
-        listed=dialect.tools,
-        others=tuple(other for other in DIALECTS if other not in (name, _ALL)),
+        tools=dialect.tools + dialect.hidden_tools,
+        listed_tools=dialect.tools,
+        other_profiles=tuple(other for other in DIALECTS if other not in (name, _ALL_PROFILES)),
         prompts=_PROMPTS,
     )
-    if name == _ALL:
-        dialect = _joined(dialect)
+    if name == _ALL_PROFILES:
+        dialect = _merge_profiles(dialect)
     prefix += _PREFIXES.get(name, "")
-    return _renamed(dialect, prefix) if prefix else dialect
+    return _add_prefix(dialect, prefix) if prefix else dialect
 
 
-def _joined(dialect: Dialect) -> Dialect:
+def _merge_profiles(dialect: Dialect) -> Dialect:
     """A dialect that lists the tools and resources of all profiles."""
-    profiles = [profile(name) for name in DIALECTS if name != _ALL]
-    first: dict[str, Tool] = {}
+    profiles = [load_profile(name) for name in DIALECTS if name != _ALL_PROFILES]
+    tools_by_name: dict[str, Tool] = {}
     for other in profiles:
-        for row in other.listed:
-            first.setdefault(row.name, row)
+        for row in other.listed_tools:
+            tools_by_name.setdefault(row.name, row)
     resources = tuple(row for other in profiles for row in other.resources)
-    return dialect._replace(resources=resources, listed=tuple(first.values()))
+    return dialect._replace(resources=resources, listed_tools=tuple(tools_by_name.values()))
 
 
-def _renamed(dialect: Dialect, prefix: str) -> Dialect:
+def _add_prefix(dialect: Dialect, prefix: str) -> Dialect:
     """A dialect that lists its tools with a prefix, and takes their names without it too."""
     instructions = dialect.instructions
-    for row in dialect.listed:
+    for row in dialect.listed_tools:
         instructions = instructions.replace(f"`{row.name}`", f"`{prefix}{row.name}`")
-    listed = tuple(_prefixed(row, prefix) for row in dialect.listed)
+    listed_tools = tuple(_add_tool_prefix(row, prefix) for row in dialect.listed_tools)
     return dialect._replace(
-        tools=listed + dialect.tools,
-        hidden=dialect.tools,
+        tools=listed_tools + dialect.tools,
+        hidden_tools=dialect.tools,
         instructions=instructions,
-        listed=listed,
+        listed_tools=listed_tools,
     )
 
 
-def _prefixed(tool: Tool, prefix: str) -> Tool:
+def _add_tool_prefix(tool: Tool, prefix: str) -> Tool:
     if _NAME.fullmatch(prefix + tool.name):
         return tool._replace(name=prefix + tool.name)
     raise BadInput(
@@ -281,22 +294,22 @@ def _prefixed(tool: Tool, prefix: str) -> Tool:
     )
 
 
-def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
+def resolve_tool(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
     """Return a tool, of another profile if needed, and its dialect. Raises NotFound."""
-    for owner in chain((dialect,), map(profile, dialect.others)):
+    for owner in chain((dialect,), map(load_profile, dialect.other_profiles)):
         for row in owner.tools:
             if row.name == name:
                 return owner, row
-    listed = [row.name for row in dialect.listed]
-    raise NotFound(f"no tool named {name[:64]!r}", suggest(name, listed))
+    tool_names = [row.name for row in dialect.listed_tools]
+    raise NotFound(f"no tool named {name[:64]!r}", suggest_choice(name, tool_names))
 
 
-def counted(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     """A number of things."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def envelope(error: FilememError) -> dict[str, object]:
+def build_failure(error: FilememError) -> dict[str, object]:
     """Word a failure as the native dialect does: kind, message, hint, and the field or heads."""
     kind = next((_KINDS[cls] for cls in type(error).__mro__ if cls in _KINDS), "internal")
     failure: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
@@ -307,16 +320,18 @@ def envelope(error: FilememError) -> dict[str, object]:
     return {"success": False, "error": failure}
 
 
-def sentence(error: FilememError) -> str:
+def format_error(error: FilememError) -> str:
     """A failure as one sentence, with the name of the invalid argument."""
     field = error.field if isinstance(error, BadInput) else ""
     return error.message if field in error.message else f"{field}: {error.message}"
 
 
-def worded(name: str, **first: object) -> Callable[[FilememError], Payload]:
+def build_failure_formatter(
+    name: str, **leading_fields: object
+) -> Callable[[FilememError], Payload]:
     """Word failures as an object: `first`, the sentence under a name, and the hint."""
     return lambda error: {
-        **first,
-        name: sentence(error),
+        **leading_fields,
+        name: format_error(error),
         **({"hint": error.hint} if error.hint else {}),
     }

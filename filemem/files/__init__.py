@@ -2,13 +2,13 @@
 
 from filemem.files.scan import (
     MAX_SIZE,
-    NO_RECORDS,
+    NON_RECORD_NAMES,
     Scan,
-    check_path,
-    fits,
+    can_exist,
+    describe_unread_files,
     is_listed,
     is_record,
-    not_read,
+    validate_path,
 )
 from filemem.files.write import Files
 from filemem.record.visibility import is_private

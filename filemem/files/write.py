@@ -16,19 +16,29 @@ from pathlib import Path
 
 from filemem.changes import Manifest
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
-from filemem.files.scan import MAX_SIZE, Proven, Scan, check_path, is_record, newest, scan
-from filemem.record import DATED_NAME, Problem, adr_number
+from filemem.files.scan import (
+    MAX_SIZE,
+    FindKnownIds,
+    Scan,
+    get_newest_time,
+    is_record,
+    scan_store,
+    validate_path,
+)
+from filemem.record import DATED_NAME, Problem, parse_adr_number
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: a FIFO must not hold us up.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINKS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-_TEMPORARY = ".filemem-"  # before temporary names; a name that starts with a dot is no record
-_AGAIN = "read it again, then repeat the change"
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
+_TEMPORARY_PREFIX = (
+    ".filemem-"  # before temporary names; a name that starts with a dot is no record
+)
+_RETRY_HINT = "read it again, then repeat the change"
 
 
-class Staged:
+class StagedFile:
     """A file written aside, not yet in its place.
 
     Call `sync`, `publish`, `sync_folders`; always `discard` at the end. `source` is the temporary
@@ -39,20 +49,20 @@ class Staged:
         self.work_tree = work_tree
         self.parts = parts
         self.source = source
-        self.changed: list[tuple[str, ...]] = []
+        self.changed_folders: list[tuple[str, ...]] = []
 
     def sync(self) -> None:
         """Wait until the bytes are on disk."""
         try:  # opened anew: a commit may have thousands of files
-            at = os.open(self.source, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self.source, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                os.fsync(at)
+                os.fsync(descriptor)
             finally:
-                os.close(at)
+                os.close(descriptor)
         except OSError as error:
-            raise _broken(error, "/".join(self.parts)) from None
+            raise _build_error(error, "/".join(self.parts)) from None
 
-    def publish(self, replace: bytes | None, *, over: bool = False) -> None:
+    def publish(self, expected: bytes | None, *, overwrite: bool = False) -> None:
         """Put the file into its place, creating folders as needed.
 
         Args:
@@ -66,27 +76,29 @@ class Staged:
         """
         *folders, name = self.parts
         path = "/".join(self.parts)
-        with open_folder(self.work_tree, tuple(folders), create=self.changed) as folder:
-            there = None
+        with open_folder(
+            self.work_tree, tuple(folders), created_folders=self.changed_folders
+        ) as folder:
+            current = None
             with contextlib.suppress(NotFound):
-                there = replace if over else read_file(folder, name, path, MAX_SIZE)
-            if there != replace:
+                current = expected if overwrite else read_file(folder, name, path, MAX_SIZE)
+            if current != expected:
                 raise Conflict(
-                    f"{path} {'exists already' if replace is None else 'was changed meanwhile'}",
-                    _AGAIN,
+                    f"{path} {'exists already' if expected is None else 'was changed meanwhile'}",
+                    _RETRY_HINT,
                 )
-            if replace is not None or over or not self._link(folder, name):
+            if expected is not None or overwrite or not self._link_file(folder, name):
                 os.rename(self.source, name, dst_dir_fd=folder)
             self.source = ""
-            self.changed.append(tuple(folders))
+            self.changed_folders.append(tuple(folders))
 
-    def _link(self, folder: int, name: str) -> bool:
+    def _link_file(self, folder: int, name: str) -> bool:
         """Put the file where none stands, in one step; False where the system has no such step."""
         try:
             os.link(self.source, name, dst_dir_fd=folder)
             Path(self.source).unlink()  # now, for it changes the file's times: Git reads them next
         except FileExistsError:
-            raise Conflict(f"{'/'.join(self.parts)} exists already", _AGAIN) from None
+            raise Conflict(f"{'/'.join(self.parts)} exists already", _RETRY_HINT) from None
         except (OSError, NotImplementedError):
             return False
         return True
@@ -98,19 +110,22 @@ class Staged:
         """
         try:
             self.sync()
-            self.publish(None, over=True)
+            self.publish(None, overwrite=True)
             self.sync_folders(set())
         finally:
             self.discard()
 
-    def sync_folders(self, done: set[tuple[str, ...]]) -> None:
+    def sync_folders(self, synced_folders: set[tuple[str, ...]]) -> None:
         """Wait until the new name is on disk; `done` are folders that need it no more."""
-        for folder in dict.fromkeys(self.changed):
-            if folder in done:
+        for folder in dict.fromkeys(self.changed_folders):
+            if folder in synced_folders:
                 continue
-            done.add(folder)
-            with contextlib.suppress(NotFound, BadInput), open_folder(self.work_tree, folder) as at:
-                os.fsync(at)  # a command of the user's may have removed it meanwhile
+            synced_folders.add(folder)
+            with (
+                contextlib.suppress(NotFound, BadInput),
+                open_folder(self.work_tree, folder) as descriptor,
+            ):
+                os.fsync(descriptor)  # a command of the user's may have removed it meanwhile
 
     def discard(self) -> None:
         """Remove the temporary file where it is not in its place."""
@@ -134,15 +149,15 @@ class Files:
         self._prefix = "".join(f"{part}/" for part in self._base)
         self._spool = spool
 
-    def named(self, path: str) -> str:
+    def to_work_tree_path(self, path: str) -> str:
         """A store path from the top of the work tree."""
         return self._prefix + path
 
-    def inside(self, path: str) -> str:
+    def to_store_path(self, path: str) -> str:
         """A path from the top of the work tree, in the store; any other stays as it is."""
         return path.removeprefix(self._prefix)
 
-    def holds(self, path: str) -> bool:
+    def is_in_store(self, path: str) -> bool:
         """Whether a path from the top of the work tree lies in the store."""
         return path.startswith(self._prefix)
 
@@ -151,24 +166,24 @@ class Files:
 
         Raises NotFound: there is none; BadInput: it is not one of the store's.
         """
-        *folders, name = check_path(path)
+        *folders, name = validate_path(path)
         with open_folder(self.work_tree, (*self._base, *folders)) as folder:
             return read_file(folder, name, path, MAX_SIZE)
 
     def read_all(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes | FilememError]]:
         """Yield the bytes of files, or the error that `read` raises; folders are opened once."""
-        inside: dict[tuple[str, ...], list[str]] = {}
+        paths_by_folder: dict[tuple[str, ...], list[str]] = {}
         for path in paths:
             try:
-                inside.setdefault(check_path(path)[:-1], []).append(path)
+                paths_by_folder.setdefault(validate_path(path)[:-1], []).append(path)
             except BadInput as error:
                 yield path, error
-        for folders, names in inside.items():
+        for folders, folder_paths in paths_by_folder.items():
             try:
-                with open_folder(self.work_tree, (*self._base, *folders)) as at:
-                    yield from ((path, self._read_in(at, path)) for path in names)
+                with open_folder(self.work_tree, (*self._base, *folders)) as descriptor:
+                    yield from ((path, self._read_in(descriptor, path)) for path in folder_paths)
             except (NotFound, BadInput) as error:
-                yield from ((path, error) for path in names)
+                yield from ((path, error) for path in folder_paths)
 
     def _read_in(self, folder: int, path: str) -> bytes | FilememError:
         try:
@@ -178,27 +193,27 @@ class Files:
 
     def exists(self, path: str) -> bool:
         """Whether something stands at this path (a link counts, its target does not)."""
-        return self.seen(path) is not None
+        return self.read_state(path) is not None
 
-    def seen(self, path: str) -> tuple[int, int] | None:
+    def read_state(self, path: str) -> tuple[int, int] | None:
         """Return size in bytes and newest time in nanoseconds of a file; None if it is gone."""
         try:
-            *folders, name = check_path(path)
+            *folders, name = validate_path(path)
             with open_folder(self.work_tree, (*self._base, *folders)) as folder:
                 state = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (NotFound, BadInput, BrokenStore):
             return None
-        return state.st_size, newest(state)
+        return state.st_size, get_newest_time(state)
 
-    def is_as(self, path: str, size: int, time: int) -> bool:
+    def is_unchanged(self, path: str, size: int, time: int) -> bool:
         """Whether a file has this size and newest time. It is not read: links do no harm."""
         try:
             state = os.lstat(f"{self.root}/{path}")
         except OSError:
             return False
-        return (state.st_size, newest(state)) == (size, time)
+        return (state.st_size, get_newest_time(state)) == (size, time)
 
-    def newest_adr(self) -> str:
+    def find_newest_adr(self) -> str:
         """The newest record of a folder of numbered or dated ones; "" for any other store.
 
         It is the one with the highest number or the latest day, whichever form more names have.
@@ -207,11 +222,11 @@ class Files:
         if "decisions" in names:
             return ""
         records = [name for name in names if is_record(name)]
-        numbered = [name for name in records if adr_number(name) is not None]
-        dated = [name for name in records if re.fullmatch(DATED_NAME, name)]
-        if len(dated) > len(numbered):
-            return max(dated)
-        return max(numbered, key=lambda name: (adr_number(name), name), default="")
+        numbered_names = [name for name in records if parse_adr_number(name) is not None]
+        dated_names = [name for name in records if re.fullmatch(DATED_NAME, name)]
+        if len(dated_names) > len(numbered_names):
+            return max(dated_names)
+        return max(numbered_names, key=lambda name: (parse_adr_number(name), name), default="")
 
     def scan(
         self,
@@ -219,7 +234,7 @@ class Files:
         *,
         hash_name: str = "sha1",
         folders: Collection[str] | None = None,
-        proven: Proven = lambda _: {},
+        find_known_ids: FindKnownIds = lambda _: {},
     ) -> Scan:
         """List the records of the store, the times of its folders, and what was skipped.
 
@@ -232,92 +247,96 @@ class Files:
         """
         try:
             with open_folder(self.work_tree, self._base):
-                return scan(self.root, self.read_all, before, hash_name, folders, proven)
+                return scan_store(
+                    self.root, self.read_all, before, hash_name, folders, find_known_ids
+                )
         except NotFound:
             return Scan({}, {}, [])
         except BadInput as error:
             message = f"the store: {error.message}; skipped"
             return Scan({}, {}, [Problem("", 1, "unreadable", "error", message)])
 
-    def changed_folders(self, before: Mapping[str, int]) -> set[str]:
+    def list_changed_folders(self, before: Mapping[str, int]) -> set[str]:
         """Return which of these folders were written to or removed since.
 
         Of a store that nobody looked at yet, the whole.
         """
         top = f"{self.root}/"
         times = before or {"": 0}
-        return {folder for folder, time in times.items() if not _is_as_then(top + folder, time)}
+        return {
+            folder for folder, time in times.items() if not _is_folder_unchanged(top + folder, time)
+        }
 
-    def stage(self, path: str, data: bytes) -> Staged:
+    def stage(self, path: str, data: bytes) -> StagedFile:
         """Write a file aside, unseen until `publish`.
 
         Raises BadInput: it may not be there, or is over 1 MiB.
         """
-        parts = check_path(path)
+        parts = validate_path(path)
         if len(data) > MAX_SIZE:
             message = f"{path}: {len(data)} bytes are more than {MAX_SIZE}"
             raise BadInput(message, "write less", field="text")
-        return self._stage((*self._base, *parts), data)
+        return self._stage_file((*self._base, *parts), data)
 
-    def hide(self, folder: str) -> None:
+    def hide_folder(self, folder: str) -> None:
         """Make Git overlook a folder by a `.gitignore` with `*`. Raises Conflict: it has one."""
-        name = self.named(f"{folder}/.gitignore")
-        parts = (*self._base, *check_path(folder))
+        name = self.to_work_tree_path(f"{folder}/.gitignore")
+        parts = (*self._base, *validate_path(folder))
         try:
-            with open_folder(self.work_tree, parts) as at:
-                lines = read_file(at, ".gitignore", name, MAX_SIZE).split()
+            with open_folder(self.work_tree, parts) as descriptor:
+                lines = read_file(descriptor, ".gitignore", name, MAX_SIZE).split()
         except NotFound:
-            self._stage((*parts, ".gitignore"), b"*\n").finish()
+            self._stage_file((*parts, ".gitignore"), b"*\n").finish()
             return
         if b"*" not in lines:
             raise Conflict(
                 f"{name} does not hold *: private records could be committed", "add a line with *"
             )
 
-    def remove(self, path: str, only: bytes | None = None) -> None:
+    def remove(self, path: str, expected: bytes | None = None) -> None:
         """Remove a file if it is there; Conflict unless it holds the bytes `only`, where given."""
-        parts = (*self._base, *check_path(path))
+        parts = (*self._base, *validate_path(path))
         with contextlib.suppress(NotFound), open_folder(self.work_tree, parts[:-1]) as folder:
-            if only is not None and read_file(folder, parts[-1], path, MAX_SIZE) != only:
-                raise Conflict(f"{self.named(path)} was changed meanwhile", _AGAIN)
+            if expected is not None and read_file(folder, parts[-1], path, MAX_SIZE) != expected:
+                raise Conflict(f"{self.to_work_tree_path(path)} was changed meanwhile", _RETRY_HINT)
             os.unlink(parts[-1], dir_fd=folder)
             os.fsync(folder)
 
-    def _stage(self, parts: tuple[str, ...], data: bytes) -> Staged:
+    def _stage_file(self, parts: tuple[str, ...], data: bytes) -> StagedFile:
         """Write a file aside: in the spool, on the same file system, else beside its place."""
-        aside = self._spool
+        spool = self._spool
         staged = None
         try:
-            if aside is not None:
-                aside.mkdir(parents=True, exist_ok=True)
-            if aside is None or aside.stat().st_dev != self.work_tree.stat().st_dev:
-                aside = self.work_tree.joinpath(*parts[:-1])
-                with open_folder(self.work_tree, parts[:-1], create=[]):
+            if spool is not None:
+                spool.mkdir(parents=True, exist_ok=True)
+            if spool is None or spool.stat().st_dev != self.work_tree.stat().st_dev:
+                spool = self.work_tree.joinpath(*parts[:-1])
+                with open_folder(self.work_tree, parts[:-1], created_folders=[]):
                     pass
-            source = f"{aside}/{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
-            staged = Staged(self.work_tree, parts, source)
-            with os.fdopen(os.open(source, _NEW, 0o666), "wb") as into:
-                into.write(data)
+            source = f"{spool}/{_TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+            staged = StagedFile(self.work_tree, parts, source)
+            with os.fdopen(os.open(source, _NEW_FILE_FLAGS, 0o666), "wb") as file:
+                file.write(data)
         except OSError as error:
             if staged is not None:
                 staged.discard()
-            raise _broken(error, "/".join(parts)) from None
+            raise _build_error(error, "/".join(parts)) from None
         return staged
 
 
-def _is_as_then(path: str, time: int) -> bool:
+def _is_folder_unchanged(path: str, time: int) -> bool:
     """Whether a folder has the newest time that it had."""
     try:
         state = os.lstat(path)
     except OSError:
         return False
     # No change leaves the change time as it was; the other counts only where somebody set it ahead.
-    return time in (state.st_ctime_ns, newest(state))
+    return time in (state.st_ctime_ns, get_newest_time(state))
 
 
 @contextlib.contextmanager
 def open_folder(
-    work_tree: Path, parts: tuple[str, ...], *, create: list[tuple[str, ...]] | None = None
+    work_tree: Path, parts: tuple[str, ...], *, created_folders: list[tuple[str, ...]] | None = None
 ) -> Iterator[int]:
     """Open the folder `parts` below the work tree, one step at a time.
 
@@ -331,25 +350,25 @@ def open_folder(
         BadInput: a link or a file stands on the way.
         BrokenStore: the disk refuses, also while the caller uses the folder.
     """
-    at = -1
+    descriptor = -1
     try:
-        at = os.open(work_tree, _FOLDER)
+        descriptor = os.open(work_tree, _FOLDER_FLAGS)
         for depth, part in enumerate(parts):
-            if create is not None:
+            if created_folders is not None:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=at)
-                    create.append(parts[:depth])
-            below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
-            os.close(at)
-            at = below
-        yield at
+                    os.mkdir(part, dir_fd=descriptor)
+                    created_folders.append(parts[:depth])
+            next_descriptor = os.open(part, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = next_descriptor
+        yield descriptor
     except FileNotFoundError as error:
         raise NotFound(f"there is no {error.filename or 'such file'}") from None
     except OSError as error:
-        raise _broken(error, "/".join(parts)) from None
+        raise _build_error(error, "/".join(parts)) from None
     finally:
-        if at >= 0:
-            os.close(at)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
@@ -358,7 +377,7 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
     Raises NotFound: there is none; BadInput: it is larger, or not a regular one.
     """
     try:
-        fd = os.open(name, _FILE, dir_fd=folder)
+        descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}") from None
     except OSError as error:
@@ -366,19 +385,19 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
             f"{path} cannot be read: {error.strerror}", "records are regular files", field="path"
         ) from None
     try:
-        state = os.fstat(fd)
+        state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_size > limit:
             message = f"{path} is not a regular file up to {limit} bytes"
             raise BadInput(message, "links are not followed", field="path")
-        with open(fd, "rb", buffering=0, closefd=False) as file:
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
             return file.read()
     finally:
-        os.close(fd)
+        os.close(descriptor)
 
 
-def _broken(error: OSError, path: str) -> BrokenStore | BadInput:
+def _build_error(error: OSError, path: str) -> BrokenStore | BadInput:
     """The error to raise where the system refuses."""
-    if error.errno in _LINKS:
+    if error.errno in _LINK_ERRORS:
         return BadInput(
             f"{path} leads through a link or a file, not a folder", "links are not followed", "path"
         )

@@ -20,8 +20,8 @@ class Format(NamedTuple):
     """
 
     module: str
-    reader: str = "read"
-    shared: bool = True
+    function_name: str = "read"
+    is_shared: bool = True
 
 
 FORMATS = {
@@ -37,7 +37,7 @@ FORMATS = {
     "serena": Format("project_notes", "read_serena"),
     "beads": Format("project_notes", "read_beads"),
     "adr": Format("adr"),
-    "filemem": Format("filemem", shared=False),
+    "filemem": Format("filemem", is_shared=False),
 }
 
 
@@ -45,24 +45,24 @@ def read(name: str, source: Path) -> list[Item]:
     """The items of a source in a format. Raises BadInput."""
     form = FORMATS[name]
     reader: Callable[[Path], Iterable[Item]] = getattr(
-        import_module(f"{__name__}.{form.module}"), form.reader
+        import_module(f"{__name__}.{form.module}"), form.function_name
     )
     return list(reader(source))
 
 
-def chosen(
-    items: Iterable[Item], projects: Collection[str] | None, since: int | None, most: int | None
+def select_items(
+    items: Iterable[Item], projects: Collection[str] | None, since: int | None, limit: int | None
 ) -> tuple[list[Item], list[Item]]:
     """The items that are asked for, oldest first, and those that belong to other projects.
 
     `projects`: the names of the wanted project; None for all. `since`: epoch milliseconds.
     `most`: so many, the newest.
     """
-    wanted: list[Item] = []
-    others: list[Item] = []
+    selected: list[Item] = []
+    other_items: list[Item] = []
     for item in items:
         if since is None or (item.created or 0) >= since:
-            ours = projects is None or item.project.casefold() in projects
-            (wanted if ours else others).append(item)
-    wanted.sort(key=lambda item: item.created or 0)
-    return wanted[-most:] if most else wanted, others
+            is_selected = projects is None or item.project.casefold() in projects
+            (selected if is_selected else other_items).append(item)
+    selected.sort(key=lambda item: item.created or 0)
+    return selected[-limit:] if limit else selected, other_items

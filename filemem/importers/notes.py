@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import NotFound
-from filemem.importers.source import documents
-from filemem.importers.values import sections, text
+from filemem.importers.source import iter_documents
+from filemem.importers.values import render_sections, to_text
 from filemem.index.document import to_plain
 from filemem.memory.ingest import Item
-from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse
+from filemem.record import DECISION, KEYS, OBSERVATION, Record, parse_record
 from filemem.repo import Repo
 from filemem.repo.history import History
 
-_MADE_ANEW = (
+_DROPPED_FIELDS = (
     "id",
     "type",
     "path",
@@ -30,7 +30,7 @@ _MADE_ANEW = (
     "superseded_by",
     "secrets_allowed",
 )
-_OURS = (
+_KNOWN_KEYS = (
     "date",
     "superseded_by",
     "superseded-by",
@@ -47,24 +47,24 @@ def read_claude_code(source: Path) -> Iterator[Item]:
     The notes of one folder name no project: who names the folder means it. `MEMORY.md` only lists
     the others.
     """
-    below = list(documents(source, "**/memory/*.md"))
-    for path, data in below or documents(source, "*.md"):
+    project_notes = list(iter_documents(source, "**/memory/*.md"))
+    for path, data in project_notes or iter_documents(source, "*.md"):
         if path.name == "MEMORY.md":
             continue
         project = path.parent.parent.name
-        record = parse(data, f"observations/{path.name}").record or Record("", OBSERVATION)
-        title = text(record.extra.get("name"))
+        record = parse_record(data, f"observations/{path.name}").record or Record("", OBSERVATION)
+        title = to_text(record.extra.get("name"))
         # One line without a heading is the title of its record.
-        whole = record.text or (record.title if title else "")
-        body = sections(("", record.extra.get("description")), ("", whole))
+        note_text = record.text or (record.title if title else "")
+        body = render_sections(("", record.extra.get("description")), ("", note_text))
         fields = {"title": title or record.title, "text": body, "kind": "memory"}
         yield Item(
             f"{project}/{path.name}",
             OBSERVATION,
-            _written(path),
+            _read_mtime(path),
             fields,
-            project=project if below else "",
-            private=True,
+            project=project if project_notes else "",
+            is_personal=True,
         )
 
 
@@ -73,25 +73,27 @@ def read_basic_memory(source: Path) -> Iterator[Item]:
 
     A note states no time: its first commit counts, else when its file was written.
     """
-    notes = list(documents(source))
-    committed = _first_commits(source, [path for path, _ in notes])
+    notes = list(iter_documents(source))
+    commit_dates = _read_first_commits(source, [path for path, _ in notes])
     for path, data in notes:
         name = path.relative_to(source).as_posix()
-        record = parse(data, f"observations/{path.name}").record
+        record = parse_record(data, f"observations/{path.name}").record
         if record is None:
             continue
         kind = record.type if record.type == DECISION else OBSERVATION
-        created = record.created or committed.get(path) or _written(path)
-        id_ = text(record.extra.get("permalink")) or name
-        more = {"kind": "memory"} if kind == OBSERVATION else {}
-        yield item_of(record._replace(type=kind, created=created), id_, more=more)
+        created = record.created or commit_dates.get(path) or _read_mtime(path)
+        id_ = to_text(record.extra.get("permalink")) or name
+        extra_fields = {"kind": "memory"} if kind == OBSERVATION else {}
+        yield build_item(
+            record._replace(type=kind, created=created), id_, extra_fields=extra_fields
+        )
 
 
-def _written(path: Path) -> int:
+def _read_mtime(path: Path) -> int:
     return int(path.stat().st_mtime * 1000)
 
 
-def _first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
+def _read_first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
     """When each file was first committed, in epoch milliseconds; none outside a repository."""
     try:
         repo = Repo.discover(folder)
@@ -101,17 +103,29 @@ def _first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
         top = repo.work_tree.resolve()
         names = {path: path.resolve().relative_to(top).as_posix() for path in paths}
         with closing(History(repo, folder.resolve().relative_to(top).as_posix())) as history:
-            dates = history.dates(names.values())
+            dates = history.read_dates(names.values())
     return {path: dates[name] for path, name in names.items() if name in dates}
 
 
-def item_of(record: Record, id_: str, *, kept: bool = False, more: dict[str, Any]) -> Item:
+def build_item(
+    record: Record, id_: str, *, keeps_id: bool = False, extra_fields: dict[str, Any]
+) -> Item:
     """The item that a record of another store is."""
-    stated = {name: value for name, value in to_plain(record).items() if name not in _MADE_ANEW}
-    stated["extra"] = {
-        name: value for name, value in record.extra.items() if name.casefold() not in _OURS
+    stated_fields = {
+        name: value for name, value in to_plain(record).items() if name not in _DROPPED_FIELDS
+    }
+    stated_fields["extra"] = {
+        name: value for name, value in record.extra.items() if name.casefold() not in _KNOWN_KEYS
     }
     # Who may read such a record is not known: nobody else.
-    private = any(name.casefold() == "visibility" for name in record.extra)
-    stated |= more
-    return Item(id_, record.type, record.created, {}, stated, kept=kept, private=private)
+    is_personal = any(name.casefold() == "visibility" for name in record.extra)
+    stated_fields |= extra_fields
+    return Item(
+        id_,
+        record.type,
+        record.created,
+        {},
+        stated_fields,
+        keeps_id=keeps_id,
+        is_personal=is_personal,
+    )

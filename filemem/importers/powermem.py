@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput
-from filemem.importers.source import Row, database
-from filemem.importers.values import line, mapping, moment, text
+from filemem.importers.source import Row, open_database
+from filemem.importers.values import to_line, to_mapping, to_milliseconds, to_text
 from filemem.memory.ingest import Item
 from filemem.record import OBSERVATION
 
-_SCORES = (
+_SCORE_FIELDS = (
     "intelligence",
     "memory_management",
     "importance_score",
@@ -24,31 +24,33 @@ _SCORES = (
     "memory_type",
     "processing_applied",
 )
-_NAMES = ("user_id", "agent_id", "run_id")
+_OWNER_FIELDS = ("user_id", "agent_id", "run_id")
 
 
 def read(source: Path) -> Iterator[Item]:
     """The memories of every collection of a database. Raises BadInput: it has none."""
-    with database(source) as opened:
+    with open_database(source) as source_database:
         # The database also holds the full-text indexes of its collections, with other columns.
-        collections = opened.tables("id", "payload")
+        collections = source_database.list_tables("id", "payload")
         if not collections:
             hint = "name the database that SQLITE_PATH names"
             raise BadInput(f"{source} has no memories of powermem", hint, field="source")
         for table in collections:
-            yield from map(_item, opened.rows(table))
+            yield from map(_build_item, source_database.iter_rows(table))
 
 
-def _item(row: Row) -> Item:
-    payload = mapping(row["payload"])
-    stated = mapping(payload.get("metadata"))
-    fields: dict[str, Any] = {name: line(payload.get(name)) for name in _NAMES}
+def _build_item(row: Row) -> Item:
+    payload = to_mapping(row["payload"])
+    metadata = to_mapping(payload.get("metadata"))
+    fields: dict[str, Any] = {name: to_line(payload.get(name)) for name in _OWNER_FIELDS}
     fields |= {
-        "text": text(payload.get("data")) or text(row.get("fulltext_content")),
+        "text": to_text(payload.get("data")) or to_text(row.get("fulltext_content")),
         "kind": "memory",
-        "scope": line(stated.get("scope")),
-        "memory_type": line(payload.get("category")),  # the other is a stage of its forgetting
-        "metadata": {name: value for name, value in stated.items() if name not in _SCORES},
+        "scope": to_line(metadata.get("scope")),
+        "memory_type": to_line(payload.get("category")),  # the other is a stage of its forgetting
+        "metadata": {name: value for name, value in metadata.items() if name not in _SCORE_FIELDS},
     }
-    created = moment(payload.get("created_at")) or moment(row.get("created_at"))
-    return Item(text(row["id"]), OBSERVATION, created, fields, private=bool(fields["user_id"]))
+    created = to_milliseconds(payload.get("created_at")) or to_milliseconds(row.get("created_at"))
+    return Item(
+        to_text(row["id"]), OBSERVATION, created, fields, is_personal=bool(fields["user_id"])
+    )

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.importers.notes import item_of
-from filemem.importers.source import Row, documents, lines, read_text
-from filemem.importers.values import items, line, moment, sections, text
+from filemem.importers.notes import build_item
+from filemem.importers.source import Row, iter_documents, iter_json_lines, read_text
+from filemem.importers.values import render_sections, to_items, to_line, to_milliseconds, to_text
 from filemem.memory.ingest import Item
-from filemem.record import CHECKPOINT, DECISION, OBSERVATION, parse
-from filemem.record.lines import fenced
-from filemem.record.times import first_date
+from filemem.record import CHECKPOINT, DECISION, OBSERVATION, parse_record
+from filemem.record.lines import find_code_lines
+from filemem.record.times import find_first_date
 
 _HEADING = re.compile(r"(#{2,4})[ \t]+(.*\S)")
 _BULLET = re.compile(r"[ \t]*[*+-][ \t]+(.*\S)")
@@ -45,9 +45,9 @@ _PARTS = frozenset(
     )
 )
 _DECISION_LOG = "decisionlog.md"
-_STATE = "activecontext.md"  # where the work stands
+_STATE_FILE = "activecontext.md"  # where the work stands
 _KINDS = {"bug": "bugfix", "feature": "feature", "epic": "feature"}
-_REMOVED = "tombstone"
+_REMOVED_STATUS = "tombstone"
 
 
 class Entry(NamedTuple):
@@ -59,47 +59,47 @@ class Entry(NamedTuple):
 
 def read_decision_log(source: Path) -> Iterator[Item]:
     """The decisions of a file with one heading each, such as `DECISIONS.md`. Raises BadInput."""
-    entries = _entries(read_text(source).split("\n"))
+    entries = _split_entries(read_text(source).split("\n"))
     if not entries:
         raise BadInput(
             f"{source} has no heading for each decision",
             "such a file has lines like `## ADR-001: Use PostgreSQL`",
             field="source",
         )
-    yield from _decisions(entries, source.name)
+    yield from _iter_decision_items(entries, source.name)
 
 
 def read_memory_bank(source: Path) -> Iterator[Item]:
     """The files of a `memory-bank` folder: decisions, where the work stands, and notes."""
-    for path, data in documents(source):
+    for path, data in iter_documents(source):
         name = path.relative_to(source).as_posix()
         content = data.decode("utf-8", "replace").replace("\r\n", "\n")
         if path.name.lower() == _DECISION_LOG:
-            yield from _decisions(_entries(content.split("\n")), name)
-        elif path.name.lower() == _STATE:
-            yield Item(name, CHECKPOINT, _time_of(path), {"summary": content.strip()})
+            yield from _iter_decision_items(_split_entries(content.split("\n")), name)
+        elif path.name.lower() == _STATE_FILE:
+            yield Item(name, CHECKPOINT, _read_mtime(path), {"summary": content.strip()})
         else:
-            yield from _note(path, name, data, "context")
+            yield from _iter_note_items(path, name, data, "context")
 
 
 def read_serena(source: Path) -> Iterator[Item]:
     """The notes of Serena, `.serena/memories`."""
-    for path, data in documents(source):
-        yield from _note(path, path.relative_to(source).as_posix(), data, "memory")
+    for path, data in iter_documents(source):
+        yield from _iter_note_items(path, path.relative_to(source).as_posix(), data, "memory")
 
 
 def read_beads(source: Path) -> Iterator[Item]:
     """The issues of beads, each an observation; deleted ones are passed over."""
-    for row in lines(source):
-        if text(row.get("id")) and text(row.get("status")) != _REMOVED:
-            yield _issue(row)
+    for row in iter_json_lines(source):
+        if to_text(row.get("id")) and to_text(row.get("status")) != _REMOVED_STATUS:
+            yield _build_issue_item(row)
 
 
-def _issue(row: Row) -> Item:
+def _build_issue_item(row: Row) -> Item:
     state = " ".join(
-        filter(None, (text(row.get("status")) or "open", text(row.get("close_reason"))))
+        filter(None, (to_text(row.get("status")) or "open", to_text(row.get("close_reason"))))
     )
-    body = sections(
+    body = render_sections(
         ("", row.get("description")),
         ("Design", row.get("design")),
         ("Acceptance criteria", row.get("acceptance_criteria")),
@@ -107,32 +107,36 @@ def _issue(row: Row) -> Item:
         ("Status", state),
     )
     fields = {
-        "title": line(row.get("title")) or text(row["id"]),
+        "title": to_line(row.get("title")) or to_text(row["id"]),
         "text": body,
-        "kind": _KINDS.get(text(row.get("issue_type")), "change"),
-        "concepts": items(row.get("labels")),
+        "kind": _KINDS.get(to_text(row.get("issue_type")), "change"),
+        "concepts": to_items(row.get("labels")),
     }
-    return Item(text(row["id"]), OBSERVATION, moment(row.get("created_at")), fields)
+    return Item(to_text(row["id"]), OBSERVATION, to_milliseconds(row.get("created_at")), fields)
 
 
-def _note(path: Path, name: str, data: bytes, kind: str) -> Iterator[Item]:
-    record = parse(data, f"observations/{path.name}").record
+def _iter_note_items(path: Path, name: str, data: bytes, kind: str) -> Iterator[Item]:
+    record = parse_record(data, f"observations/{path.name}").record
     if record is not None:
-        dated = record if record.created else record._replace(created=_time_of(path))
-        yield item_of(dated._replace(type=OBSERVATION), name, more={"kind": kind})
+        dated_record = record if record.created else record._replace(created=_read_mtime(path))
+        yield build_item(dated_record._replace(type=OBSERVATION), name, extra_fields={"kind": kind})
 
 
-def _time_of(path: Path) -> int:
+def _read_mtime(path: Path) -> int:
     return int(path.stat().st_mtime * 1000)
 
 
-def _entries(rows: Sequence[str]) -> list[Entry]:
+def _split_entries(rows: Sequence[str]) -> list[Entry]:
     """Split a log at the highest level of heading below the title that names decisions."""
-    headings = _headings(rows)
+    headings = _list_headings(rows)
     if not headings:
         return []
     level = min(depth for _, depth, _ in headings)
-    starts = [(at, name) for at, depth, name in headings if depth == level and not _is_part(name)]
+    starts = [
+        (index, name)
+        for index, depth, name in headings
+        if depth == level and not _is_part_heading(name)
+    ]
     if not starts:
         return []
     ends = [at for at, _ in starts[1:]] + [len(rows)]
@@ -141,45 +145,45 @@ def _entries(rows: Sequence[str]) -> list[Entry]:
     ]
 
 
-def _headings(rows: Sequence[str]) -> list[tuple[int, int, str]]:
+def _list_headings(rows: Sequence[str]) -> list[tuple[int, int, str]]:
     """Line, depth and text of each heading outside code."""
-    code = fenced(rows)
-    matches = ((at, _HEADING.match(row)) for at, row in enumerate(rows) if at not in code)
+    code = find_code_lines(rows)
+    matches = ((index, _HEADING.match(row)) for index, row in enumerate(rows) if index not in code)
     return [(at, len(match[1]), match[2]) for at, match in matches if match]
 
 
-def _is_part(name: str) -> bool:
+def _is_part_heading(name: str) -> bool:
     return name.strip(" *_:").casefold() in _PARTS
 
 
-def _decisions(entries: Sequence[Entry], source: str) -> Iterator[Item]:
+def _iter_decision_items(entries: Sequence[Entry], source: str) -> Iterator[Item]:
     """Items of a log; entries of one title are told apart by their order among these."""
-    seen: Counter[str] = Counter()
+    title_counts: Counter[str] = Counter()
     for entry in entries:
-        title = _title(entry)
+        title = _parse_title(entry)
         if not title:
             continue
-        seen[title] += 1
+        title_counts[title] += 1
         markdown = f"# {title}\n\n" + "\n".join(entry.body).strip() + "\n"
-        record = parse(markdown.encode(), "decisions/entry.md").record
+        record = parse_record(markdown.encode(), "decisions/entry.md").record
         if record is not None:
-            created = record.created or _day(entry)
-            again = f" ({seen[title]})" if seen[title] > 1 else ""
-            key = f"{source}#{title}{again}"
-            yield item_of(record._replace(type=DECISION, created=created), key, more={})
+            created = record.created or _find_day(entry)
+            suffix = f" ({title_counts[title]})" if title_counts[title] > 1 else ""
+            key = f"{source}#{title}{suffix}"
+            yield build_item(record._replace(type=DECISION, created=created), key, extra_fields={})
 
 
-def _title(entry: Entry) -> str:
+def _parse_title(entry: Entry) -> str:
     """The heading without number and date; a heading `Decision` is titled by its first point."""
     title = _BEFORE_TITLE.sub("", entry.heading, count=1).strip(" *_:")
     if title:
-        return line(title)
+        return to_line(title)
     points = (match[1] for row in entry.body if (match := _BULLET.match(row)))
-    first = next(points, "")
-    return line(_BEFORE_TITLE.sub("", first, count=1).strip(" *_:"))
+    first_point = next(points, "")
+    return to_line(_BEFORE_TITLE.sub("", first_point, count=1).strip(" *_:"))
 
 
-def _day(entry: Entry) -> int | None:
+def _find_day(entry: Entry) -> int | None:
     rows = (entry.heading, *entry.body[:3])
-    days = (first_date(row.replace("[", " ").replace("]", " ")) for row in rows)
+    days = (find_first_date(row.replace("[", " ").replace("]", " ")) for row in rows)
     return next((day for day in days if day is not None), None)

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from filemem.importers.source import Row, lines
-from filemem.importers.values import line, sections, text
+from filemem.importers.source import Row, iter_json_lines
+from filemem.importers.values import render_sections, to_line, to_text
 from filemem.memory.ingest import Item
 from filemem.record import OBSERVATION
 
@@ -20,23 +20,23 @@ _PEOPLE = ("person", "people", "user", "human")
 def read(source: Path) -> Iterator[Item]:
     """The entities of a file of JSON Lines; of two of one name the first."""
     entities: dict[str, Row] = {}
-    related: dict[str, list[str]] = defaultdict(list)
-    for row in lines(source):
-        if row.get("type") == "entity" and text(row.get("name")):
-            entities.setdefault(text(row["name"]), row)
+    relations: dict[str, list[str]] = defaultdict(list)
+    for row in iter_json_lines(source):
+        if row.get("type") == "entity" and to_text(row.get("name")):
+            entities.setdefault(to_text(row["name"]), row)
         elif row.get("type") == "relation":
-            related[text(row.get("from"))].append(
-                f"{text(row.get('relationType'))} [[{text(row.get('to'))}]]"
+            relations[to_text(row.get("from"))].append(
+                f"{to_text(row.get('relationType'))} [[{to_text(row.get('to'))}]]"
             )
     for name, row in entities.items():
-        kind = text(row.get("entityType"))
-        stated = row.get("observations")
-        observations = stated if isinstance(stated, list) else []
-        body = sections(("", kind), ("", observations), ("Related", related[name]))
+        kind = to_text(row.get("entityType"))
+        stated_observations = row.get("observations")
+        observations = stated_observations if isinstance(stated_observations, list) else []
+        body = render_sections(("", kind), ("", observations), ("Related", relations[name]))
         fields = {
-            "title": line(name),
+            "title": to_line(name),
             "text": body,
             "kind": "memory",
             "concepts": (kind,) if kind else (),
         }
-        yield Item(name, OBSERVATION, None, fields, private=kind.casefold() in _PEOPLE)
+        yield Item(name, OBSERVATION, None, fields, is_personal=kind.casefold() in _PEOPLE)

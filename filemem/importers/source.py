@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from filemem.errors import BadInput
 
-_WAL = b"\x02\x02"  # bytes 18 and 19 of a database that has, or had, a write-ahead log
+_WAL_VERSIONS = b"\x02\x02"  # bytes 18 and 19 of a database that has, or had, a write-ahead log
 Row = Mapping[str, Any]
 
 
@@ -25,20 +25,20 @@ class Database:
 
     _connection: sqlite3.Connection
 
-    def tables(self, *columns: str) -> list[str]:
+    def list_tables(self, *columns: str) -> list[str]:
         """The tables that have all these columns; virtual ones may need their program."""
         rows = self._connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         )
-        return [name for (name,) in rows.fetchall() if {*columns} <= self._columns(name)]
+        return [name for (name,) in rows.fetchall() if {*columns} <= self._list_columns(name)]
 
-    def _columns(self, table: str) -> set[str]:
+    def _list_columns(self, table: str) -> set[str]:
         rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
         return {name for (name,) in rows}
 
-    def rows(self, table: str) -> Iterator[Row]:
+    def iter_rows(self, table: str) -> Iterator[Row]:
         """The rows of a table in the order of their creation; none if there is no such table."""
-        if table in self.tables():
+        if table in self.list_tables():
             quoted = table.replace('"', '""')
             query = f'SELECT * FROM "{quoted}" ORDER BY rowid'  # noqa: S608 - the table exists
             cursor = self._connection.execute(query)
@@ -47,7 +47,7 @@ class Database:
                 yield dict(zip(columns, row, strict=True))
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     """A file for reading. Raises BadInput."""
     try:
         return path.open("rb")
@@ -58,27 +58,29 @@ def _opened(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def database(path: Path, *needed: str) -> Iterator[Database]:
+def open_database(path: Path, *table_names: str) -> Iterator[Database]:
     """Open a database for reading, with its write-ahead log.
 
     Raises BadInput: it is none, or has no table `needed`.
     """
     # A read of one whose log is gone would make the log anew, beside it; as nobody has it open,
     # it is read as it is.
-    with _opened(path) as file:
-        idle = file.read(20)[18:] == _WAL and not path.with_name(f"{path.name}-wal").exists()
-    address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' * idle}"
+    with _open_file(path) as file:
+        is_idle = (
+            file.read(20)[18:] == _WAL_VERSIONS and not path.with_name(f"{path.name}-wal").exists()
+        )
+    address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' * is_idle}"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            opened = Database(connection)
-            if needed and not {*needed} & {*opened.tables()}:
+            source_database = Database(connection)
+            if table_names and not {*table_names} & {*source_database.list_tables()}:
                 raise BadInput(
-                    f"{path} has no table {' or '.join(needed)}",
+                    f"{path} has no table {' or '.join(table_names)}",
                     "is it of another program?",
                     "source",
                 )
-            yield opened
+            yield source_database
     except KeyError as error:  # of a row
         raise BadInput(
             f"{path}: a table has no column {error}", "is it of another program?", "source"
@@ -89,7 +91,7 @@ def database(path: Path, *needed: str) -> Iterator[Database]:
         ) from None
 
 
-def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
+def iter_documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, bytes]]:
     """The files of a folder, sorted, each with its bytes; none that is hidden or behind a link.
 
     Raises BadInput: there is no such folder.
@@ -99,30 +101,30 @@ def documents(folder: Path, pattern: str = "**/*.md") -> Iterator[tuple[Path, by
     top = folder.resolve()
     for path in sorted(folder.glob(pattern)):
         parts = path.relative_to(folder).parts
-        linked = path.resolve() != top.joinpath(*parts)
-        if path.is_file() and not linked and not any(part.startswith(".") for part in parts):
-            with _opened(path) as file:
+        is_linked = path.resolve() != top.joinpath(*parts)
+        if path.is_file() and not is_linked and not any(part.startswith(".") for part in parts):
+            with _open_file(path) as file:
                 yield path, file.read()
 
 
 def read_text(path: Path) -> str:
     """The text of a file, its line ends as `\n`. Raises BadInput."""
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return file.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
-def lines(path: Path) -> Iterator[Row]:
+def iter_json_lines(path: Path) -> Iterator[Row]:
     """The objects of a file of JSON Lines. Raises BadInput: a line is not a JSON object."""
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
-            row = _object(line)
+            row = _parse_object(line)
             if row is None:
                 message = f"{path}:{number}: this line is not a JSON object"
                 raise BadInput(message, "nothing was imported")
             yield row
 
 
-def _object(line: str) -> Row | None:
+def _parse_object(line: str) -> Row | None:
     """The JSON object in a line; None if it is not one."""
     try:
         value = json.loads(line)

@@ -19,47 +19,64 @@ from filemem.chain import Node
 from filemem.changes import Change, Entry, Manifest
 from filemem.errors import Locked
 from filemem.index import caches
-from filemem.index.chains import Around, Chains, Dates, Row, addressed, links_of, rows_of
+from filemem.index.chains import (
+    ChainIndex,
+    ChainSet,
+    Dates,
+    Row,
+    add_store_prefix,
+    build_rows,
+    list_links,
+)
 from filemem.index.database import NAME, Database
-from filemem.index.document import Doc, document
-from filemem.index.embed import Model, ModelUnavailable, embedder
-from filemem.index.folder import IndexDamaged, listed, mark, writing
-from filemem.index.place import NO_MODEL, Found, Known, Near, Questions, with_leading
-from filemem.index.plan import Counts, added, said_in, said_instead
-from filemem.index.update import Hidden, Load, Progress, Writer
+from filemem.index.document import Doc, build_document
+from filemem.index.embed import Model, ModelUnavailable, open_model
+from filemem.index.folder import IndexDamaged, list_names, read_file_stamp, writable_folder
+from filemem.index.place import (
+    NO_MODEL,
+    CandidateSet,
+    IndexSearcher,
+    KnownRecord,
+    Neighbour,
+    search_with_predecessors,
+)
+from filemem.index.plan import TermCounts, find_synonyms, match_synonyms, merge_counts
+from filemem.index.update import HiddenCheck, IndexWriter, Loader, Progress
 
 __all__ = [
-    "Around",
-    "Chains",
-    "Counts",
+    "CandidateSet",
+    "ChainIndex",
+    "ChainSet",
     "Database",
     "Doc",
-    "Found",
     "Index",
     "IndexDamaged",
-    "Known",
+    "KnownRecord",
     "Model",
     "ModelUnavailable",
-    "Near",
+    "Neighbour",
     "Node",
     "Row",
-    "added",
-    "addressed",
-    "document",
-    "embedder",
-    "links_of",
-    "rows_of",
-    "said_in",
-    "said_instead",
-    "with_leading",
+    "TermCounts",
+    "add_store_prefix",
+    "build_document",
+    "build_rows",
+    "find_synonyms",
+    "list_links",
+    "match_synonyms",
+    "merge_counts",
+    "open_model",
+    "search_with_predecessors",
 ]
 
 
-_FORMS = re.compile(r"\d+\.[0-9a-f]{8}")  # of folders: the layout, and the rest of the form
+_FOLDER_PATTERN = re.compile(
+    r"\d+\.[0-9a-f]{8}"
+)  # of folders: the layout, and the rest of the form
 
 
-_FAR = 1_000_000
-_LOCK = "rebuild.lock"
+_NUMBER_GAP = 1_000_000
+_REBUILD_LOCK = "rebuild.lock"
 
 
 class Notes(NamedTuple):
@@ -74,38 +91,38 @@ class Notes(NamedTuple):
     forgotten: str = ""  # what the tombstones were then, in the caller's words
 
 
-def _nothing(_: str) -> bool:
+def _is_hidden(_: str) -> bool:
     return False
 
 
-class Index(Questions):
+class Index(IndexSearcher):
     """The index of a store, open for questions and for changes.
 
     Errors: BrokenStore, Locked, IndexDamaged.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
         """Arguments as for `Questions`."""
-        super().__init__(*arguments, **named)
-        self._writing = RLock()  # one change at a time
-        self._own = Database(
+        super().__init__(*arguments, **keywords)
+        self._write_lock = RLock()  # one change at a time
+        self._write_database = Database(
             None
         )  # by which this process writes, so that questions see no half of it
-        self._own_inode: list[int] = []
+        self._write_inode: list[int] = []
 
     # what state it is in
 
     @property
-    def exists(self) -> bool:
+    def is_built(self) -> bool:
         """Whether all files were ever looked at."""
-        with self._now() as database:
-            return bool(database.state("built"))
+        with self._current_database() as database:
+            return bool(database.read_state("built"))
 
     @property
-    def sound(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether there is an index that can be read."""
         try:
-            return self.exists
+            return self.is_built
         except IndexDamaged:
             return False
 
@@ -114,219 +131,234 @@ class Index(Questions):
         """Why search by meaning is incomplete, and what to do about it, or ""."""
         if self.model is None:
             return NO_MODEL
-        with self._searching():
-            gap = self._gap("vector")
+        with self._search_snapshot():
+            gap = self._describe_gap("vector")
             # Where there is none, the model was read: loading it takes longer than all else.
-            return (gap and self.model.trouble) or (self.exists and gap) or ""
+            return (gap and self.model.trouble) or (self.is_built and gap) or ""
 
     @property
     def notes(self) -> Notes:
         """The notes kept by `note`."""
-        with self._now() as database:
-            return Notes(**{name: database.state(name) or of for name, of in _UNNOTED.items()})
+        with self._current_database() as database:
+            return Notes(
+                **{
+                    name: database.read_state(name) or default
+                    for name, default in _DEFAULT_NOTES.items()
+                }
+            )
 
     @property
-    def folders(self) -> dict[str, int]:
+    def folder_times(self) -> dict[str, int]:
         """The times of folders kept by `note`, in nanoseconds."""
-        with self._now() as database:
-            return database.folders()
+        with self._current_database() as database:
+            return database.read_folder_times()
 
-    def note(self, folders: Mapping[str, int] | None = None, **news: Any) -> None:
+    def write_notes(self, folder_times: Mapping[str, int] | None = None, **fields: Any) -> None:
         """Keep the times of folders, and some fields of `Notes`; what is not given stays."""
-        with self._changing() as database, database.writing():
-            if folders is not None:
-                database.note_folders(folders)
-            database.note(**news)
+        with self._writable_database() as database, database.transaction():
+            if folder_times is not None:
+                database.write_folder_times(folder_times)
+            database.write_state(**fields)
 
     @property
     def stamp(self) -> int:
         """A number that is another one after any change of what can be found."""
-        with self._now() as database:
+        with self._current_database() as database:
             return zlib.crc32(repr((self._inode, database.stamp)).encode())
 
-    def verify(self) -> list[str]:
+    def check_database(self) -> list[str]:
         """Read all of the database; return what is damaged. `fold` makes damaged caches anew."""
         try:
-            with self._now() as database:
-                database.check()
+            with self._current_database() as database:
+                database.verify_integrity()
         except IndexDamaged as error:
             return [error.message]
         return []
 
-    def checked(self, state: str) -> dict[str, str]:
+    def read_check_results(self, state: str) -> dict[str, str]:
         """Return what was noted of a state, see `Database`; nothing where there is no index."""
-        if self.in_memory or not self.sound:
+        if self.in_memory or not self.is_readable:
             return {}
-        with self._changing() as database:
-            return database.checked(state)
+        with self._writable_database() as database:
+            return database.read_check_results(state)
 
-    def note_checked(self, state: str, problems: Mapping[str, str]) -> None:
+    def write_check_results(self, state: str, problems: Mapping[str, str]) -> None:
         """Keep what `check` has found, where there is an index."""
-        if problems and self.sound and not self.in_memory:
-            with self._changing() as database, database.writing():
-                database.note_checked(state, problems)
+        if problems and self.is_readable and not self.in_memory:
+            with self._writable_database() as database, database.transaction():
+                database.write_check_results(state, problems)
 
     # changes
 
-    def push(self, doc: Doc, entry: Entry | None = None) -> None:
+    def add_document(self, doc: Doc, entry: Entry | None = None) -> None:
         """Make a saved record findable at once by every process.
 
         `entry` is its file as it stands, so that the next scan need not hash it.
         """
         with self._writer(self.model) as writer:
-            writer.apply({doc.path: entry or Entry(doc.blob)}, lambda _: doc, hidden=_nothing)
+            writer.apply_changes(
+                {doc.path: entry or Entry(doc.blob)}, lambda _: doc, is_hidden=_is_hidden
+            )
 
-    def push_removed(self, path: str) -> None:
+    def remove_document(self, path: str) -> None:
         """Make a removed record invisible to every process at once."""
         with self._writer(self.model) as writer:
-            writer.apply({path: None}, lambda _: None, hidden=_nothing)
+            writer.apply_changes({path: None}, lambda _: None, is_hidden=_is_hidden)
 
-    def apply(
+    def apply_changes(
         self,
         changes: Iterable[Change],  # what a look at the store found
-        load: Load,
+        load: Loader,
         progress: Progress | None = None,
         *,
         before: Manifest | None = None,  # what the index said then; what was saved since stays
-        seen: Manifest | None = None,  # the whole scan; renews size and time of unchanged files
-        hidden: Hidden = _nothing,  # whether the record with an id is forgotten
-        meaning: bool = True,  # whether to make vectors now; the next change makes what lacks
-        anew: bool = False,  # build it anew; the changes are all files
+        scan_manifest: Manifest
+        | None = None,  # the whole scan; renews size and time of unchanged files
+        is_hidden: HiddenCheck = _is_hidden,  # whether the record with an id is forgotten
+        with_vectors: bool = True,  # whether to make vectors now; the next change makes what lacks
+        rebuild: bool = False,  # build it anew; the changes are all files
     ) -> None:
         """Update the index after a look at the store: all who ask see it grow by batches."""
         entries = {change.path: change.entry for change in changes}
-        if anew:
-            self._rebuild(entries, load, progress, hidden)
+        if rebuild:
+            self._rebuild(entries, load, progress, is_hidden)
             return
-        with self._writer(self.model if meaning else None) as writer:
-            writer.date()
-            writer.complete()
-            writer.apply(entries, load, hidden=hidden, expected=before, progress=progress)
-        touched = [
+        with self._writer(self.model if with_vectors else None) as writer:
+            writer.date_records()
+            writer.add_missing_vectors()
+            writer.apply_changes(
+                entries, load, is_hidden=is_hidden, expected=before, progress=progress
+            )
+        renewed_entries = [
             (path, entry)
-            for path, entry in (seen or {}).items()
+            for path, entry in (scan_manifest or {}).items()
             if path not in entries and (before or {}).get(path) != entry
         ]
-        with self._changing() as database, database.writing():
-            first = not database.state("built")
-            database.renew(touched)
-            database.note(built=1)
-        if first and not self.in_memory:
-            self._remove_older()
+        with self._writable_database() as database, database.transaction():
+            is_first = not database.read_state("built")
+            database.update_file_stats(renewed_entries)
+            database.write_state(built=1)
+        if is_first and not self.in_memory:
+            self._remove_older_indexes()
 
     @property
-    def incomplete(self) -> bool:
+    def has_missing_vectors(self) -> bool:
         """Whether records were indexed without the model that is here."""
-        with self._now() as database:
-            return bool(self.model and database.lacking())
+        with self._current_database() as database:
+            return bool(self.model and database.count_missing_vectors())
 
-    def complete(self) -> None:
+    def add_missing_vectors(self) -> None:
         """Make the vectors of these records."""
-        if self.incomplete:
+        if self.has_missing_vectors:
             with self._writer(self.model) as writer:
-                writer.complete()
+                writer.add_missing_vectors()
 
-    def _remove_older(self) -> None:
+    def _remove_older_indexes(self) -> None:
         """Delete the indexes that earlier versions of filemem made of the same store."""
         import shutil  # 2 ms, for its archives; most commands build nothing
 
         layout = int(self.root.name.partition(".")[0])
-        for name in listed(self.root.parent):
-            if _FORMS.fullmatch(name) and int(name.partition(".")[0]) < layout:
+        for name in list_names(self.root.parent):
+            if _FOLDER_PATTERN.fullmatch(name) and int(name.partition(".")[0]) < layout:
                 shutil.rmtree(self.root.parent / name, ignore_errors=True)
 
     def _rebuild(
         self,
         entries: Mapping[str, Entry | None],
-        load: Load,
+        load: Loader,
         progress: Progress | None,
-        hidden: Hidden,
+        is_hidden: HiddenCheck,
     ) -> None:
         """Build the index anew beside the one in use, which answers and takes saves until then."""
         root = self.root
-        new = root / f"{NAME}.new"
-        with writing(root), caches.alone(root / _LOCK) as lock:
+        new_path = root / f"{NAME}.new"
+        with writable_folder(root), caches.exclusive_lock(root / _REBUILD_LOCK) as lock:
             if not lock:
                 raise Locked("another process is rebuilding the search index", "try again later")
-            _remove(new)
-            database = Database(new, create=True)
-            database.note(**self._far_above())
-            writer = Writer(database, self.model, self._dates)
-            writer.apply(entries, load, hidden=hidden, progress=progress)
-            database.note(built=1)
+            _delete_database(new_path)
+            database = Database(new_path, create=True)
+            database.write_state(**self._compute_start_state())
+            writer = IndexWriter(database, self.model, self._dates)
+            writer.apply_changes(entries, load, is_hidden=is_hidden, progress=progress)
+            database.write_state(built=1)
             database.close()
             try:
-                with self._changing() as database:
-                    database.take(new)
+                with self._writable_database() as database:
+                    database.replace_from(new_path)
             except IndexDamaged:
-                with self._writing:
-                    self._own.close()
-                    _remove(root / NAME)
-                    with self._changing() as database:
-                        database.take(new)
-            _remove(new)
+                with self._write_lock:
+                    self._write_database.close()
+                    _delete_database(root / NAME)
+                    with self._writable_database() as database:
+                        database.replace_from(new_path)
+            _delete_database(new_path)
 
-    def _far_above(self) -> dict[str, int]:
+    def _compute_start_state(self) -> dict[str, int]:
         """Where numbers and stamps of an index begin that takes the place of this one.
 
         Who has read of this one keeps rows by number and stamp, and it may grow meanwhile.
         """
         try:
-            with self._now() as database:
-                return {"last": database.last + _FAR, "stamp": database.stamp + _FAR}
+            with self._current_database() as database:
+                return {
+                    "last": database.last_number + _NUMBER_GAP,
+                    "stamp": database.stamp + _NUMBER_GAP,
+                }
         except IndexDamaged:  # then the file is replaced, and nobody keeps anything of it
             return {}
 
-    def fold(self, *, every: bool = False, link: bool = False) -> bool:
+    def update_caches(self, *, check_all: bool = False, with_usearch: bool = False) -> bool:
         """Move the caches forward; return whether this process did.
 
         Arguments as for `caches.fold`.
         """
         if self.in_memory:
             return False
-        with self._changing() as database:
-            return caches.fold(database, self.root, every=every, link=link)
+        with self._writable_database() as database:
+            return caches.update_caches(
+                database, self.root, check_all=check_all, with_usearch=with_usearch
+            )
 
     @property
-    def behind(self) -> int:
+    def uncached_count(self) -> int:
         """How many records the caches do not hold."""
-        with self._now() as database:
-            return len(database.young())
+        with self._current_database() as database:
+            return len(database.read_uncached_numbers())
 
     @contextlib.contextmanager
-    def _writer(self, model: Model | None) -> Iterator[Writer]:
-        with self._changing() as database:
-            yield Writer(database, model, self._dates)
+    def _writer(self, model: Model | None) -> Iterator[IndexWriter]:
+        with self._writable_database() as database:
+            yield IndexWriter(database, model, self._dates)
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[Database]:
+    def _writable_database(self) -> Iterator[Database]:
         """The database, open for changes; it is made where it is not there."""
-        with self._writing:
+        with self._write_lock:
             if self.in_memory:
                 with self._lock:
                     yield self._database
                 return
-            inode = mark(self.root / NAME)[:1]
-            if not inode or inode != self._own_inode:
-                self._own.close()
-                with writing(self.root):
-                    self._own = Database(self.root / NAME, create=True)
-                self._own_inode = mark(self.root / NAME)[:1]
-            yield self._own
+            inode = read_file_stamp(self.root / NAME)[:1]
+            if not inode or inode != self._write_inode:
+                self._write_database.close()
+                with writable_folder(self.root):
+                    self._write_database = Database(self.root / NAME, create=True)
+                self._write_inode = read_file_stamp(self.root / NAME)[:1]
+            yield self._write_database
 
-    def past(self, dates: Dates) -> Past:
+    def open_past(self, dates: Dates) -> PastIndex:
         """Return an index of a past: it begins as this one is; its changes stay in memory."""
-        return Past(self, dates)
+        return PastIndex(self, dates)
 
-    def rest(self) -> None:
+    def release_memory(self) -> None:
         """Hold nothing in memory that the next question can open again."""
-        with self._writing, self._lock:
-            if self.in_memory or not (self._inode or self._own_inode):
+        with self._write_lock, self._lock:
+            if self.in_memory or not (self._inode or self._write_inode):
                 return
-            self._own.close()
-            self._own = Database(None)
-            self._own_inode = []
-            self._forget()
+            self._write_database.close()
+            self._write_database = Database(None)
+            self._write_inode = []
+            self._reset()
             # The C library keeps what is freed, 10 MB here.
             with contextlib.suppress(AttributeError, OSError):
                 import ctypes
@@ -335,20 +367,20 @@ class Index(Questions):
 
     def close(self) -> None:
         """Close everything."""
-        with self._writing, self._lock:
-            self._own.close()
-            self._own_inode = []
-            self._forget()
+        with self._write_lock, self._lock:
+            self._write_database.close()
+            self._write_inode = []
+            self._reset()
 
 
-class Past(Index):
+class PastIndex(Index):
     """The same content as an index, of which other documents stand."""
 
     def __init__(self, present: Index, dates: Dates) -> None:
         super().__init__(None if present.in_memory else present.root.parent, present.model, dates)
 
     def _connect(self, inode: list[int]) -> None:
-        self._database = Database(self.root / NAME, past=True)
+        self._database = Database(self.root / NAME, is_past=True)
         self._inode = inode
 
     def _open(self) -> None:
@@ -356,16 +388,16 @@ class Past(Index):
             super()._open()
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[Database]:
-        with self._writing, self._lock:
+    def _writable_database(self) -> Iterator[Database]:
+        with self._write_lock, self._lock:
             self._open()
             yield self._database
 
 
-_UNNOTED = Notes()._asdict()
+_DEFAULT_NOTES = Notes()._asdict()
 
 
-def _remove(path: Path) -> None:
+def _delete_database(path: Path) -> None:
     """Delete a database, with what SQLite keeps beside it."""
-    for end in ("", "-wal", "-shm", "-journal"):
-        Path(f"{path}{end}").unlink(missing_ok=True)
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -18,20 +18,20 @@ from typing import IO, TYPE_CHECKING, Any
 
 from filemem.index import words
 from filemem.index.database import Database
-from filemem.index.folder import checksum, listed, mark, writing
+from filemem.index.folder import compute_checksum, list_names, read_file_stamp, writable_folder
 
 if TYPE_CHECKING:
-    from filemem.index.vectors import Rows
+    from filemem.index.vectors import VectorSet
 
 WORDS = "words"
 VECTORS = "vectors"
-ROWS = ".rows"  # files of vectors
-LINKED = ".usearch"  # what usearch needs beside them
-UNUSED = 3  # contents are kept beyond those that stand, up to so many times as many
-_CHUNK = 1_000  # documents read from the database at a time
-_PATIENCE = 5.0  # seconds that a question waits for who folds
+ROWS_SUFFIX = ".rows"  # files of vectors
+USEARCH_SUFFIX = ".usearch"  # what usearch needs beside them
+UNUSED_RATIO = 3  # contents are kept beyond those that stand, up to so many times as many
+_BATCH_SIZE = 1_000  # documents read from the database at a time
+_LOCK_TIMEOUT = 5.0  # seconds that a question waits for who folds
 _PAUSE = 0.01
-_LOCK = "caches.lock"
+_LOCK_NAME = "caches.lock"
 Seal = dict[str, list[int]]  # name of a file -> [inode, bytes, time, CRC-32]
 
 
@@ -40,72 +40,81 @@ class Caches:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._stated = ""
-        self._parts: list[tuple[Rows, Any]] | None = None
-        self._linked = False  # whether they were opened for usearch
-        self.words = words.nothing()
-        self.sound = False  # whether they are asked
+        self._seal_text = ""
+        self._parts: list[tuple[VectorSet, Any]] | None = None
+        self._uses_usearch = False  # whether they were opened for usearch
+        self.words = words.build_empty_index()
+        self.is_usable = False  # whether they are asked
 
-    def follow(self, stated: str) -> bool:
+    def reopen_if_changed(self, seal_text: str) -> bool:
         """Open what the database states; return whether that is another state than before."""
-        if stated == self._stated:
+        if seal_text == self._seal_text:
             return False
-        self._stated = stated
+        self._seal_text = seal_text
         self._parts = None
-        seal = json.loads(stated or "{}")
-        self.sound = bool(seal) and not damaged(self._root, seal)
-        self.words = words.Words(self._root / WORDS) if self.sound else words.nothing()
+        seal = json.loads(seal_text or "{}")
+        self.is_usable = bool(seal) and not list_damaged_files(self._root, seal)
+        self.words = (
+            words.WordIndex(self._root / WORDS) if self.is_usable else words.build_empty_index()
+        )
         return True
 
     @property
-    def lacks(self) -> bool:
+    def is_damaged(self) -> bool:
         """Whether files are stated that cannot be asked."""
-        return bool(self._stated) and not self.sound
+        return bool(self._seal_text) and not self.is_usable
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Look at the files again at the next question."""
-        self._stated = ""
+        self._seal_text = ""
 
-    def awaited(self) -> bool:
+    def wait_for_update(self) -> bool:
         """Wait for another process that folds; return whether one did."""
-        stop = time.monotonic() + _PATIENCE
-        waited = False
+        deadline = time.monotonic() + _LOCK_TIMEOUT
+        has_waited = False
         with contextlib.suppress(OSError):  # nobody folds where nothing can be written
-            while time.monotonic() < stop:
-                with alone(self._root / _LOCK) as lock:
+            while time.monotonic() < deadline:
+                with exclusive_lock(self._root / _LOCK_NAME) as lock:
                     if lock:
-                        return waited
-                waited = True
+                        return has_waited
+                has_waited = True
                 time.sleep(_PAUSE)
-        return waited
+        return has_waited
 
-    def parts(self) -> Sequence[tuple[Rows, Any]]:
+    def load_parts(self) -> Sequence[tuple[VectorSet, Any]]:
         """Return the files of vectors, each with its usearch index, if it has one."""
         from filemem.index import vectors
 
-        if self._parts is None or self._linked != vectors.is_loaded():
+        if self._parts is None or self._uses_usearch != vectors.is_usearch_loaded():
             self._parts = []
-            self._linked = vectors.is_loaded()
-            names = json.loads(self._stated or "{}") if self.sound else {}
-            for name in sorted(name for name in names if name.endswith(ROWS)):
-                beside = name.removesuffix(ROWS) + LINKED
+            self._uses_usearch = vectors.is_usearch_loaded()
+            names = json.loads(self._seal_text or "{}") if self.is_usable else {}
+            for name in sorted(name for name in names if name.endswith(ROWS_SUFFIX)):
+                usearch_name = name.removesuffix(ROWS_SUFFIX) + USEARCH_SUFFIX
                 path = self._root / name
-                by_usearch = self._linked and beside in names
-                index = vectors.linked(path.with_suffix(LINKED)) if by_usearch else None
-                self._parts.append((vectors.read(path), index))
+                by_usearch = self._uses_usearch and usearch_name in names
+                index = (
+                    vectors.open_usearch_index(path.with_suffix(USEARCH_SUFFIX))
+                    if by_usearch
+                    else None
+                )
+                self._parts.append((vectors.read_segment(path), index))
         return self._parts
 
 
-def damaged(root: Path, seal: Seal, *, every: bool = False) -> list[str]:
+def list_damaged_files(root: Path, seal: Seal, *, check_all: bool = False) -> list[str]:
     """Return the files that do not match their checksums; `every`: read untouched ones too."""
     return [
         name
         for name, (*state, crc) in seal.items()
-        if (every or mark(root / name) != state) and checksum(root / name) != crc
+        if (check_all or read_file_stamp(root / name) != state)
+        and compute_checksum(root / name) != crc
     ]
 
 
-def fold(database: Database, root: Path, *, every: bool = False, link: bool = False) -> bool:
+def update_caches(
+    database: Database, root: Path, *, check_all: bool = False, with_usearch: bool = False
+) -> bool:
     """Move the caches forward to what stands now; return whether this process did.
 
     What is gone stays in them, masked, so that a checkout back costs nothing, until it is more than
@@ -113,40 +122,44 @@ def fold(database: Database, root: Path, *, every: bool = False, link: bool = Fa
     usearch compare their vectors from now on.
     Raises BrokenStore, IndexDamaged.
     """
-    with writing(root), alone(root / _LOCK) as lock:
+    with writable_folder(root), exclusive_lock(root / _LOCK_NAME) as lock:
         if lock:
-            _fold(database, root, every=every, link=link)
+            _update_locked_caches(database, root, check_all=check_all, with_usearch=with_usearch)
         return bool(lock)
 
 
-def _fold(database: Database, root: Path, *, every: bool, link: bool) -> None:
+def _update_locked_caches(
+    database: Database, root: Path, *, check_all: bool, with_usearch: bool
+) -> None:
     """Fold as the only one that does."""
-    with database.reading():
-        before: Seal = json.loads(database.state("caches") or "{}")
-        anew = _must_begin_anew(database, root, before, every=every)
-        numbers = sorted(database.visible() if anew else database.young())
-        if not numbers and not before:
+    with database.snapshot():
+        old_seal: Seal = json.loads(database.read_state("caches") or "{}")
+        is_rebuild = _needs_rebuild(database, root, old_seal, check_all=check_all)
+        numbers = sorted(
+            database.read_visible_numbers() if is_rebuild else database.read_uncached_numbers()
+        )
+        if not numbers and not old_seal:
             return  # what others know of the caches stays true
-        seal = {} if anew else before
-        _write(database, root, numbers, seal, link=link)
-    after = {name: _sealed(root, name, seal.get(name)) for name in _files(root)}
-    if anew or after != seal:
-        with database.writing():
-            database.note_cached(numbers, anew=anew)
-            database.note(caches=json.dumps(after))
-            database.drop_unused(UNUSED * database.size())
-            database.next_stamp()
-        database.shrink()
+        seal = {} if is_rebuild else old_seal
+        _write_caches(database, root, numbers, seal, with_usearch=with_usearch)
+    new_seal = {name: _compute_seal(root, name, seal.get(name)) for name in _iter_files(root)}
+    if is_rebuild or new_seal != seal:
+        with database.transaction():
+            database.mark_cached(numbers, replace_all=is_rebuild)
+            database.write_state(caches=json.dumps(new_seal))
+            database.delete_unused(UNUSED_RATIO * database.count_documents())
+            database.advance_stamp()
+        database.truncate_log()
 
 
-def _must_begin_anew(database: Database, root: Path, seal: Seal, *, every: bool) -> bool:
+def _needs_rebuild(database: Database, root: Path, seal: Seal, *, check_all: bool) -> bool:
     """Whether the caches are missing, damaged, or hold more that is gone than what is there."""
-    dead = len(database.masked()) > database.size()
-    return not seal or dead or bool(damaged(root, seal, every=every))
+    is_mostly_masked = len(database.read_masked_numbers()) > database.count_documents()
+    return not seal or is_mostly_masked or bool(list_damaged_files(root, seal, check_all=check_all))
 
 
-def _write(
-    database: Database, root: Path, numbers: Sequence[int], seal: Seal, *, link: bool
+def _write_caches(
+    database: Database, root: Path, numbers: Sequence[int], seal: Seal, *, with_usearch: bool
 ) -> None:
     """Add documents to the files that a seal states; to none where it states none."""
     if not seal:
@@ -156,41 +169,43 @@ def _write(
             shutil.rmtree(root / part, ignore_errors=True)
     if numbers:
         _add_words(database, root / WORDS, numbers)
-    packs = database.packs(numbers)
-    if packs or link:
+    packs = database.read_packs(numbers)
+    if packs or with_usearch:
         from filemem.index import vectors
 
-        vectors.extend(root / VECTORS, packs, [name for name in seal if name.endswith(ROWS)])
-        if link:
-            vectors.link_all(root / VECTORS)
+        vectors.add_segment(
+            root / VECTORS, packs, [name for name in seal if name.endswith(ROWS_SUFFIX)]
+        )
+        if with_usearch:
+            vectors.write_usearch_indexes(root / VECTORS)
 
 
-def _files(root: Path) -> Iterator[str]:
+def _iter_files(root: Path) -> Iterator[str]:
     """The names of the files of both caches."""
     for part in (WORDS, VECTORS):
-        for name in listed(root / part):
+        for name in list_names(root / part):
             if not name.endswith((".lock", ".tmp")):
                 yield f"{part}/{name}"
 
 
-def _sealed(root: Path, name: str, before: list[int] | None) -> list[int]:
-    now = mark(root / name)
-    return before if before and before[:-1] == now else [*now, checksum(root / name)]
+def _compute_seal(root: Path, name: str, before: list[int] | None) -> list[int]:
+    stamp = read_file_stamp(root / name)
+    return before if before and before[:-1] == stamp else [*stamp, compute_checksum(root / name)]
 
 
 def _add_words(database: Database, folder: Path, numbers: Sequence[int]) -> None:
     folder.mkdir(exist_ok=True)
 
-    def documents() -> Iterator[tuple[int, str]]:
-        left = iter(numbers)
-        while chunk := list(islice(left, _CHUNK)):
-            yield from database.tokens(chunk).items()
+    def iter_documents() -> Iterator[tuple[int, str]]:
+        remaining = iter(numbers)
+        while chunk := list(islice(remaining, _BATCH_SIZE)):
+            yield from database.read_tokens(chunk).items()
 
-    words.add(folder, documents())
+    words.add_documents(folder, iter_documents())
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[IO[bytes] | None]:
+def exclusive_lock(path: Path) -> Iterator[IO[bytes] | None]:
     """Be the only one that holds a lock; yields None where another does. Raises OSError."""
     with contextlib.ExitStack() as stack:
         try:

@@ -17,17 +17,17 @@ from filemem.index.document import Doc
 from filemem.record import (
     DECISION,
     Record,
-    adr_number,
-    answering,
-    names_of,
-    readings,
-    reference_index,
+    build_reference_index,
+    build_topic_key,
+    iter_names,
+    iter_readings,
+    list_matching_ids,
+    parse_adr_number,
     resolve_reference,
-    topic_key,
 )
 
-UNSTATED = "topic:"  # before the topic of a record that states none, among its names
-LINKED = (
+TOPIC_PREFIX = "topic:"  # before the topic of a record that states none, among its names
+LINK_KINDS = (
     "name",
     "refers",
     "affects",
@@ -45,281 +45,306 @@ class Row(NamedTuple):
 
     number: int
     blob: str
-    written: Node  # its node, references as they are written
-    live: bool = True
-    visible: bool = True  # not, where an older record has its id
+    raw_node: Node  # its node, references as they are written
+    is_live: bool = True
+    is_visible: bool = True  # not, where an older record has its id
     meanings: Mapping[str, str] = {}  # the ids of those that are no ids
-    place: str = ""  # of its topic in the list of all, if it is the last decision on it
-    names: str = ""  # what finds it there
+    topic_sort_key: str = ""  # of its topic in the list of all, if it is the last decision on it
+    topic_search_text: str = ""  # what finds it there
     facts: Facts = NO_FACTS  # of a decision that is shown
 
     @property
     def node(self) -> Node:
         """Its node, references resolved."""
-        return self.written.meaning(self.meanings) if self.meanings else self.written
+        return self.raw_node.resolve_references(self.meanings) if self.meanings else self.raw_node
 
     @property
     def targets(self) -> list[str]:
         """The ids of the records that it refers to."""
-        return [self.meanings.get(name, name) for name in self.written.references]
+        return [self.meanings.get(name, name) for name in self.raw_node.references]
 
-    def values(self, field: str) -> Iterable[str | int]:
+    def get_values(self, field: str) -> Iterable[str | int]:
         """Return what the record has in a field that `Chains.rows` takes."""
         if field == "target":
             return self.targets
-        if field in LINKED:
-            return (value for kind, value in links_of(self.written) if kind == field)
-        return (self.number if field == "number" else getattr(self.written, field),)
+        if field in LINK_KINDS:
+            return (value for kind, value in list_links(self.raw_node) if kind == field)
+        return (self.number if field == "number" else getattr(self.raw_node, field),)
 
 
-def rows_of(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
+def build_rows(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
     """Return the rows of documents by number; `dates` is asked for what states none."""
-    undated = [doc.path for doc in docs.values() if not doc.created]
-    dated = dates(undated) if undated else {}
+    undated_paths = [doc.path for doc in docs.values() if not doc.created]
+    dates_by_path = dates(undated_paths) if undated_paths else {}
     return [
-        Row(number, doc.blob, doc.node._replace(created=doc.created or dated.get(doc.path, 0)))
+        Row(
+            number,
+            doc.blob,
+            doc.node._replace(created=doc.created or dates_by_path.get(doc.path, 0)),
+        )
         for number, doc in docs.items()
     ]
 
 
 @lru_cache(maxsize=4096)
-def links_of(node: Node) -> tuple[tuple[str, str], ...]:
+def list_links(node: Node) -> tuple[tuple[str, str], ...]:
     """Return the names of a record, those it refers to, what it governs, branch and audience."""
-    names = dict.fromkeys(name for _, name in names_of(bare(node)))
+    names = dict.fromkeys(name for _, name in iter_names(build_stub_record(node)))
     if not node.stated:
-        names[UNSTATED + topic_key(node.topic)] = None
-    refers = dict.fromkeys(
-        name for reference in node.references for name in readings(reference, node.folder)
+        names[TOPIC_PREFIX + build_topic_key(node.topic)] = None
+    references = dict.fromkeys(
+        name for reference in node.references for name in iter_readings(reference, node.folder)
     )
-    single = (("branch", node.branch), ("audience", node.audience))
+    single_links = (("branch", node.branch), ("audience", node.audience))
     return (
         *(("name", name) for name in names),
-        *(("refers", name) for name in refers),
+        *(("refers", name) for name in references),
         *(("affects", path) for path in dict.fromkeys(node.affects)),
         *(("guards", glob) for glob in node.guards),
-        *((kind, value) for kind, value in single if value),
+        *((kind, value) for kind, value in single_links if value),
     )
 
 
-def bare(node: Node) -> Record:
+def build_stub_record(node: Node) -> Record:
     """A record as far as it has names."""
     return Record(node.id, node.type, node.path, node.title, extra={"slug": node.slug})
 
 
-def addressed(key: object, row: Any) -> Any:
+def add_store_prefix(key: object, row: Any) -> Any:
     """Return a row or a candidate of one of several stores: addresses stand for ids and paths.
 
     An address is the key of its store, a space, and what the store itself has.
     """
     node = row.node.meaning({name: f"{key} {name}" for name in row.node.references})
     node = node._replace(id=f"{key} {node.id}", path=f"{key} {node.path}")
-    same = {"written": node, "meanings": {}} if isinstance(row, Row) else {"node": node}
-    return row._replace(facts=row.facts.addressed(key), **same)
+    changes = {"written": node, "meanings": {}} if isinstance(row, Row) else {"node": node}
+    return row._replace(facts=row.facts.add_store_key(key), **changes)
 
 
-class Around(NamedTuple):
+class ChainSet(NamedTuple):
     """The chains that some records belong to."""
 
     graph: chain.Graph  # who supersedes whom, and what holds
     nodes: Mapping[str, Node]  # the decisions in it by id
-    pointing: tuple[Node, ...]  # every record that refers to one of them, by whatever edge
+    referring_nodes: tuple[Node, ...]  # every record that refers to one of them, by whatever edge
 
 
-class _Gathered(NamedTuple):
+class _ChainRows(NamedTuple):
     """Decisions whose places depend on each other, and what points to one of them, by id."""
 
-    family: dict[str, Row]
-    pointing: dict[str, Row]
+    decisions: dict[str, Row]
+    referring_rows: dict[str, Row]
 
 
-class Chains:
+class ChainIndex:
     """The records of a state, wherever they are, and the questions that need several of them."""
 
-    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
+    def read_rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """Return the records that have one of some values in a field: see `Database.rows`."""
         raise NotImplementedError
 
-    def store(self, rows: Iterable[Row]) -> None:
+    def write_rows(self, rows: Iterable[Row]) -> None:
         """Write what follows from all files for some records."""
         raise NotImplementedError
 
-    def named(self, name: str) -> list[Row]:
+    def read_rows_by_name(self, name: str) -> list[Row]:
         """Return the records that a name may mean, one where it is clear."""
-        key = topic_key(name)
-        rows = self.rows("name", [*readings(name), *([UNSTATED + key] if key else [])])
-        by_id = {row.written.id: row for row in rows if row.visible}
-        ids = answering(name, (bare(row.written) for row in by_id.values()))
+        key = build_topic_key(name)
+        rows = self.read_rows(
+            "name", [*iter_readings(name), *([TOPIC_PREFIX + key] if key else [])]
+        )
+        by_id = {row.raw_node.id: row for row in rows if row.is_visible}
+        ids = list_matching_ids(name, (build_stub_record(row.raw_node) for row in by_id.values()))
         rows = [by_id[id_] for id_ in ids]
-        return rows or [row for row in by_id.values() if not row.written.stated]
+        return rows or [row for row in by_id.values() if not row.raw_node.stated]
 
-    def by_id(self, ids: Collection[str]) -> dict[str, Row]:
+    def read_rows_by_id(self, ids: Collection[str]) -> dict[str, Row]:
         """Return the records with some ids, with what follows for each from all others."""
-        rows = self.rows("id", ids) if ids else []
-        return {row.written.id: row for row in rows if row.visible}
+        found = self.read_rows("id", ids) if ids else []
+        return {row.raw_node.id: row for row in found if row.is_visible}
 
-    def around(self, nodes: Iterable[Node]) -> Around:
+    def read_chains(self, nodes: Iterable[Node]) -> ChainSet:
         """Return the chains that some records belong to."""
-        start = self.rows("id", [node.id for node in nodes if node.type == DECISION])
-        gathered = self._gather(row for row in start if row.visible)
-        graph = chain.resolve(row.node for row in gathered.family.values())
-        pointing = tuple(row.node for row in gathered.pointing.values())
-        return Around(graph, graph.nodes, pointing)
+        start = self.read_rows("id", [node.id for node in nodes if node.type == DECISION])
+        gathered = self._gather_chains(row for row in start if row.is_visible)
+        graph = chain.build_graph(row.node for row in gathered.decisions.values())
+        referring_nodes = tuple(row.node for row in gathered.referring_rows.values())
+        return ChainSet(graph, graph.nodes, referring_nodes)
 
-    def _gather(self, start: Iterable[Row]) -> _Gathered:
+    def _gather_chains(self, start: Iterable[Row]) -> _ChainRows:
         """Collect every decision on which the places of some depend, wave by wave."""
-        gathered = _Gathered({}, {})
-        done: dict[str, set[str]] = {"key": set(), "target": set(), "id": set()}
-        wave = {row.written.id: row for row in start if row.written.type == DECISION}
+        gathered = _ChainRows({}, {})
+        asked_values: dict[str, set[str]] = {"key": set(), "target": set(), "id": set()}
+        wave = {row.raw_node.id: row for row in start if row.raw_node.type == DECISION}
         while wave:
-            gathered.family.update(wave)
+            gathered.decisions.update(wave)
             nodes = [row.node for row in wave.values()]
-            wants = {
+            wanted_values = {
                 "key": {node.key for node in nodes if node.key},
                 "target": set(wave),
-                "id": {target for node in nodes for target in node.replaces},
+                "id": {target for node in nodes for target in node.replaced_references},
             }
-            wants["id"] -= gathered.family.keys()
+            wanted_values["id"] -= gathered.decisions.keys()
             wave = {}
-            for field, values in wants.items():
-                wave |= self._met(gathered, field, values - done[field])
-                done[field] |= values
+            for field, values in wanted_values.items():
+                wave |= self._gather_wave(gathered, field, values - asked_values[field])
+                asked_values[field] |= values
         return gathered
 
-    def _met(self, gathered: _Gathered, field: str, values: set[str]) -> dict[str, Row]:
+    def _gather_wave(self, gathered: _ChainRows, field: str, values: set[str]) -> dict[str, Row]:
         """The decisions of the next wave that have one of some values in a field."""
-        rows = [row for row in self.rows(field, values) if row.visible]
+        rows = [row for row in self.read_rows(field, values) if row.is_visible]
         if field == "target":
-            gathered.pointing.update((row.written.id, row) for row in rows)
-            rows = [row for row in rows if not values.isdisjoint(row.node.replaces)]
+            gathered.referring_rows.update((row.raw_node.id, row) for row in rows)
+            rows = [row for row in rows if not values.isdisjoint(row.node.replaced_references)]
         return {
-            row.written.id: row
+            row.raw_node.id: row
             for row in rows
-            if row.written.type == DECISION and row.written.id not in gathered.family
+            if row.raw_node.type == DECISION and row.raw_node.id not in gathered.decisions
         }
 
-    def settle(self, gone: Iterable[Row], came: Iterable[Row]) -> None:
+    def update_facts(self, removed: Iterable[Row], added: Iterable[Row]) -> None:
         """Work out what follows from records that went and came, for them and for all others."""
-        gone = list(gone)
-        rows = _by_path(came)
-        names = _names(gone) ^ _names(rows.values())
-        rows |= _by_path(self.rows("refers", {name for name, *_ in names}))
-        turned = self._store_meanings(rows)
-        touched = [*gone, *rows.values(), *turned.values()]
-        flipped = self._shown({row.written.id for row in touched})
-        touched += [*flipped, *self.rows("target", {row.written.id for row in flipped})]
-        ids = {row.written.id for row in touched}
-        ids.update(target for row in touched for target in row.targets)
-        keys = {row.written.key for row in touched} - {""}
-        self._decide(_by_path([*self.rows("id", ids), *self.rows("key", keys)]))
+        removed = list(removed)
+        rows = _index_by_path(added)
+        names = _collect_names(removed) ^ _collect_names(rows.values())
+        rows |= _index_by_path(self.read_rows("refers", {name for name, *_ in names}))
+        resolved_rows = self._write_meanings(rows)
+        affected_rows = [*removed, *rows.values(), *resolved_rows.values()]
+        toggled_rows = self._update_visibility({row.raw_node.id for row in affected_rows})
+        affected_rows += [
+            *toggled_rows,
+            *self.read_rows("target", {row.raw_node.id for row in toggled_rows}),
+        ]
+        ids = {row.raw_node.id for row in affected_rows}
+        ids.update(target for row in affected_rows for target in row.targets)
+        keys = {row.raw_node.key for row in affected_rows} - {""}
+        self._update_decisions(
+            _index_by_path([*self.read_rows("id", ids), *self.read_rows("key", keys)])
+        )
 
-    def _store_meanings(self, rows: Mapping[str, Row]) -> dict[str, Row]:
+    def _write_meanings(self, rows: Mapping[str, Row]) -> dict[str, Row]:
         """Write what the references of some records mean; return the rows with it."""
-        references = {name for row in rows.values() for name in row.written.references}
-        ids = {row.written.id for row in self.rows("id", references)}
-        turned = self._resolved(rows, ids)
-        self.store(row for path, row in turned.items() if row.meanings != rows[path].meanings)
-        return turned
+        references = {name for row in rows.values() for name in row.raw_node.references}
+        ids = {row.raw_node.id for row in self.read_rows("id", references)}
+        resolved_rows = self._resolve_references(rows, ids)
+        self.write_rows(
+            row for path, row in resolved_rows.items() if row.meanings != rows[path].meanings
+        )
+        return resolved_rows
 
-    def settle_all(self, every: Iterable[Row]) -> None:
+    def update_all_facts(self, all_rows: Iterable[Row]) -> None:
         """Work out the same for all records at once: these are their rows."""
-        before = _by_path(every)
-        ids = {row.written.id for row in before.values()}
-        rows = _visible(self._resolved(before, ids), ids)
-        visible = [row for row in rows.values() if row.visible]
-        after = _placed(rows, visible, visible)
-        self.store(row for path, row in after.items() if row != before[path])
+        old_rows = _index_by_path(all_rows)
+        ids = {row.raw_node.id for row in old_rows.values()}
+        rows = _apply_visibility(self._resolve_references(old_rows, ids), ids)
+        visible_rows = [row for row in rows.values() if row.is_visible]
+        new_rows = _apply_chain_facts(rows, visible_rows, visible_rows)
+        self.write_rows(row for path, row in new_rows.items() if row != old_rows[path])
 
-    def _resolved(self, rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
+    def _resolve_references(self, rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
         """Work out what the references of some records mean, of those that are none of the ids."""
-        names = {path: _others(row, ids) for path, row in rows.items()}
+        names = {path: _list_unresolved_references(row, ids) for path, row in rows.items()}
         spellings: set[str] = set()
         for path, row in rows.items():
             for name in names[path]:
-                spellings.update(readings(name, row.written.folder))
-        index = reference_index(bare(row.written) for row in self.rows("name", spellings))
-        resolved = {}
+                spellings.update(iter_readings(name, row.raw_node.folder))
+        index = build_reference_index(
+            build_stub_record(row.raw_node) for row in self.read_rows("name", spellings)
+        )
+        resolved_rows = {}
         for path, row in rows.items():
-            folder = row.written.folder
+            folder = row.raw_node.folder
             targets = {name: resolve_reference(name, index, folder) for name in names[path]}
             meanings = {name: id_ for name, id_ in targets.items() if id_}
-            same = row.meanings == meanings
-            resolved[path] = row if same else row._replace(meanings=meanings)
-        return resolved
+            is_unchanged = row.meanings == meanings
+            resolved_rows[path] = row if is_unchanged else row._replace(meanings=meanings)
+        return resolved_rows
 
-    def _shown(self, ids: set[str]) -> list[Row]:
+    def _update_visibility(self, ids: set[str]) -> list[Row]:
         """Work out which of those with one of some ids are shown; return those that turned."""
-        rows = _by_path(self.rows("id", ids))
-        turned = [row for path, row in _visible(rows, ids).items() if row != rows[path]]
-        self.store(turned)
-        return turned
+        rows = _index_by_path(self.read_rows("id", ids))
+        changed_rows = [
+            row for path, row in _apply_visibility(rows, ids).items() if row != rows[path]
+        ]
+        self.write_rows(changed_rows)
+        return changed_rows
 
-    def _decide(self, rows: Mapping[str, Row]) -> None:
+    def _update_decisions(self, rows: Mapping[str, Row]) -> None:
         """Work out which decisions hold, of the chains of some, and what follows from that."""
-        gathered = self._gather(row for row in rows.values() if row.visible)
-        every = _by_path(gathered.family.values()) | dict(rows)
-        after = _placed(every, gathered.family.values(), gathered.pointing.values())
-        self.store(row for path, row in after.items() if row != every[path])
+        gathered = self._gather_chains(row for row in rows.values() if row.is_visible)
+        all_rows = _index_by_path(gathered.decisions.values()) | dict(rows)
+        new_rows = _apply_chain_facts(
+            all_rows, gathered.decisions.values(), gathered.referring_rows.values()
+        )
+        self.write_rows(row for path, row in new_rows.items() if row != all_rows[path])
 
 
-def _others(row: Row, ids: Collection[str]) -> list[str]:
+def _list_unresolved_references(row: Row, ids: Collection[str]) -> list[str]:
     """The references of a record that are none of some ids."""
-    return [name for name in row.written.references if name not in ids]
+    return [name for name in row.raw_node.references if name not in ids]
 
 
-def _visible(rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
+def _apply_visibility(rows: Mapping[str, Row], ids: Collection[str]) -> dict[str, Row]:
     """Rows of which, for each of some ids, the eldest is shown alone."""
     eldest: dict[str, Row] = {}
-    for row in sorted(rows.values(), key=lambda row: row.written.age, reverse=True):
-        eldest[row.written.id] = row
-    turned = dict(rows)
+    for row in sorted(rows.values(), key=lambda row: row.raw_node.sort_key, reverse=True):
+        eldest[row.raw_node.id] = row
+    updated_rows = dict(rows)
     for path, row in rows.items():
-        visible = row is eldest[row.written.id]
-        if row.visible != visible and row.written.id in ids:
-            turned[path] = row._replace(visible=visible)
-    return turned
+        is_visible = row is eldest[row.raw_node.id]
+        if row.is_visible != is_visible and row.raw_node.id in ids:
+            updated_rows[path] = row._replace(is_visible=is_visible)
+    return updated_rows
 
 
-def _placed(
-    rows: Mapping[str, Row], family: Iterable[Row], pointing: Iterable[Row]
+def _apply_chain_facts(
+    rows: Mapping[str, Row], decisions: Iterable[Row], referring_rows: Iterable[Row]
 ) -> dict[str, Row]:
     """Rows with what follows from all that are of their chains, or point to one of these."""
-    graph = chain.resolve(row.node for row in family if row.written.type == DECISION)
-    facts = graph.facts(row.node for row in pointing)
-    listed = {group.members[-1]: _listing(graph, group) for group in graph.families()}
-    placed = {}
+    graph = chain.build_graph(row.node for row in decisions if row.raw_node.type == DECISION)
+    facts = graph.build_facts(row.node for row in referring_rows)
+    topic_entries = {
+        group.members[-1]: _build_topic_entry(graph, group) for group in graph.list_families()
+    }
+    updated_rows = {}
     for path, row in rows.items():
-        if not row.visible:
-            placed[path] = row._replace(live=False, place="", names="", facts=NO_FACTS)
+        if not row.is_visible:
+            updated_rows[path] = row._replace(
+                is_live=False, topic_sort_key="", topic_search_text="", facts=NO_FACTS
+            )
             continue
-        name = row.written.id
-        live = row.written.type != DECISION or graph.is_head(name)
-        place, names = listed.get(name, ("", ""))
-        own = facts.get(name, NO_FACTS)
-        placed[path] = row._replace(live=live, place=place, names=names, facts=own)
-    return placed
+        name = row.raw_node.id
+        is_live = row.raw_node.type != DECISION or graph.is_head(name)
+        place, names = topic_entries.get(name, ("", ""))
+        row_facts = facts.get(name, NO_FACTS)
+        updated_rows[path] = row._replace(
+            is_live=is_live, topic_sort_key=place, topic_search_text=names, facts=row_facts
+        )
+    return updated_rows
 
 
-def _listing(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:
+def _build_topic_entry(graph: chain.Graph, family: chain.Family) -> tuple[str, str]:
     """Where a topic stands in the list of all, by number or name, and what finds it there."""
-    last = graph.nodes[family.members[-1]]
+    last_decision = graph.nodes[family.members[-1]]
     heads = (graph.nodes[head] for head in family.heads)
-    newest = max(heads, key=lambda node: node.age, default=None)
+    newest = max(heads, key=lambda node: node.sort_key, default=None)
     title = newest.title if newest else ""
-    chosen = newest or last
-    number = adr_number(chosen.path, chosen.id) or 0
+    chosen = newest or last_decision
+    number = parse_adr_number(chosen.path, chosen.id) or 0
     file = "" if family.key else chosen.path.rpartition("/")[2]
-    place = f"{number:09} {0 if family.key else 1} {family.key or last.path}"
-    return place, topic_key(f"{last.topic} {title} {file}")
+    place = f"{number:09} {0 if family.key else 1} {family.key or last_decision.path}"
+    return place, build_topic_key(f"{last_decision.topic} {title} {file}")
 
 
-def _by_path(rows: Iterable[Row]) -> dict[str, Row]:
-    return {row.written.path: row for row in rows}
+def _index_by_path(rows: Iterable[Row]) -> dict[str, Row]:
+    return {row.raw_node.path: row for row in rows}
 
 
-def _names(rows: Iterable[Row]) -> set[tuple[str, int, str, str]]:
+def _collect_names(rows: Iterable[Row]) -> set[tuple[str, int, str, str]]:
     """Each name with its strength, whose it is, and of what type that is."""
     return {
-        (name, strength, row.written.id, row.written.type)
+        (name, strength, row.raw_node.id, row.raw_node.type)
         for row in rows
-        for strength, name in names_of(bare(row.written))
+        for strength, name in iter_names(build_stub_record(row.raw_node))
     }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from filemem import query
 from filemem.chain import Node
-from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
+from filemem.record import DECISION, Edge, Outcome, Record, build_topic_key, shorten_id
 from filemem.record.guards import Guard
 
 TERM_FIELDS = (
@@ -30,25 +30,25 @@ TERM_FIELDS = (
     "session",
     "project",
 )
-PASSAGE = 450  # characters; 900 and 1800 measured worse
-MOST_PASSAGES = 24
-TITLE_IN_PASSAGE = 200  # characters
+PASSAGE_SIZE = 450  # characters; 900 and 1800 measured worse
+MAX_PASSAGES = 24
+MAX_TITLE_SIZE = 200  # characters
 _SENTENCE_END = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n)\n*)")
 _UNSPACED_END = re.compile(r"[。！？]")
 
 
-def node_from(parts: Sequence[Any]) -> Node:
+def build_node(parts: Sequence[Any]) -> Node:
     """Return the node that was written as JSON: as the list of its fields."""
-    values = [*map(_tuples, parts)]
-    values[_EDGES] = tuple(map(Edge._make, parts[_EDGES]))
+    values = [*map(_to_tuples, parts)]
+    values[_EDGES_INDEX] = tuple(map(Edge._make, parts[_EDGES_INDEX]))
     return Node._make(values)
 
 
-_EDGES = Node._fields.index("edges")
+_EDGES_INDEX = Node._fields.index("edges")
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _to_tuples(value: Any) -> Any:
+    return tuple(map(_to_tuples, value)) if isinstance(value, list) else value
 
 
 class Doc(NamedTuple):
@@ -68,10 +68,10 @@ class Doc(NamedTuple):
     card: str  # the whole record as JSON, so that what is found is shown without opening its file
 
 
-def document(record: Record, blob: str) -> Doc:
+def build_document(record: Record, blob: str) -> Doc:
     """Return what the index should know of a record; `blob` is the Git blob id of its file."""
-    body = "\n\n".join(part for part in _body(record) if part)
-    analysed = f"{record.title}\n{body}"
+    body = "\n\n".join(part for part in _list_body_parts(record) if part)
+    analysed_text = f"{record.title}\n{body}"
     topic = (
         record.topic if record.topic_stated else ""
     )  # else it is the title, which would count twice
@@ -79,73 +79,73 @@ def document(record: Record, blob: str) -> Doc:
         path=record.path,
         blob=blob,
         created=record.created or 0,
-        terms={name: values for name, values in _terms(record).items() if values},
+        terms={name: values for name, values in _build_terms(record).items() if values},
         title=record.title,
         topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
-        body=f"{body}\n\n{query.split_identifiers(analysed)}",
-        passages=passages(f"{topic}: {record.title}" if topic else record.title, body),
-        node=Node.of_record(record),
+        body=f"{body}\n\n{query.split_identifiers(analysed_text)}",
+        passages=build_passages(f"{topic}: {record.title}" if topic else record.title, body),
+        node=Node.from_record(record),
         card=json.dumps(to_plain(record), separators=(",", ":"), default=str),
     )
 
 
-def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
+def build_passages(title: str, text: str, size: int = PASSAGE_SIZE) -> tuple[str, ...]:
     """Return the texts to embed for a record, each with the title in front.
 
     They are pieces of about `size` characters, cut at line ends and sentence ends where possible.
     At most MOST_PASSAGES; what lies behind is found by words only.
     """
-    head = " ".join(title.split())[:TITLE_IN_PASSAGE]
-    pairs = ((head, piece) for piece in _packed(text, size) or [""])
+    heading = " ".join(title.split())[:MAX_TITLE_SIZE]
+    pairs = ((heading, piece) for piece in _join_pieces(text, size) or [""])
     texts = ("\n".join(filter(None, pair)) for pair in pairs)
     return tuple(filter(None, texts))
 
 
-def _packed(text: str, size: int) -> list[str]:
+def _join_pieces(text: str, size: int) -> list[str]:
     """Sentences and lines, joined up to `size` characters."""
     pieces: list[str] = []
-    filled = ""
-    for piece in _pieces(text, size):
-        if len(pieces) == MOST_PASSAGES:
+    passage = ""
+    for piece in _iter_pieces(text, size):
+        if len(pieces) == MAX_PASSAGES:
             break
-        if filled and len(filled) + 1 + len(piece) > size:
-            pieces.append(filled)
-            filled = piece
+        if passage and len(passage) + 1 + len(piece) > size:
+            pieces.append(passage)
+            passage = piece
         else:
-            filled = f"{filled} {piece}" if filled else piece
-    if filled and len(pieces) < MOST_PASSAGES:
-        pieces.append(filled)
+            passage = f"{passage} {piece}" if passage else piece
+    if passage and len(pieces) < MAX_PASSAGES:
+        pieces.append(passage)
     return pieces
 
 
-def _pieces(text: str, size: int) -> Iterator[str]:
+def _iter_pieces(text: str, size: int) -> Iterator[str]:
     """Yield sentences and lines, and parts of those that are longer than `size`."""
     if not text.isascii():
         text = _UNSPACED_END.sub(r"\g<0>\n", text)
     for sentence in _SENTENCE_END.split(text):
-        rest = " ".join(sentence.split())
-        at = 0
-        while len(rest) - at > size:
-            gap = rest.rfind(" ", at + size // 2, at + size)
-            cut = gap if gap > 0 else at + size
-            yield rest[at:cut]
-            at = cut + 1 if gap > 0 else cut
-        if rest[at:]:
-            yield rest[at:]
+        normalized = " ".join(sentence.split())
+        position = 0
+        while len(normalized) - position > size:
+            gap = normalized.rfind(" ", position + size // 2, position + size)
+            cut = gap if gap > 0 else position + size
+            yield normalized[position:cut]
+            position = cut + 1 if gap > 0 else cut
+        if normalized[position:]:
+            yield normalized[position:]
 
 
-def record_from(text: str) -> Record:
+def parse_card(text: str) -> Record:
     """Return the record of a card."""
     return from_plain(json.loads(text))
 
 
 def to_plain(record: Record) -> dict[str, Any]:
     """The fields that say something, in their order."""
-    usual = Record._field_defaults
+    defaults = Record._field_defaults
     return {
         name: value
         for name, value in record._asdict().items()
-        if name not in usual or value != usual[name]
+        if name not in defaults or value != defaults[name]
     }
 
 
@@ -156,34 +156,34 @@ def from_plain(fields: Mapping[str, Any]) -> Record:
     }
     values["outcomes"] = tuple(Outcome(*row) for row in values.get("outcomes", ()))
     values["mentions"] = tuple(Edge(*row) for row in values.get("mentions", ()))
-    values["guards"] = tuple(Guard(*_tuples(guard)) for guard in values.get("guards", ()))
+    values["guards"] = tuple(Guard(*_to_tuples(guard)) for guard in values.get("guards", ()))
     return Record(**values)
 
 
-def _terms(record: Record) -> dict[str, tuple[str, ...]]:
+def _build_terms(record: Record) -> dict[str, tuple[str, ...]]:
     is_decision = record.type == DECISION
     return {
-        "short": (short_id(record.id),),
+        "short": (shorten_id(record.id),),
         "type": (record.type,),
-        "topic": _stated(topic_key(record.topic)),
-        "tag": tuple({query.fold(tag) for tag in (*record.tags, *record.concepts)}),
+        "topic": _as_tuple(build_topic_key(record.topic)),
+        "tag": tuple({query.fold_value(tag) for tag in (*record.tags, *record.concepts)}),
         "outcome": (record.outcome,) if is_decision else (),
         "status": (record.status,) if is_decision else (),
-        "agent": tuple({query.fold(name) for name in (record.agent, record.agent_id)} - {""}),
+        "agent": tuple({query.fold_value(name) for name in (record.agent, record.agent_id)} - {""}),
         "affects": record.affects,
-        "branch": _stated(record.branch),
-        "user": _stated(record.user_id),
-        "run": _stated(record.run_id),
-        "session": _stated(query.fold(record.session)),
-        "project": _stated(query.fold(record.project)),
+        "branch": _as_tuple(record.branch),
+        "user": _as_tuple(record.user_id),
+        "run": _as_tuple(record.run_id),
+        "session": _as_tuple(query.fold_value(record.session)),
+        "project": _as_tuple(query.fold_value(record.project)),
     }
 
 
-def _stated(value: str) -> tuple[str, ...]:
+def _as_tuple(value: str) -> tuple[str, ...]:
     return (value,) if value else ()
 
 
-def _body(record: Record) -> tuple[str, ...]:
+def _list_body_parts(record: Record) -> tuple[str, ...]:
     """Everything a person could search for, in reading order. The title stands apart."""
     return (
         record.decision if record.decision != record.title else "",

@@ -16,25 +16,27 @@ from typing import TYPE_CHECKING
 from filemem.errors import FilememError
 
 if TYPE_CHECKING:
-    from filemem.index.model import Floats, Table
+    from filemem.index.model import EmbeddingTable, Floats
 
-BUNDLED = (
+BUNDLED_NAME = (
     "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
 )
-_SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
-_ONE_THREAD = {
+_BUNDLED_FOLDER = (
+    Path(__file__).parents[1] / "model"
+)  # importlib.resources takes 60 ms to say the same
+_THREAD_SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
 
 
-def one_thread() -> None:
+def limit_threads() -> None:
     """Let numpy, not imported yet, use one thread.
 
     Two that fight for busy cores make a search 100 times slower.
     """
-    for name, value in _ONE_THREAD.items():
+    for name, value in _THREAD_SETTINGS.items():
         os.environ.setdefault(name, value)
 
 
@@ -48,18 +50,22 @@ class Model:
     Each `name`, a state of its files, has an index of its own.
     """
 
-    def __init__(self, folder: Path = _SHIPPED, name: str = BUNDLED) -> None:
+    def __init__(self, folder: Path = _BUNDLED_FOLDER, name: str = BUNDLED_NAME) -> None:
         self.name = name
         self._folder = folder
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> EmbeddingTable:
         """What the files hold; raises `ModelUnavailable`."""
-        one_thread()
-        from filemem.index.model import bundled, configured
+        limit_threads()
+        from filemem.index.model import load_bundled, load_configured
 
         try:
-            return bundled(self._folder) if self.name == BUNDLED else configured(self._folder)
+            return (
+                load_bundled(self._folder)
+                if self.name == BUNDLED_NAME
+                else load_configured(self._folder)
+            )
         except Exception as error:  # the libraries below raise bare Exception for unreadable files
             raise ModelUnavailable(
                 f"the embedding model in {self._folder} cannot be read",
@@ -81,7 +87,7 @@ class Model:
         return self.table.encode(texts)[0]
 
 
-def embedder(folder: str = "") -> Model:
+def open_model(folder: str = "") -> Model:
     """Return the model in a folder, or the bundled one."""
     if not folder:
         return Model()

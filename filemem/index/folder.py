@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filemem.errors import BrokenStore
 
-_PART = 1 << 18  # bytes of a file that are read at a time
+_CHUNK_SIZE = 1 << 18  # bytes of a file that are read at a time
 _README = """\
 This folder is filemem's search index. Everything in it is derived from the records in the work
 tree and may be deleted at any time; the next `filemem` command makes it again.
@@ -20,14 +20,14 @@ tree and may be deleted at any time; the next `filemem` command makes it again.
 class IndexDamaged(BrokenStore):
     """The index cannot be used and must be rebuilt; the records are not affected."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, damage: str) -> None:
         super().__init__(
-            f"the search index is damaged: {what}",
+            f"the search index is damaged: {damage}",
             "run `filemem index --rebuild`; the records are not affected",
         )
 
 
-def refused(number: int) -> BrokenStore:
+def build_system_error(number: int) -> BrokenStore:
     """Return the error for something that the system refused a library, by its number."""
     message = f"the search index cannot be written or read: {os.strerror(number)}"
     return BrokenStore(
@@ -36,7 +36,7 @@ def refused(number: int) -> BrokenStore:
 
 
 @contextlib.contextmanager
-def writing(root: Path) -> Iterator[None]:
+def writable_folder(root: Path) -> Iterator[None]:
     """Make the index folder and its explanation. Raises BrokenStore for what the system refuses."""
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def writing(root: Path) -> Iterator[None]:
         ) from error
 
 
-def listed(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     """Return the names in a folder, in order; none where there is no such folder."""
     try:
         return sorted(os.listdir(folder))
@@ -58,7 +58,7 @@ def listed(folder: Path) -> list[str]:
         return []
 
 
-def mark(path: Path) -> list[int]:
+def read_file_stamp(path: Path) -> list[int]:
     """Return what any write to a file changes: its inode, size and time; [] where it is gone."""
     try:
         state = path.stat()
@@ -67,13 +67,13 @@ def mark(path: Path) -> list[int]:
     return [state.st_ino, state.st_size, state.st_mtime_ns]
 
 
-def checksum(path: Path) -> int:
+def compute_checksum(path: Path) -> int:
     """Return the CRC-32 of a file; -1 where it cannot be read."""
     total = 0
     try:
         with path.open("rb") as file:
-            while part := file.read(_PART):
-                total = zlib.crc32(part, total)
+            while chunk := file.read(_CHUNK_SIZE):
+                total = zlib.crc32(chunk, total)
     except OSError:
         return -1
     return total

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from filemem.query import Terms
-from filemem.query.terms import Alike
-from filemem.record.lines import valid
+from filemem.query.terms import Alternative
+from filemem.record.lines import replace_surrogates
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -28,29 +28,29 @@ Numbers = npt.NDArray[Any]  # of tokens, in as few bytes as the model needs
 
 TINY = 1e-9  # a length that is none
 # Length of the vectors of words that are about something: of five tokens four have more.
-_TELLING = 200.0
+_INFORMATIVE_LENGTH = 200.0
 # How far what may be said instead turns the vector of a query, if it stands for every word.
-_TURN = 0.3
-_MET = 0.9  # how well a token is met by what may be said instead, at most
-_MET_BY_KIND = 0.72  # the same by a kind of it
-_MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
+_SYNONYM_SHARE = 0.3
+_SYNONYM_MATCH = 0.9  # how well a token is met by what may be said instead, at most
+_KIND_MATCH = 0.72  # the same by a kind of it
+_MAX_QUERY_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 # Text that the bundled tokenizer cuts at blanks and punctuation, and only there.
-_PLAIN = re.compile(r"(?!.*\[(?:PAD|UNK)\])[\t\n\r -~]*", re.DOTALL)
+_PLAIN_TEXT = re.compile(r"(?!.*\[(?:PAD|UNK)\])[\t\n\r -~]*", re.DOTALL)
 _WORD = re.compile(r"[a-z0-9]+|[^\sa-z0-9]")
 _BLANK = re.compile(r"[\t\n\r ]+")
-_MOST_WORDS = 32_768  # whose tokens are kept: 10 MB
+_MAX_CACHED_WORDS = 32_768  # whose tokens are kept: 10 MB
 
 
-class Asked(NamedTuple):
+class QueryTokens(NamedTuple):
     """The tokens of a query, behind each those that may stand for it."""
 
     tokens: Integers
-    most: Floats  # how well each meets, at most
+    max_matches: Floats  # how well each meets, at most
     starts: Integers  # where the query's own are among them
     weights: Floats  # how much each of the own counts, together 1
 
 
-class Table:
+class EmbeddingTable:
     """A loaded static model: one vector per token, and what each is to be multiplied by.
 
     `telling` is how long the vectors of words are that are about something; 0 where that is not
@@ -62,149 +62,169 @@ class Table:
         rows: npt.NDArray[Any],
         weights: Floats,
         tokenizer: Tokenizer,
-        telling: float = 0.0,
+        informative_length: float = 0.0,
         *,
-        by_word: bool = False,
+        is_word_based: bool = False,
     ) -> None:
         self._rows = rows
         self._weights = weights
         self._tokenizer = tokenizer
-        self._telling = telling
+        self._informative_length = informative_length
         self._lengths = np.zeros(len(rows), dtype=np.float32)  # of the rows met so far
         # What may be said instead is the same words again and again.
-        self._of_phrase = lru_cache(maxsize=4096)(self._look_up)
-        self._by_word = by_word
-        self._of_word = lru_cache(maxsize=_MOST_WORDS)(self._look_up_word)
+        self._get_phrase = lru_cache(maxsize=4096)(self._encode_phrase)
+        self._is_word_based = is_word_based
+        self._get_word_tokens = lru_cache(maxsize=_MAX_CACHED_WORDS)(self._tokenize_word)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
-            if unknown is not None:
-                self._weights[unknown] = 0.0
+        for token_id in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
+            if token_id is not None:
+                self._weights[token_id] = 0.0
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Numbers, Integers]:
         """Return a row per text, its tokens summed, of length 1 or 0; all tokens; their counts."""
-        out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
-        read: list[Integers] = [np.zeros(0, dtype=np.int64)]
-        for at, tokens_of_text in enumerate(self._tokens(list(map(valid, texts)))):
+        vectors = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
+        id_arrays: list[Integers] = [np.zeros(0, dtype=np.int64)]
+        for index, tokens_of_text in enumerate(
+            self._iter_tokens(list(map(replace_surrogates, texts)))
+        ):
             ids = np.array(tokens_of_text, dtype=np.int64)
             total = self._weights[ids] @ self._rows[ids].astype(np.float32)
             length = float(np.sqrt(total @ total))
             if length > 0:
-                out[at] = total / length
-            read.append(ids)
-        tokens = np.concatenate(read).astype(np.min_scalar_type(len(self._rows)))
-        return out, tokens, np.array([len(ids) for ids in read[1:]], dtype=np.int64)
+                vectors[index] = total / length
+            id_arrays.append(ids)
+        tokens = np.concatenate(id_arrays).astype(np.min_scalar_type(len(self._rows)))
+        return vectors, tokens, np.array([len(ids) for ids in id_arrays[1:]], dtype=np.int64)
 
-    def _tokens(self, texts: list[str]) -> Iterator[list[int]]:
+    def _iter_tokens(self, texts: list[str]) -> Iterator[list[int]]:
         """The tokens of each text."""
-        if self._by_word:
-            yield from map(self._by_words, texts)
+        if self._is_word_based:
+            yield from map(self._tokenize_plain, texts)
             return
         for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False):
             yield encoding.ids
 
-    def _by_words(self, text: str) -> list[int]:
+    def _tokenize_plain(self, text: str) -> list[int]:
         """What the bundled tokenizer makes of a text; it need not read words that are plain."""
-        if _PLAIN.fullmatch(text):
+        if _PLAIN_TEXT.fullmatch(text):
             words = _WORD.findall(text.lower())
-            return list(chain.from_iterable(map(self._of_word, words)))
+            return list(chain.from_iterable(map(self._get_word_tokens, words)))
         tokens = list[int]()
-        for is_plain, run in groupby(_BLANK.split(text), lambda part: bool(_PLAIN.fullmatch(part))):
+        for is_plain, run in groupby(
+            _BLANK.split(text), lambda part: bool(_PLAIN_TEXT.fullmatch(part))
+        ):
             part = " ".join(run)
             if is_plain:
-                tokens += self._by_words(part)
+                tokens += self._tokenize_plain(part)
             else:
                 (encoding,) = self._tokenizer.encode_batch_fast([part], add_special_tokens=False)
                 tokens += encoding.ids
         return tokens
 
-    def _look_up_word(self, word: str) -> tuple[int, ...]:
+    def _tokenize_word(self, word: str) -> tuple[int, ...]:
         return tuple(token.id for token in self._tokenizer.model.tokenize(word))
 
-    def telling(self, words: Iterable[str]) -> dict[str, float]:
+    def compute_word_weights(self, words: Iterable[str]) -> dict[str, float]:
         """Return how much each of some words tells of a text, 0..1.
 
         That is how long the vector of its heaviest token is.
         """
-        return {word: self._of_phrase(word)[1] for word in words} if self._telling else {}
+        return (
+            {word: self._get_phrase(word)[1] for word in words} if self._informative_length else {}
+        )
 
-    def query_vector(self, terms: Terms) -> Floats:
+    def build_query_vector(self, terms: Terms) -> Floats:
         """Return the vector of a query, turned towards what may be said instead of its words."""
         query: Floats = self.encode([terms.text])[0][0]
-        for row in terms.alike:
-            vectors = [weight * self._of_phrase(phrase)[2] for phrase, weight in row.instead]
+        for row in terms.alternatives:
+            vectors = [weight * self._get_phrase(phrase)[2] for phrase, weight in row.substitutes]
             mean: Floats = np.sum(vectors, axis=0)
-            share = _TURN * len(row.words) / len(terms.words)
+            share = _SYNONYM_SHARE * len(row.words) / len(terms.words)
             query = query + mean * (share / max(float(np.linalg.norm(mean)), TINY))
-        turned: Floats = query / max(float(np.linalg.norm(query)), TINY)
-        return turned
+        normalized: Floats = query / max(float(np.linalg.norm(query)), TINY)
+        return normalized
 
-    def weighed(self, words: Mapping[str, float], alike: Iterable[Alike] = ()) -> Asked:
+    def build_query_tokens(
+        self, words: Mapping[str, float], alike: Iterable[Alternative] = ()
+    ) -> QueryTokens:
         """Make words ready for `met`: of a token in several the heaviest counts."""
-        heaviest = self._heaviest(words)
-        own = sorted(heaviest, key=heaviest.__getitem__, reverse=True)[:_MOST_TOKENS]
-        best: dict[int, dict[int, float]] = {token: {token: 1.0} for token in own}
+        token_weights = self._compute_token_weights(words)
+        own_tokens = sorted(token_weights, key=token_weights.__getitem__, reverse=True)[
+            :_MAX_QUERY_TOKENS
+        ]
+        matches_by_token: dict[int, dict[int, float]] = {
+            token: {token: 1.0} for token in own_tokens
+        }
         for row in alike:
             if len(row.words) == 1:
-                self._add_others(best, row)
-        tokens = [token for others in best.values() for token in others]
-        most = [share for others in best.values() for share in others.values()]
-        weights = np.array([heaviest[token] for token in own], dtype=np.float32)
-        if own:
+                self._add_synonyms(matches_by_token, row)
+        tokens = [token for matches in matches_by_token.values() for token in matches]
+        max_matches = [share for others in matches_by_token.values() for share in others.values()]
+        weights = np.array([token_weights[token] for token in own_tokens], dtype=np.float32)
+        if own_tokens:
             weights /= weights.sum()
-        return Asked(
+        return QueryTokens(
             np.array(tokens, dtype=np.int64),
-            np.array(most, dtype=np.float32),
-            np.cumsum([0, *map(len, best.values())], dtype=np.int64)[:-1],
+            np.array(max_matches, dtype=np.float32),
+            np.cumsum([0, *map(len, matches_by_token.values())], dtype=np.int64)[:-1],
             weights,
         )
 
-    def _heaviest(self, words: Mapping[str, float]) -> dict[int, float]:
+    def _compute_token_weights(self, words: Mapping[str, float]) -> dict[int, float]:
         """The tokens of words, each with the highest weight that it has in one."""
-        heaviest: dict[int, float] = {}
+        token_weights: dict[int, float] = {}
         for word, weight in words.items():
-            for token in self._of_phrase(word)[0].tolist():
-                weighed = weight * float(self._weights[token])
-                heaviest[token] = max(heaviest.get(token, 0.0), weighed)
-        return {token: weight for token, weight in heaviest.items() if weight > 0}
+            for token in self._get_phrase(word)[0].tolist():
+                weighted = weight * float(self._weights[token])
+                token_weights[token] = max(token_weights.get(token, 0.0), weighted)
+        return {token: weight for token, weight in token_weights.items() if weight > 0}
 
-    def _add_others(self, best: dict[int, dict[int, float]], row: Alike) -> None:
+    def _add_synonyms(
+        self, matches_by_token: dict[int, dict[int, float]], row: Alternative
+    ) -> None:
         """Let the tokens of a word be met by what may be said instead, where that is one token."""
-        for phrase, weight in row.instead:
-            tokens = self._of_phrase(phrase)[0]
+        for phrase, weight in row.substitutes:
+            tokens = self._get_phrase(phrase)[0]
             if len(tokens) != 1 or self._weights[tokens[0]] <= 0:
                 continue
-            share = _MET if weight == 1 else _MET_BY_KIND
-            for token in self._of_phrase(row.words[0])[0].tolist():
-                best.get(token, {}).setdefault(int(tokens[0]), share)
+            share = _SYNONYM_MATCH if weight == 1 else _KIND_MATCH
+            for token in self._get_phrase(row.words[0])[0].tolist():
+                matches_by_token.get(token, {}).setdefault(int(tokens[0]), share)
 
-    def directions(self, ids: Integers) -> Floats:
+    def compute_directions(self, ids: Integers) -> Floats:
         """Return the vectors of some tokens, each of length 1."""
         rows: Floats = self._rows[ids].astype(np.float32)
-        new = self._lengths[ids] == 0
-        if new.any():
-            lengths = np.sqrt((rows[new] ** 2).sum(axis=1))
-            self._lengths[ids[new]] = np.maximum(lengths, TINY)
+        unmeasured = self._lengths[ids] == 0
+        if unmeasured.any():
+            lengths = np.sqrt((rows[unmeasured] ** 2).sum(axis=1))
+            self._lengths[ids[unmeasured]] = np.maximum(lengths, TINY)
         rows /= self._lengths[ids][:, None]
         return rows
 
-    def _look_up(self, word: str) -> tuple[Integers, float, Floats]:
+    def _encode_phrase(self, phrase: str) -> tuple[Integers, float, Floats]:
         """Return the tokens of a word or phrase, how much it tells, and its vector."""
-        (row,), ids, _ = self.encode([word])
+        (row,), ids, _ = self.encode([phrase])
         lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
         length = float((lengths * self._weights[ids]).max(initial=0.0))
-        tells = min(1.0, length / self._telling) if length and self._telling else 1.0
-        return ids.astype(np.int64), tells, row
+        word_weight = (
+            min(1.0, length / self._informative_length)
+            if length and self._informative_length
+            else 1.0
+        )
+        return ids.astype(np.int64), word_weight, row
 
 
-def bundled(folder: Path) -> Table:
+def load_bundled(folder: Path) -> EmbeddingTable:
     """Return the model that ships with filemem, which model2vec reads too, but starts slower."""
-    rows, weights = _tensors(folder / "model.safetensors", "embeddings", "weights")
+    rows, weights = _read_tensors(folder / "model.safetensors", "embeddings", "weights")
     tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return Table(rows, weights.astype(np.float32), tokenizer, _TELLING, by_word=True)
+    return EmbeddingTable(
+        rows, weights.astype(np.float32), tokenizer, _INFORMATIVE_LENGTH, is_word_based=True
+    )
 
 
-def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
+def _read_tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     """Return arrays of a safetensors file, of which only what is read comes into memory."""
     kinds: dict[str, np.dtype[Any]] = {"I8": np.dtype(np.int8), "F16": np.dtype(np.float16)}
     with path.open("rb") as file:
@@ -213,13 +233,13 @@ def _tensors(path: Path, *names: str) -> list[npt.NDArray[Any]]:
         arrays = []
         for name in names:
             entry = entries[name]
-            at = begin + entry["data_offsets"][0]
+            offset = begin + entry["data_offsets"][0]
             shape = tuple(entry["shape"])
-            arrays.append(np.asarray(np.memmap(file, kinds[entry["dtype"]], "r", at, shape)))
+            arrays.append(np.asarray(np.memmap(file, kinds[entry["dtype"]], "r", offset, shape)))
         return arrays
 
 
-def configured(folder: Path) -> Table:
+def load_configured(folder: Path) -> EmbeddingTable:
     """Return a model of the user's, which model2vec loads."""
     import logging  # with model2vec, which needs it; a search does not
 
@@ -231,7 +251,7 @@ def configured(folder: Path) -> Table:
     logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)
     model = StaticModel.from_pretrained(str(folder), force_download=False)
     rows = model.embedding if model.token_mapping is None else model.embedding[model.token_mapping]
-    return Table(
+    return EmbeddingTable(
         rows,
         np.ones(len(rows), np.float32) if model.weights is None else model.weights,
         model.tokenizer,

@@ -17,248 +17,304 @@ from filemem.index.caches import Caches
 from filemem.index.chains import Row
 from filemem.index.database import Database
 from filemem.index.embed import Model, ModelUnavailable
-from filemem.index.lookup import Lookups
-from filemem.index.plan import Counts, Plan
-from filemem.index.words import MUST, SHOULD, Words, both, everything
-from filemem.query import FEW, Candidate, Filter, Terms, promising
+from filemem.index.lookup import IndexReader
+from filemem.index.plan import QueryPlan, TermCounts
+from filemem.index.words import MUST, SHOULD, WordIndex, build_match_all_query, restrict_query
+from filemem.query import FEW_RECORDS, Candidate, Filter, Terms, list_best_positions
 
 if TYPE_CHECKING:
     from filemem.index.model import Floats
-    from filemem.index.vectors import Ranking, Rows
+    from filemem.index.vectors import Ranking, VectorSet
 
 NO_MODEL = "no embedding model is configured"
 NOT_BUILT = "the search index is not built yet"
-_MOST_NAMED = 2_000  # allowed records that Tantivy is told of; more are compared here
+_MAX_LISTED_NUMBERS = 2_000  # allowed records that Tantivy is told of; more are compared here
 
 
-Known = Row | Candidate  # a record with what follows for it from all others
+KnownRecord = Row | Candidate  # a record with what follows for it from all others
 
 
-class Found(NamedTuple):
+class CandidateSet(NamedTuple):
     """Candidates in no particular order."""
 
     candidates: tuple[Candidate, ...]
     degraded: str | None  # why the answer is less than it could be, or None
-    whole: float = 0.0  # the BM25 of a text of usual length that has every word of the query once
+    full_score: float = (
+        0.0  # the BM25 of a text of usual length that has every word of the query once
+    )
 
 
-def with_leading(ask: Callable[[Filter], Found], wanted: Filter) -> Found:
+def search_with_predecessors(
+    search: Callable[[Filter], CandidateSet], record_filter: Filter
+) -> CandidateSet:
     """Return what is found and, where only what holds is asked for, also what leads to it."""
-    answer = ask(wanted)
-    if not wanted.live:
+    answer = search(record_filter)
+    if not record_filter.live:
         return answer
-    every = (*ask(wanted._replace(live=False)).candidates, *answer.candidates)
-    candidates = {candidate.path: candidate for candidate in every}
+    all_candidates = (*search(record_filter._replace(live=False)).candidates, *answer.candidates)
+    candidates = {candidate.path: candidate for candidate in all_candidates}
     return answer._replace(candidates=tuple(candidates.values()))
 
 
-class Near(NamedTuple):
+class Neighbour(NamedTuple):
     """A record beside a new one: cosines of that text and its nearest passage, and of titles."""
 
     node: Node
-    text: float
-    title: float
+    text_cosine: float
+    title_cosine: float
 
 
-class Asked(NamedTuple):
+class PreparedQuery(NamedTuple):
     """A query with what its words are worth, and how near all records are to it."""
 
     terms: Terms
-    plan: Plan
-    counts: Words | Counts
-    near: Ranking | None
+    plan: QueryPlan
+    counts: WordIndex | TermCounts
+    ranking: Ranking | None
 
-    def best(self, rows: Sequence[Row], by_words: Mapping[int, float], depth: int) -> Found:
+    def select_best(
+        self, rows: Sequence[Row], word_scores: Mapping[int, float], depth: int
+    ) -> CandidateSet:
         """Return the most promising of some records with these scores by words."""
-        like = self.near.likeness(by_words) if self.near else {}
+        cosines = self.ranking.compute_cosines(word_scores) if self.ranking else {}
         parts: list[tuple[float, float | None, float | None]] = [
-            (by_words[row.number], *like.get(row.number, (None, None))) for row in rows
+            (word_scores[row.number], *cosines.get(row.number, (None, None))) for row in rows
         ]
-        chosen = [(rows[at], parts[at]) for at in promising(parts, depth)]
-        met = dict[int, float]()
-        if self.near and self.plan.words:  # how well, if only by a word of like meaning
-            worth = {word: plan.rarity(of, self.counts) ** 0.5 for word, of in self.plan.words}
-            met = self.near.wording([row.number for row, _ in chosen], worth, self.terms.alike)
-        made = (
-            Candidate(row.node, row.blob, *scores, met.get(row.number), row.facts)
+        chosen = [(rows[index], parts[index]) for index in list_best_positions(parts, depth)]
+        word_matches = dict[int, float]()
+        if self.ranking and self.plan.words:  # how well, if only by a word of like meaning
+            word_weights = {
+                word: plan.compute_rarity(clauses, self.counts) ** 0.5
+                for word, clauses in self.plan.words
+            }
+            word_matches = self.ranking.compute_word_matches(
+                [row.number for row, _ in chosen], word_weights, self.terms.alternatives
+            )
+        candidates = (
+            Candidate(row.node, row.blob, *scores, word_matches.get(row.number), row.facts)
             for row, scores in chosen
         )
-        return Found(tuple(made), None, plan.whole(self.plan, self.counts))
+        return CandidateSet(
+            tuple(candidates), None, plan.compute_full_score(self.plan, self.counts)
+        )
 
 
-class _Question(NamedTuple):
+class _SearchRequest(NamedTuple):
     """One question made ready."""
 
-    plan: Plan
-    near: Ranking | None  # None: by words alone
+    plan: QueryPlan
+    ranking: Ranking | None  # None: by words alone
     depth: int
-    allowed: set[int] | None  # the numbers that satisfy its filter; None: all do
-    hidden: set[int]  # numbers that the caches hold and that are not to be found
-    young: list[int]  # those that they do not hold, and that may be found
-    counts: Counts | None = None  # of several indexes
-    by_words: bool = True
+    allowed_numbers: set[int] | None  # the numbers that satisfy its filter; None: all do
+    hidden_numbers: set[int]  # numbers that the caches hold and that are not to be found
+    uncached_numbers: list[int]  # those that they do not hold, and that may be found
+    counts: TermCounts | None = None  # of several indexes
+    uses_words: bool = True
 
 
-class Questions(Lookups):
+class IndexSearcher(IndexReader):
     """The index of a store, open for questions."""
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         self._caches = Caches(self.root)
         self._stamp = 0  # of what was read last
-        self._lacking = 0
-        self._masked: set[int] = set()
-        self._young: set[int] = set()
-        self._tokens: dict[int, Mapping[str, Sequence[str]]] = {}  # of young records
-        self._made: tuple[frozenset[int], Rows] | None = None  # vectors of young records
+        self._missing_vector_count = 0
+        self._masked_numbers: set[int] = set()
+        self._uncached_numbers: set[int] = set()
+        self._token_cache: dict[int, Mapping[str, Sequence[str]]] = {}  # of young records
+        self._uncached_vectors: tuple[frozenset[int], VectorSet] | None = (
+            None  # vectors of young records
+        )
 
     @contextlib.contextmanager
-    def _searching(self) -> Iterator[Database]:
+    def _search_snapshot(self) -> Iterator[Database]:
         """The present state, with the caches as they are then. Raises IndexDamaged."""
         with self._lock:
-            for again in (True, False):  # once more, where another process moved them meanwhile
+            for may_retry in (True, False):  # once more, where another process moved them meanwhile
                 self._open()
-                with self._database.reading():
-                    self._follow()
-                    if not (again and self._caches.lacks and self._caches.awaited()):
+                with self._database.snapshot():
+                    self._refresh_state()
+                    if not (
+                        may_retry and self._caches.is_damaged and self._caches.wait_for_update()
+                    ):
                         yield self._database
                         return
-                self._caches.forget()
+                self._caches.invalidate()
                 self._stamp = -1
 
-    def _follow(self) -> None:
+    def _refresh_state(self) -> None:
         """Learn what was changed since the last question."""
         database = self._database
         stamp = database.stamp
         if stamp == self._stamp:
             return
-        if self._caches.follow(database.state("caches") or "") or self._stamp <= 0:
-            self._begin(database)
+        if self._caches.reopen_if_changed(database.read_state("caches") or "") or self._stamp <= 0:
+            self._load_cache_state(database)
         else:
-            self._turn(database)
-        self._tokens = {n: self._tokens[n] for n in self._young if n in self._tokens}
-        self._lacking = database.lacking()
+            self._apply_standing_changes(database)
+        self._token_cache = {
+            n: self._token_cache[n] for n in self._uncached_numbers if n in self._token_cache
+        }
+        self._missing_vector_count = database.count_missing_vectors()
         self._stamp = stamp
 
-    def _begin(self, database: Database) -> None:
+    def _load_cache_state(self, database: Database) -> None:
         """Learn what the caches hold, and what they do not."""
-        sound = self._caches.sound
-        self._masked = database.masked() if sound else set()
-        self._young = database.young() if sound else database.visible()
-        self._tokens = {}
+        is_usable = self._caches.is_usable
+        self._masked_numbers = database.read_masked_numbers() if is_usable else set()
+        self._uncached_numbers = (
+            database.read_uncached_numbers() if is_usable else database.read_visible_numbers()
+        )
+        self._token_cache = {}
 
-    def _turn(self, database: Database) -> None:
+    def _apply_standing_changes(self, database: Database) -> None:
         """Learn of what changed since."""
-        for number, there, cached in database.turned(self._stamp):
-            self._masked.discard(number)
-            self._young.discard(number)
-            if cached and self._caches.sound:
-                self._masked |= set() if there else {number}
-            elif there:
-                self._young.add(number)
+        for number, is_visible, is_cached in database.read_standing_changes(self._stamp):
+            self._masked_numbers.discard(number)
+            self._uncached_numbers.discard(number)
+            if is_cached and self._caches.is_usable:
+                self._masked_numbers |= set() if is_visible else {number}
+            elif is_visible:
+                self._uncached_numbers.add(number)
 
     # one query
 
-    def counts(self, terms: Terms) -> Counts:
+    def count_query_terms(self, terms: Terms) -> TermCounts:
         """Return how many documents hold each form of the words of a query."""
-        with self._searching():
-            prepared = plan.plan(terms)
-            worth = self._worth(prepared)
-            return worth if isinstance(worth, Counts) else plan.counts_in(worth, prepared)
+        with self._search_snapshot():
+            query_plan = plan.build_plan(terms)
+            term_counts = self._read_term_counts(query_plan)
+            return (
+                term_counts
+                if isinstance(term_counts, TermCounts)
+                else plan.read_counts(term_counts, query_plan)
+            )
 
-    def _worth(self, prepared: Plan) -> Words | Counts:
+    def _read_term_counts(self, query_plan: QueryPlan) -> WordIndex | TermCounts:
         """What the words of a question are worth by: the cache or, without one, all rows."""
-        if self._caches.sound or not self._young:
+        if self._caches.is_usable or not self._uncached_numbers:
             return self._caches.words
-        return plan.counted(prepared, map(self._read_tokens, self._young))
+        return plan.count_terms(query_plan, map(self._read_tokens, self._uncached_numbers))
 
-    def candidates(
+    def search_candidates(
         self,
         terms: Terms,
-        wanted: Filter | None = None,
+        record_filter: Filter | None = None,
         depth: int = 100,
         *,
         mode: str = "hybrid",
-        counts: Counts | None = None,
-    ) -> Found:
+        counts: TermCounts | None = None,
+    ) -> CandidateSet:
         """Return the best `depth` records of so many by words and by meaning.
 
         `mode`: hybrid, keyword or vector; `counts` of several indexes make their scores comparable.
         """
-        with self._searching():
-            counted = counts or self._worth(plan.plan(terms))
-            terms = self._meant(terms, counted)
-            near, degraded = self._compared(terms, mode)
-            prepared = plan.plan(terms, near.table.telling(_spoken(terms)) if near else None)
-            question = self._question(prepared, wanted or Filter(), depth, near)
-            question = question._replace(counts=counts, by_words=mode != "vector" or near is None)
-            scores = self._of_caches(question) | self._of_rows(question, counted)
-            rows = self._database.rows("number", scores)
-            answer = Asked(terms, prepared, counted, near).best(rows, scores, depth)
+        with self._search_snapshot():
+            term_counts = counts or self._read_term_counts(plan.build_plan(terms))
+            terms = self._drop_needless_synonyms(terms, term_counts)
+            ranking, degraded = self._try_ranking(terms, mode)
+            query_plan = plan.build_plan(
+                terms, ranking.table.compute_word_weights(_list_phrases(terms)) if ranking else None
+            )
+            request = self._build_request(query_plan, record_filter or Filter(), depth, ranking)
+            request = request._replace(
+                counts=counts, uses_words=mode != "vector" or ranking is None
+            )
+            scores = self._search_caches(request) | self._score_uncached(request, term_counts)
+            rows = self._database.read_rows("number", scores)
+            answer = PreparedQuery(terms, query_plan, term_counts, ranking).select_best(
+                rows, scores, depth
+            )
             return answer._replace(degraded=degraded)
 
-    def _compared(self, terms: Terms, mode: str) -> tuple[Ranking | None, str | None]:
+    def _try_ranking(self, terms: Terms, mode: str) -> tuple[Ranking | None, str | None]:
         """How near all records are to a query, and what the answer lacks."""
         if mode == "keyword" or not terms.text.strip():
-            return None, self._gap(mode)
+            return None, self._describe_gap(mode)
         try:
-            return self._ranking(terms), self._gap(mode)
+            return self._build_query_ranking(terms), self._describe_gap(mode)
         except ModelUnavailable as error:
             return None, f"{error.one_line}; only words were searched"
 
-    def _question(
-        self, prepared: Plan, wanted: Filter, depth: int, near: Ranking | None
-    ) -> _Question:
-        barred = {row.number for row in self._database.barred(wanted.reader)}
-        allowed = self._database.allowed(wanted)
-        young = [
+    def _build_request(
+        self, query_plan: QueryPlan, record_filter: Filter, depth: int, ranking: Ranking | None
+    ) -> _SearchRequest:
+        barred_numbers = {
+            row.number for row in self._database.read_barred_rows(record_filter.reader)
+        }
+        allowed_numbers = self._database.read_allowed_numbers(record_filter)
+        uncached_numbers = [
             number
-            for number in self._young
-            if number not in barred and (allowed is None or number in allowed)
+            for number in self._uncached_numbers
+            if number not in barred_numbers
+            and (allowed_numbers is None or number in allowed_numbers)
         ]
-        hidden = self._masked | barred
-        return _Question(prepared, near, depth, allowed, hidden, young)
+        hidden_numbers = self._masked_numbers | barred_numbers
+        return _SearchRequest(
+            query_plan, ranking, depth, allowed_numbers, hidden_numbers, uncached_numbers
+        )
 
-    def _meant(self, terms: Terms, counted: Words | Counts) -> Terms:
+    def _drop_needless_synonyms(self, terms: Terms, term_counts: WordIndex | TermCounts) -> Terms:
         """A query without what may be said instead, where it is one word that few records have."""
-        if not (terms.alike and terms.is_word):
+        if not (terms.alternatives and terms.is_word):
             return terms
-        own = [clause for _, clauses in plan.plan(terms).words for clause in clauses]
-        held = max((counted.having(clause.field, clause.terms[0]) for clause in own), default=0)
-        if self._caches.sound:
-            held += sum(self._holds_any(number, own) for number in self._young)
-        return terms._replace(alike=()) if 0 < held <= FEW else terms
+        own_clauses = [clause for _, clauses in plan.build_plan(terms).words for clause in clauses]
+        document_count = max(
+            (
+                term_counts.get_document_count(clause.field, clause.terms[0])
+                for clause in own_clauses
+            ),
+            default=0,
+        )
+        if self._caches.is_usable:
+            document_count += sum(
+                self._has_any_clause(number, own_clauses) for number in self._uncached_numbers
+            )
+        return terms._replace(alternatives=()) if 0 < document_count <= FEW_RECORDS else terms
 
-    def _holds_any(self, number: int, clauses: Iterable[words.Clause]) -> bool:
+    def _has_any_clause(self, number: int, clauses: Iterable[words.Clause]) -> bool:
         tokens = self._read_tokens(number)
-        return any(plan.frequency(clause, tokens[clause.field]) for clause in clauses)
+        return any(plan.count_matches(clause, tokens[clause.field]) for clause in clauses)
 
     def _read_tokens(self, number: int) -> Mapping[str, Sequence[str]]:
         """The tokens of a young record; all that are not in memory yet are read at once."""
-        if number not in self._tokens:
-            exact = self._database.tokens(self._young - self._tokens.keys())
-            self._tokens |= {n: words.read_tokens(text) for n, text in exact.items()}
-        return self._tokens[number]
+        if number not in self._token_cache:
+            exact_tokens = self._database.read_tokens(
+                self._uncached_numbers - self._token_cache.keys()
+            )
+            self._token_cache |= {
+                n: words.parse_exact_tokens(text) for n, text in exact_tokens.items()
+            }
+        return self._token_cache[number]
 
-    def _ranking(self, terms: Terms) -> Ranking:
+    def _build_query_ranking(self, terms: Terms) -> Ranking:
         """How near all records are to a query; raises `ModelUnavailable`."""
         if self.model is None:
             raise ModelUnavailable(NO_MODEL)
-        query = self.model.table.query_vector(terms)
+        query = self.model.table.build_query_vector(terms)
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
-        return self._ranked(self.model, query)
+        return self._build_ranking(self.model, query)
 
-    def _ranked(self, model: Model, query: Floats) -> Ranking:
+    def _build_ranking(self, model: Model, query: Floats) -> Ranking:
         from filemem.index import vectors
 
-        young = frozenset(self._young)
-        if self._made is None or self._made[0] != young:
-            self._made = young, vectors.unpacked(self._database.packs(young))
-        parts: list[tuple[Rows, Any]] = [*self._caches.parts(), (self._made[1], None)]
+        uncached_numbers = frozenset(self._uncached_numbers)
+        if self._uncached_vectors is None or self._uncached_vectors[0] != uncached_numbers:
+            self._uncached_vectors = (
+                uncached_numbers,
+                vectors.unpack_documents(self._database.read_packs(uncached_numbers)),
+            )
+        parts: list[tuple[VectorSet, Any]] = [
+            *self._caches.load_parts(),
+            (self._uncached_vectors[1], None),
+        ]
         return vectors.Ranking([part for part in parts if len(part[0].keys)], query, model.table)
 
-    def near(self, title: str, text: str, count: int, ids: Collection[str]) -> list[Near]:
+    def find_nearest(
+        self, title: str, text: str, count: int, ids: Collection[str]
+    ) -> list[Neighbour]:
         """Compare a title and a text with the `count` nearest records, and with some others by id.
 
         Raises ModelUnavailable.
@@ -266,16 +322,21 @@ class Questions(Lookups):
         if self.model is None:
             raise ModelUnavailable(NO_MODEL)
         content, heading = self.model.encode([text, title])
-        with self._searching() as database:
-            ranking = self._ranked(self.model, content)
-            numbers = ranking.first(count + len(self._masked))
-            numbers = [number for number in numbers if number not in self._masked][:count]
-            every = [*database.rows("number", numbers), *(database.rows("id", ids) if ids else [])]
-            rows = {row.number: row for row in every if row.visible}
-            cosines = ranking.likeness(rows, heading)
-            return [Near(rows[number].node, *pair) for number, pair in cosines.items()]
+        with self._search_snapshot() as database:
+            ranking = self._build_ranking(self.model, content)
+            numbers = ranking.find_nearest(count + len(self._masked_numbers))
+            numbers = [number for number in numbers if number not in self._masked_numbers][:count]
+            all_rows = [
+                *database.read_rows("number", numbers),
+                *(database.read_rows("id", ids) if ids else []),
+            ]
+            rows = {row.number: row for row in all_rows if row.is_visible}
+            cosines = ranking.compute_cosines(rows, heading)
+            return [Neighbour(rows[number].node, *pair) for number, pair in cosines.items()]
 
-    def neighbours(self, texts: Sequence[str], wanted: Filter, count: int) -> list[list[Candidate]]:
+    def find_neighbours(
+        self, texts: Sequence[str], record_filter: Filter, count: int
+    ) -> list[list[Candidate]]:
         """Return for each text `count` near records: all are compared at once, by meaning alone.
 
         A text is words with spaces between them. Raises ModelUnavailable.
@@ -285,121 +346,153 @@ class Questions(Lookups):
         if not texts:
             return []
         queries = self.model.encode(texts)
-        with self._searching() as database:
-            numbers = database.allowed(wanted) or set()
-            numbers -= {row.number for row in database.barred(wanted.reader)}
-            rows = {row.number: row for row in database.rows("number", numbers)}
-            ranking = self._ranked(self.model, queries[0])
-            near = list[list[Candidate]]()
-            for nearest in ranking.neighbours(queries, texts, numbers, count):
+        with self._search_snapshot() as database:
+            numbers = database.read_allowed_numbers(record_filter) or set()
+            numbers -= {row.number for row in database.read_barred_rows(record_filter.reader)}
+            rows = {row.number: row for row in database.read_rows("number", numbers)}
+            ranking = self._build_ranking(self.model, queries[0])
+            results = list[list[Candidate]]()
+            for nearest in ranking.iter_neighbours(queries, texts, numbers, count):
                 pairs = ((rows[number], cosines) for number, cosines in nearest)
-                near.append([Candidate(row.node, row.blob, 0.0, *parts) for row, parts in pairs])
-            return near
+                results.append([Candidate(row.node, row.blob, 0.0, *parts) for row, parts in pairs])
+            return results
 
-    def _gap(self, mode: str) -> str | None:
+    def _describe_gap(self, mode: str) -> str | None:
         """What the index lacks."""
-        if not self._database.state("built"):
+        if not self._database.read_state("built"):
             return NOT_BUILT
-        if not self._lacking or mode == "keyword":
+        if not self._missing_vector_count or mode == "keyword":
             return None
-        has = "1 record has" if self._lacking == 1 else f"{self._lacking} records have"
-        return f"{has} no vectors; run `filemem index`"
+        subject = (
+            "1 record has"
+            if self._missing_vector_count == 1
+            else f"{self._missing_vector_count} records have"
+        )
+        return f"{subject} no vectors; run `filemem index`"
 
-    def _of_caches(self, question: _Question) -> dict[int, float]:
+    def _search_caches(self, request: _SearchRequest) -> dict[int, float]:
         """The best that the caches hold, by words and by meaning: what each scores by words."""
-        cached = self._caches.words
-        query = plan.query(question.plan, cached, question.counts)
-        limits = question.plan.demands(cached)
+        cached_words = self._caches.words
+        query = plan.build_query(request.plan, cached_words, request.counts)
+        restriction = request.plan.build_restriction(cached_words)
         scores = dict[int, float]()
-        if query is not None and question.by_words:
-            scores = self._best(question, both(query, limits))
-        if question.near:
-            nearest = self._nearest(question, limits)
-            scoring = [*limits, *([(SHOULD, query)] if query is not None else [])]
-            named = both(cached.these(nearest), scoring)
-            scores |= cached.search(named, len(nearest)) if nearest else {}
+        if query is not None and request.uses_words:
+            scores = self._search_words(request, restrict_query(query, restriction))
+        if request.ranking:
+            nearest = self._find_nearest_cached(request, restriction)
+            scoring = [*restriction, *([(SHOULD, query)] if query is not None else [])]
+            number_query = restrict_query(cached_words.build_number_query(nearest), scoring)
+            scores |= cached_words.search(number_query, len(nearest)) if nearest else {}
         return scores
 
-    def _best(self, question: _Question, query: words.Asked) -> dict[int, float]:
+    def _search_words(self, request: _SearchRequest, query: words.WordQuery) -> dict[int, float]:
         """The best by words."""
-        allowed = question.allowed
-        want = question.depth
-        if allowed is not None and len(allowed) <= _MOST_NAMED:
-            query = both(query, [(MUST, self._caches.words.these(allowed))])
+        allowed_numbers = request.allowed_numbers
+        limit = request.depth
+        if allowed_numbers is not None and len(allowed_numbers) <= _MAX_LISTED_NUMBERS:
+            query = restrict_query(
+                query, [(MUST, self._caches.words.build_number_query(allowed_numbers))]
+            )
         while True:
-            hits = self._caches.words.search(query, want)
-            kept = [number for number in hits if self._may(question, number)]
-            if len(kept) >= question.depth or len(hits) < want:
-                return {number: hits[number] for number in kept[: question.depth]}
-            want *= 4
+            hits = self._caches.words.search(query, limit)
+            kept_numbers = [number for number in hits if self._is_allowed(request, number)]
+            if len(kept_numbers) >= request.depth or len(hits) < limit:
+                return {number: hits[number] for number in kept_numbers[: request.depth]}
+            limit *= 4
 
-    def _may(self, question: _Question, number: int) -> bool:
+    def _is_allowed(self, request: _SearchRequest, number: int) -> bool:
         """Whether what the caches hold may be found."""
-        allowed = question.allowed is None or number in question.allowed
-        return allowed and number not in question.hidden and number not in self._young
+        passes_filter = request.allowed_numbers is None or number in request.allowed_numbers
+        return (
+            passes_filter
+            and number not in request.hidden_numbers
+            and number not in self._uncached_numbers
+        )
 
-    def _nearest(self, question: _Question, limits: words.Restriction) -> list[int]:
+    def _find_nearest_cached(
+        self, request: _SearchRequest, restriction: words.Restriction
+    ) -> list[int]:
         """The nearest by meaning that the caches hold."""
-        near = question.near
-        if not near:
+        ranking = request.ranking
+        if not ranking:
             return []
-        if question.allowed is None and not limits:
-            numbers = near.first(question.depth + len(question.hidden) + len(self._young))
-            return [n for n in numbers if self._may(question, n)][: question.depth]
-        cached = self._caches.words
-        pool: Iterable[int] = question.allowed or ()
-        if limits:
-            pool = cached.search(both(everything(), limits), cached.total)
-        like = near.likeness(number for number in pool if self._may(question, number))
-        return sorted(like, key=lambda number: -like[number][0])[: question.depth]
+        if request.allowed_numbers is None and not restriction:
+            numbers = ranking.find_nearest(
+                request.depth + len(request.hidden_numbers) + len(self._uncached_numbers)
+            )
+            return [n for n in numbers if self._is_allowed(request, n)][: request.depth]
+        cached_words = self._caches.words
+        pool: Iterable[int] = request.allowed_numbers or ()
+        if restriction:
+            pool = cached_words.search(
+                restrict_query(build_match_all_query(), restriction), cached_words.total
+            )
+        cosines = ranking.compute_cosines(
+            number for number in pool if self._is_allowed(request, number)
+        )
+        return sorted(cosines, key=lambda number: -cosines[number][0])[: request.depth]
 
-    def _of_rows(self, question: _Question, counted: Words | Counts) -> dict[int, float]:
+    def _score_uncached(
+        self, request: _SearchRequest, term_counts: WordIndex | TermCounts
+    ) -> dict[int, float]:
         """The best that the caches do not hold, likewise."""
         scores = dict[int, float]()
-        for number in question.young:
+        for number in request.uncached_numbers:
             tokens = self._read_tokens(number)
-            if plan.admits(question.plan, tokens):
-                score = plan.bm25(question.plan, tokens, counted)
-                if question.near or score > 0:
+            if plan.is_match(request.plan, tokens):
+                score = plan.bm25(request.plan, tokens, term_counts)
+                if request.ranking or score > 0:
                     scores[number] = score
-        if len(scores) <= 2 * question.depth:
+        if len(scores) <= 2 * request.depth:
             return scores
-        best = set(sorted(scores, key=lambda number: -scores[number])[: question.depth])
-        if question.near:
-            like = question.near.likeness(scores)
-            best |= set(sorted(like, key=lambda number: -like[number][0])[: question.depth])
+        best = set(sorted(scores, key=lambda number: -scores[number])[: request.depth])
+        if request.ranking:
+            cosines = request.ranking.compute_cosines(scores)
+            best |= set(sorted(cosines, key=lambda number: -cosines[number][0])[: request.depth])
         return {number: scores[number] for number in best}
 
     # listings
 
-    def newest(
+    def read_newest_nodes(
         self,
-        wanted: Filter | None = None,
+        record_filter: Filter | None = None,
         limit: int = 10,
         offset: int = 0,
         *,
-        without: Terms | None = None,
+        excluding_terms: Terms | None = None,
     ) -> list[Node]:
         """Return the nodes of the newest records, newest first, undated ones last.
 
         The exclusions of `without` hold.
         """
-        excluded = without.excluded if without else ()
-        with self._searching() if excluded else self._now() as database:
-            numbers = self._excluded(plan.plan(without)) if without and excluded else ()
-            rows = database.newest(wanted or Filter(), limit, offset, numbers)
+        excluded = excluding_terms.excluded if excluding_terms else ()
+        with self._search_snapshot() if excluded else self._current_database() as database:
+            numbers = (
+                self._find_excluded_numbers(plan.build_plan(excluding_terms))
+                if excluding_terms and excluded
+                else ()
+            )
+            rows = database.read_newest_rows(record_filter or Filter(), limit, offset, numbers)
             return [row.node for row in rows]
 
-    def _excluded(self, prepared: Plan) -> set[int]:
+    def _find_excluded_numbers(self, query_plan: QueryPlan) -> set[int]:
         """The records that have what a query excludes."""
-        cached = self._caches.words
-        queries = [query for group in prepared.excluded if (query := cached.any_of(group))]
-        held = {number for query in queries for number in cached.search(query, cached.total)}
-        young = (n for n in self._young if not plan.admits(prepared, self._read_tokens(n)))
-        return held.union(young)
+        cached_words = self._caches.words
+        queries = [
+            query
+            for group in query_plan.excluded_groups
+            if (query := cached_words.build_any_query(group))
+        ]
+        cached_numbers = {
+            number for query in queries for number in cached_words.search(query, cached_words.total)
+        }
+        uncached_numbers = (
+            n for n in self._uncached_numbers if not plan.is_match(query_plan, self._read_tokens(n))
+        )
+        return cached_numbers.union(uncached_numbers)
 
 
-def _spoken(terms: Terms) -> list[str]:
+def _list_phrases(terms: Terms) -> list[str]:
     """The words of a query, and what may be said instead of them."""
-    instead = [phrase for alike in terms.alike for phrase, _ in alike.instead]
-    return [*terms.words, *instead]
+    synonyms = [phrase for alike in terms.alternatives for phrase, _ in alike.substitutes]
+    return [*terms.words, *synonyms]

@@ -21,23 +21,23 @@ import numpy.typing as npt
 
 from filemem.index.document import Doc
 from filemem.index.folder import IndexDamaged
-from filemem.index.model import TINY, Asked, Floats, Integers, Numbers, Table
-from filemem.query.terms import Alike
+from filemem.index.model import TINY, EmbeddingTable, Floats, Integers, Numbers, QueryTokens
+from filemem.query.terms import Alternative
 
 # Multiplications at a time: what OpenBLAS does in one thread. More threads are slower where cores
 # are busy, and nobody can bound them once a program has imported numpy.
-_PIECE = 1 << 18
-_QUERIES = 32  # compared at a time where each of many records is one
+_PIECE_SIZE = 1 << 18
+_QUERY_BATCH = 32  # compared at a time where each of many records is one
 _PACK = struct.Struct("<HHB")  # of a pack: passages, dimensions, bytes of a token
 MERGE_RATIO = 4  # a file is merged into the one before it unless that is this much larger
-_MORE = 4  # rows that usearch is asked for, for each document: as many as one has
+_ROWS_PER_DOCUMENT = 4  # rows that usearch is asked for, for each document: as many as one has
 # usearch compares every row: a graph alone finds half of the nearest among texts that are nearly
 # equal. So what connects the rows can be thin, which is written in a second for 200,000.
 _CONNECTIVITY = 4
 _EXPANSION = 1
 
 
-class Rows(NamedTuple):
+class VectorSet(NamedTuple):
     """Vectors of some documents."""
 
     keys: Integers  # numbers of documents, sorted; i has the rows from starts[i] to starts[i + 1]
@@ -50,31 +50,33 @@ class Rows(NamedTuple):
     titles: npt.NDArray[np.int8]  # the same for the one title of each document
 
 
-def embed(docs: Mapping[int, Doc], table: Table) -> Rows:
+def embed_documents(docs: Mapping[int, Doc], table: EmbeddingTable) -> VectorSet:
     """Return the vectors of documents by number."""
     items = sorted(docs.items())
     passages = [doc.passages or (doc.title,) for _, doc in items]
-    full, tokens, counts = table.encode([text for own in passages for text in own])
-    rows, scales = _small(full)
-    titles, title_scales = _small(table.encode([doc.title for _, doc in items])[0])
+    vectors, tokens, counts = table.encode([text for texts in passages for text in texts])
+    rows, scales = _quantize_rows(vectors)
+    titles, title_scales = _quantize_rows(table.encode([doc.title for _, doc in items])[0])
     keys = np.array([number for number, _ in items], dtype=np.int64)
-    starts = _starts([len(own) for own in passages])
-    return Rows(keys, starts, _starts(counts), scales, title_scales, tokens, rows, titles)
+    starts = _compute_starts([len(own) for own in passages])
+    return VectorSet(
+        keys, starts, _compute_starts(counts), scales, title_scales, tokens, rows, titles
+    )
 
 
-def packs(part: Rows) -> dict[int, bytes]:
+def pack_documents(part: VectorSet) -> dict[int, bytes]:
     """Return the vectors and tokens of each document of a part, by number."""
-    return {number: _pack(part, at) for at, number in enumerate(part.keys.tolist())}
+    return {number: _pack_document(part, index) for index, number in enumerate(part.keys.tolist())}
 
 
-def _pack(part: Rows, at: int) -> bytes:
-    begin, end = part.starts[at : at + 2]
+def _pack_document(part: VectorSet, index: int) -> bytes:
+    begin, end = part.starts[index : index + 2]
     tokens = part.token_starts[begin : end + 1]
     arrays = (
         np.diff(tokens).astype("<u4"),
         part.scales[begin:end].astype("<f4"),
-        part.title_scales[at : at + 1].astype("<f4"),
-        part.titles[at],
+        part.title_scales[index : index + 1].astype("<f4"),
+        part.titles[index],
         part.rows[begin:end],
         part.tokens[tokens[0] : tokens[-1]],
     )
@@ -82,7 +84,7 @@ def _pack(part: Rows, at: int) -> bytes:
     return head + b"".join(array.tobytes() for array in arrays)
 
 
-def unpacked(items: Iterable[tuple[int, bytes]]) -> Rows:
+def unpack_documents(items: Iterable[tuple[int, bytes]]) -> VectorSet:
     """Return as one part what `packs` made of documents, given in order of numbers."""
     keys: list[int] = []
     sizes: list[int] = []
@@ -100,10 +102,10 @@ def unpacked(items: Iterable[tuple[int, bytes]]) -> Rows:
     counts, scales, title_scales, titles, rows, tokens = (
         b"".join(parts) for parts in (zip(*pieces, strict=True) if pieces else 6 * [()])
     )
-    return Rows(
+    return VectorSet(
         np.array(keys, dtype=np.int64),
-        _starts(sizes),
-        _starts(np.frombuffer(counts, "<u4")),
+        _compute_starts(sizes),
+        _compute_starts(np.frombuffer(counts, "<u4")),
         np.frombuffer(scales, "<f4"),
         np.frombuffer(title_scales, "<f4"),
         np.frombuffer(tokens, f"<u{width}"),
@@ -112,20 +114,20 @@ def unpacked(items: Iterable[tuple[int, bytes]]) -> Rows:
     )
 
 
-def _small(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
+def _quantize_rows(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
     """Return vectors as int8 rows, and the scales that bring each back to length 1."""
     peak = np.maximum(np.abs(rows).max(axis=1, initial=0.0), TINY)
-    small = np.rint(rows * (127 / peak)[:, None]).astype(np.int8)
-    lengths = np.sqrt((small.astype(np.float32) ** 2).sum(axis=1))
-    return small, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    quantized = np.rint(rows * (127 / peak)[:, None]).astype(np.int8)
+    lengths = np.sqrt((quantized.astype(np.float32) ** 2).sum(axis=1))
+    return quantized, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
-def _starts(counts: Sequence[int] | Integers) -> Integers:
+def _compute_starts(counts: Sequence[int] | Integers) -> Integers:
     """Return where parts of these sizes begin, and where the last ends."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def _ranges(starts: Integers, counts: Integers) -> Integers:
+def _build_ranges(starts: Integers, counts: Integers) -> Integers:
     """Return the numbers from each start on, as many as each count says, one after the other."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -133,40 +135,42 @@ def _ranges(starts: Integers, counts: Integers) -> Integers:
     return numbers
 
 
-def places(part: Rows, keys: Iterable[int]) -> Integers:
+def find_positions(part: VectorSet, keys: Iterable[int]) -> Integers:
     """Return where those of the keys that the part has stand in it."""
     if not len(part.keys):
         return np.zeros(0, dtype=np.int64)
     # Not np.unique, which imports numpy.ma: a tenth of numpy.
-    wanted = np.array(sorted(set(keys)), dtype=np.int64)
-    at = np.minimum(np.searchsorted(part.keys, wanted), len(part.keys) - 1)
-    present: Integers = at[part.keys[at] == wanted]
-    return present
+    sorted_keys = np.array(sorted(set(keys)), dtype=np.int64)
+    positions = np.minimum(np.searchsorted(part.keys, sorted_keys), len(part.keys) - 1)
+    matching: Integers = positions[part.keys[positions] == sorted_keys]
+    return matching
 
 
-def _concatenated(parts: Sequence[Rows], name: str) -> npt.NDArray[Any]:
+def _concatenate_arrays(parts: Sequence[VectorSet], name: str) -> npt.NDArray[Any]:
     return np.concatenate([getattr(part, name) for part in parts])
 
 
-def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
+def merge_vectors(parts: Sequence[VectorSet], keys: Iterable[int] | None = None) -> VectorSet:
     """Return the documents of some parts, each in one, as one part sorted by key.
 
     `keys`: only those with one of them; None for all.
     """
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     names = ("keys", "rows", "scales", "titles", "title_scales", "tokens")
-    joined = {name: _concatenated(parts, name) for name in names}
+    joined = {name: _concatenate_arrays(parts, name) for name in names}
     token_counts = np.concatenate([np.diff(part.token_starts) for part in parts])
     order = np.argsort(joined["keys"])
     if keys is not None:
-        wanted = set(keys)
-        is_wanted = [key in wanted for key in joined["keys"][order].tolist()]
+        key_set = set(keys)
+        is_wanted = [key in key_set for key in joined["keys"][order].tolist()]
         order = order[np.array(is_wanted, dtype=np.bool_)]
-    rows = _ranges(_starts(counts)[:-1][order], counts[order])
-    return Rows(
-        starts=_starts(counts[order]),
-        token_starts=_starts(token_counts[rows]),
-        tokens=joined["tokens"][_ranges(_starts(token_counts)[:-1][rows], token_counts[rows])],
+    rows = _build_ranges(_compute_starts(counts)[:-1][order], counts[order])
+    return VectorSet(
+        starts=_compute_starts(counts[order]),
+        token_starts=_compute_starts(token_counts[rows]),
+        tokens=joined["tokens"][
+            _build_ranges(_compute_starts(token_counts)[:-1][rows], token_counts[rows])
+        ],
         **{name: joined[name][order] for name in ("keys", "titles", "title_scales")},
         **{name: joined[name][rows] for name in ("rows", "scales")},
     )
@@ -175,28 +179,28 @@ def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
 # files
 
 
-def read(path: Path) -> Rows:
+def read_segment(path: Path) -> VectorSet:
     """Read a segment; raises `IndexDamaged`."""
     try:
         with path.open("rb") as file:
             # One map for all arrays: each map holds a descriptor of its own.
-            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return Rows(*(_mapped(file, whole) for _ in Rows._fields))
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return VectorSet(*(_map_array(file, mapping) for _ in VectorSet._fields))
     except (OSError, ValueError, EOFError) as error:
         raise IndexDamaged(f"{path.name} cannot be read") from error
 
 
-def _mapped(file: BinaryIO, whole: mmap.mmap) -> npt.NDArray[Any]:
+def _map_array(file: BinaryIO, mapping: mmap.mmap) -> npt.NDArray[Any]:
     """The next array that `np.save` wrote; only what is read of it comes into memory."""
     np.lib.format.read_magic(file)
     shape, _, kind = np.lib.format.read_array_header_1_0(file)
     begin = file.tell()
     count = math.prod(shape)
     file.seek(begin + kind.itemsize * count)
-    return np.frombuffer(whole, kind, count, begin).reshape(shape)
+    return np.frombuffer(mapping, kind, count, begin).reshape(shape)
 
 
-def write(path: Path, part: Rows) -> None:
+def write_segment(path: Path, part: VectorSet) -> None:
     """Write a segment."""
     with path.open("wb") as file:
         for array in part:
@@ -206,57 +210,59 @@ def write(path: Path, part: Rows) -> None:
 
 
 @cache
-def load_usearch() -> Any:
+def load_usearch_class() -> Any:
     """Return usearch's index; importing it takes a tenth of a second, which only a server has."""
     from usearch.index import Index
 
     return Index
 
 
-def is_loaded() -> bool:
+def is_usearch_loaded() -> bool:
     """Whether this process compares by usearch."""
-    return load_usearch.cache_info().currsize > 0
+    return load_usearch_class.cache_info().currsize > 0
 
 
-def extend(folder: Path, packed: Sequence[tuple[int, bytes]], sealed: Iterable[str]) -> None:
+def add_segment(
+    folder: Path, new_packs: Sequence[tuple[int, bytes]], sealed_names: Iterable[str]
+) -> None:
     """Write packed vectors to a new file, merged with sealed ones that are not much larger."""
-    if not packed:
+    if not new_packs:
         return
     folder.mkdir(exist_ok=True)
-    parts = [unpacked(packed)]
+    parts = [unpack_documents(new_packs)]
     merges = list[Path]()
-    for path in sorted((folder / Path(name).name for name in sealed), reverse=True):
-        part = read(path)
-        if len(part.rows) >= MERGE_RATIO * sum(len(new.rows) for new in parts):
+    for path in sorted((folder / Path(name).name for name in sealed_names), reverse=True):
+        part = read_segment(path)
+        if len(part.rows) >= MERGE_RATIO * sum(len(merged_part.rows) for merged_part in parts):
             break
         parts.append(part)
         merges.append(path)
-    last = max((int(path.stem) for path in folder.glob("*.rows")), default=0)
-    _replace(folder / f"{last + 1:08d}.rows", merged(parts))
+    last_number = max((int(path.stem) for path in folder.glob("*.rows")), default=0)
+    _replace_segment(folder / f"{last_number + 1:08d}.rows", merge_vectors(parts))
     for path in merges:
         path.unlink()
         path.with_suffix(".usearch").unlink(missing_ok=True)
 
 
-def _replace(path: Path, part: Rows) -> None:
+def _replace_segment(path: Path, part: VectorSet) -> None:
     temporary = path.with_suffix(".tmp")
-    write(temporary, part)
+    write_segment(temporary, part)
     temporary.replace(path)
 
 
-def link_all(folder: Path) -> None:
+def write_usearch_indexes(folder: Path) -> None:
     """Let usearch compare the rows of every file in a folder."""
-    load_usearch()
+    load_usearch_class()
     for path in sorted(folder.glob("*.rows")):
         if not path.with_suffix(".usearch").exists():
-            link(path, path.with_suffix(".tmp"))
+            write_usearch_index(path, path.with_suffix(".tmp"))
             path.with_suffix(".tmp").replace(path.with_suffix(".usearch"))
 
 
-def link(segment: Path, target: Path) -> None:
+def write_usearch_index(segment: Path, target: Path) -> None:
     """Write what usearch needs to compare the rows of a segment."""
-    rows = np.asarray(read(segment).rows)
-    index = load_usearch()(
+    rows = np.asarray(read_segment(segment).rows)
+    index = load_usearch_class()(
         ndim=rows.shape[1],
         metric="cos",
         dtype="i8",
@@ -269,9 +275,9 @@ def link(segment: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def linked(path: Path) -> Any:
+def open_usearch_index(path: Path) -> Any:
     """Open what `link` wrote, as it lies in its file. Raises IndexDamaged."""
-    index = load_usearch().restore(str(path), view=True)
+    index = load_usearch_class().restore(str(path), view=True)
     if index is None:
         raise IndexDamaged(f"{path.name} cannot be read")
     return index
@@ -280,66 +286,74 @@ def linked(path: Path) -> Any:
 # questions
 
 
-class _Side(NamedTuple):
+class _PartQuery(NamedTuple):
     """A query against one part."""
 
-    part: Rows
-    close: Callable[
+    part: VectorSet
+    compute_cosines: Callable[
         [Integers], Floats
     ]  # how near some documents are: the cosines of their nearest passages
-    first: Callable[[int], Integers]  # so many of the nearest documents
+    find_nearest: Callable[[int], Integers]  # so many of the nearest documents
 
 
-def _compared(part: Rows, query: Floats) -> _Side:
+def _build_scan_query(part: VectorSet, query: Floats) -> _PartQuery:
     """All documents are compared."""
-    near = nearest(part, query)
-    every = np.arange(len(near))
-    return _Side(
-        part, near.__getitem__, lambda n: near.argpartition(-n)[-n:] if n < len(near) else every
+    cosines = compute_nearest_cosines(part, query)
+    all_positions = np.arange(len(cosines))
+    return _PartQuery(
+        part,
+        cosines.__getitem__,
+        lambda n: cosines.argpartition(-n)[-n:] if n < len(cosines) else all_positions,
     )
 
 
-def _searched(part: Rows, index: Any, query: Floats) -> _Side:
+def _build_index_query(part: VectorSet, index: Any, query: Floats) -> _PartQuery:
     """usearch says which are near; those are compared again, as it rounds the query."""
 
-    def close(at: Integers) -> Floats:
-        counts = part.starts[at + 1] - part.starts[at]
-        rows = _ranges(part.starts[at], counts)
+    def compute_cosines(positions: Integers) -> Floats:
+        counts = part.starts[positions + 1] - part.starts[positions]
+        rows = _build_ranges(part.starts[positions], counts)
         scores = (part.rows[rows].astype(np.float32) @ query) * part.scales[rows]
         best: Floats = (
             np.maximum.reduceat(scores, np.cumsum(counts) - counts) if len(rows) else scores
         )
         return best
 
-    def first(count: int) -> Integers:
-        rounded = _small(query[None])[0][0]
-        rows = index.search(rounded, _MORE * count + 100, exact=True, threads=1).keys
-        at = np.searchsorted(part.starts, rows.astype(np.int64), "right") - 1
-        return np.array(sorted({*at.tolist()}), dtype=np.int64)
+    def find_nearest(count: int) -> Integers:
+        rounded = _quantize_rows(query[None])[0][0]
+        rows = index.search(rounded, _ROWS_PER_DOCUMENT * count + 100, exact=True, threads=1).keys
+        positions = np.searchsorted(part.starts, rows.astype(np.int64), "right") - 1
+        return np.array(sorted({*positions.tolist()}), dtype=np.int64)
 
-    return _Side(part, close, first)
+    return _PartQuery(part, compute_cosines, find_nearest)
 
 
 class Ranking:
     """One query against some parts, each with its usearch index, if it has one."""
 
-    def __init__(self, parts: Sequence[tuple[Rows, Any]], query: Floats, table: Table) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[VectorSet, Any]], query: Floats, table: EmbeddingTable
+    ) -> None:
         self._query = query
         self.table = table
-        self._sides = [
-            _compared(part, query) if index is None else _searched(part, index, query)
+        self._part_queries = [
+            _build_scan_query(part, query)
+            if index is None
+            else _build_index_query(part, index, query)
             for part, index in parts
         ]
 
-    def first(self, count: int) -> list[int]:
+    def find_nearest(self, count: int) -> list[int]:
         """Return the keys of the nearest documents, nearest first."""
         best: dict[int, float] = {}
-        for part, close, first in self._sides:
-            at = first(count)
-            best.update(zip(part.keys[at].tolist(), close(at).tolist(), strict=True))
+        for part, compute_cosines, find_nearest in self._part_queries:
+            positions = find_nearest(count)
+            best.update(
+                zip(part.keys[positions].tolist(), compute_cosines(positions).tolist(), strict=True)
+            )
         return sorted(best, key=best.__getitem__, reverse=True)[:count]
 
-    def likeness(
+    def compute_cosines(
         self, keys: Iterable[int], title: Floats | None = None
     ) -> dict[int, tuple[float, float]]:
         """Return how near those of the keys that have vectors are.
@@ -347,18 +361,20 @@ class Ranking:
         That is the cosine of the best passage, and of the title. `title`: what titles are compared
         with, if not the query.
         """
-        wanted = set(keys)
+        key_set = set(keys)
         cosines: dict[int, tuple[float, float]] = {}
         heading = self._query if title is None else title
-        for part, close, _ in self._sides:
-            at = places(part, wanted)
-            titles = (part.titles[at].astype(np.float32) @ heading) * part.title_scales[at]
-            both = zip(close(at).tolist(), titles.tolist(), strict=True)
-            cosines.update(zip(part.keys[at].tolist(), both, strict=True))
+        for part, compute_cosines, _ in self._part_queries:
+            positions = find_positions(part, key_set)
+            titles = (part.titles[positions].astype(np.float32) @ heading) * part.title_scales[
+                positions
+            ]
+            cosine_pairs = zip(compute_cosines(positions).tolist(), titles.tolist(), strict=True)
+            cosines.update(zip(part.keys[positions].tolist(), cosine_pairs, strict=True))
         return cosines
 
-    def wording(
-        self, keys: Iterable[int], words: Mapping[str, float], alike: Iterable[Alike] = ()
+    def compute_word_matches(
+        self, keys: Iterable[int], words: Mapping[str, float], alike: Iterable[Alternative] = ()
     ) -> dict[int, float]:
         """Return how well the words of a query, or others in their place, are met by each key.
 
@@ -367,77 +383,93 @@ class Ranking:
             words: of the query, each with its weight.
             alike: what may be said instead.
         """
-        wanted = set(keys)
-        question = self.table.weighed(words, alike)
-        wording: dict[int, float] = {}
-        for part, _, _ in self._sides:
-            at = places(part, wanted)
-            values = met(part, at, self.table, question).tolist()
-            wording.update(zip(part.keys[at].tolist(), values, strict=True))
-        return wording
+        key_set = set(keys)
+        query_tokens = self.table.build_query_tokens(words, alike)
+        word_matches: dict[int, float] = {}
+        for part, _, _ in self._part_queries:
+            positions = find_positions(part, key_set)
+            values = compute_word_matches(part, positions, self.table, query_tokens).tolist()
+            word_matches.update(zip(part.keys[positions].tolist(), values, strict=True))
+        return word_matches
 
-    def neighbours(
+    def iter_neighbours(
         self, queries: Floats, texts: Sequence[str], keys: Iterable[int], count: int
     ) -> Iterator[list[tuple[int, tuple[float, float, float]]]]:
         """Yield the nearest documents among some keys for each of many queries, of these texts.
 
         With each: the cosines of its best passage and its title, and how well words are met.
         """
-        part = merged([side.part for side in self._sides] or [unpacked(())], keys)
+        part = merge_vectors(
+            [side.part for side in self._part_queries] or [unpack_documents(())], keys
+        )
         if not len(part.keys):
             yield from ([] for _ in texts)
             return
-        most = min(count, len(part.keys))
-        for begin in range(0, len(texts), _QUERIES):
-            columns = queries[begin : begin + _QUERIES].T
-            rows = _products(part.rows, columns) * part.scales[:, None]
-            near = np.maximum.reduceat(rows, part.starts[:-1])
-            titles = _products(part.titles, columns) * part.title_scales[:, None]
-            first = np.argpartition(-near, most - 1, axis=0)[:most]
-            for column, at in enumerate(first.T):
+        limit = min(count, len(part.keys))
+        for begin in range(0, len(texts), _QUERY_BATCH):
+            columns = queries[begin : begin + _QUERY_BATCH].T
+            rows = _multiply_rows(part.rows, columns) * part.scales[:, None]
+            passage_cosines = np.maximum.reduceat(rows, part.starts[:-1])
+            title_cosines = _multiply_rows(part.titles, columns) * part.title_scales[:, None]
+            nearest_positions = np.argpartition(-passage_cosines, limit - 1, axis=0)[:limit]
+            for column, positions in enumerate(nearest_positions.T):
                 words = dict.fromkeys(texts[begin + column].split(), 1.0)
-                wording = met(part, at, self.table, self.table.weighed(words))
-                parts = (near[at, column], titles[at, column], wording)
+                word_matches = compute_word_matches(
+                    part, positions, self.table, self.table.build_query_tokens(words)
+                )
+                parts = (
+                    passage_cosines[positions, column],
+                    title_cosines[positions, column],
+                    word_matches,
+                )
                 cosines = zip(*(values.tolist() for values in parts), strict=True)
-                yield list(zip(part.keys[at].tolist(), cosines, strict=True))
+                yield list(zip(part.keys[positions].tolist(), cosines, strict=True))
 
 
-def _products(rows: npt.NDArray[Any], columns: Floats) -> Floats:
+def _multiply_rows(rows: npt.NDArray[Any], columns: Floats) -> Floats:
     """Return `rows @ columns`, a piece after the other."""
-    out = np.empty((len(rows), columns.shape[1]), dtype=np.float32)
-    count = max(1, _PIECE // columns.size)
-    for at in range(0, len(rows), count):
-        stripe = slice(at, at + count)
-        np.matmul(rows[stripe].astype(np.float32, copy=False), columns, out=out[stripe])
-    return out
+    products = np.empty((len(rows), columns.shape[1]), dtype=np.float32)
+    count = max(1, _PIECE_SIZE // columns.size)
+    for start in range(0, len(rows), count):
+        stripe = slice(start, start + count)
+        np.matmul(rows[stripe].astype(np.float32, copy=False), columns, out=products[stripe])
+    return products
 
 
-def nearest(part: Rows, query: Floats) -> Floats:
+def compute_nearest_cosines(part: VectorSet, query: Floats) -> Floats:
     """Return for each document the cosine of its passage nearest to the query."""
-    scores = _products(part.rows, query[:, None])[:, 0] * part.scales
+    scores = _multiply_rows(part.rows, query[:, None])[:, 0] * part.scales
     best: Floats = np.maximum.reduceat(scores, part.starts[:-1]) if len(scores) else scores
     return best
 
 
-def met(part: Rows, at: Integers, table: Table, question: Asked) -> Floats:
+def compute_word_matches(
+    part: VectorSet, positions: Integers, table: EmbeddingTable, query_tokens: QueryTokens
+) -> Floats:
     """Return how well the tokens of a query are met in the best passage of some documents.
 
     Each is met by its nearest.
     """
-    counts = part.starts[at + 1] - part.starts[at]
-    rows = _ranges(part.starts[at], counts)
+    counts = part.starts[positions + 1] - part.starts[positions]
+    rows = _build_ranges(part.starts[positions], counts)
     lengths = part.token_starts[rows + 1] - part.token_starts[rows]
-    tokens = part.tokens[_ranges(part.token_starts[rows], lengths)]
+    tokens = part.tokens[_build_ranges(part.token_starts[rows], lengths)]
     passages = np.zeros(len(rows), dtype=np.float32)
-    if len(tokens) and len(question.weights):
-        place = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
-        place[tokens] = 1
-        different = np.flatnonzero(place)  # each is compared once, however often it stands
-        place[different] = np.arange(len(different))
-        near = _products(table.directions(different), table.directions(question.tokens).T)
-        near = np.maximum.reduceat(near * question.most, question.starts, axis=1)[place[tokens]]
+    if len(tokens) and len(query_tokens.weights):
+        token_positions = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
+        token_positions[tokens] = 1
+        unique_tokens = np.flatnonzero(
+            token_positions
+        )  # each is compared once, however often it stands
+        token_positions[unique_tokens] = np.arange(len(unique_tokens))
+        cosines = _multiply_rows(
+            table.compute_directions(unique_tokens), table.compute_directions(query_tokens.tokens).T
+        )
+        cosines = np.maximum.reduceat(
+            cosines * query_tokens.max_matches, query_tokens.starts, axis=1
+        )[token_positions[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
-        passages[lengths > 0] = np.maximum.reduceat(near, begins) @ question.weights
+        passages[lengths > 0] = np.maximum.reduceat(cosines, begins) @ query_tokens.weights
     best: Floats = (
         np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
     )

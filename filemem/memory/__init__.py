@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, cast
 from filemem import config
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked
 from filemem.memory import fields
-from filemem.memory.catch_up import LONG, Answering, Keeper
+from filemem.memory.catch_up import WRITE_TIMEOUT, IndexKeeper, ReaderKeeper
 from filemem.memory.store import Progress, Store
-from filemem.query import Hit, Name, Results
+from filemem.query import Hit, RecordLabel, Results
 from filemem.record import TYPES, Problem, Record
 from filemem.record.visibility import Reader
 
@@ -48,23 +48,23 @@ if TYPE_CHECKING:
     )
     from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
-    from filemem.memory.guards import Broken
+    from filemem.memory.guards import Violation
     from filemem.memory.history import History, Revision, Topics
-    from filemem.memory.hits import Place
-    from filemem.memory.ingest import Ingested, Item
+    from filemem.memory.hits import SearchSource
+    from filemem.memory.ingest import ImportResult, Item
     from filemem.memory.overview import Detail, Overview
-    from filemem.memory.save import Saved
+    from filemem.memory.save import WriteResult
     from filemem.memory.snapshot import Moment
-    from filemem.memory.sync import Synced
-    from filemem.memory.why import Why
+    from filemem.memory.sync import SyncResult
+    from filemem.memory.why import Explanation
     from filemem.memory.workspace import Workspace
 else:
     verbs = sys.modules[__name__]
 
 __all__ = ["Hit", "Memory", "Results"]
 
-MOST_HITS = 1_000
-MOST_PASSED = 1_000_000  # hits that an offset skips
+MAX_HITS = 1_000
+MAX_OFFSET = 1_000_000  # hits that an offset skips
 
 
 def __getattr__(name: str) -> Any:
@@ -84,10 +84,12 @@ class Memory:
         self.folder = store.folder  # of the records
         self.agent = store.config.agent  # who saves where a save does not say; may be empty
         self.reader = store.reader  # who asks
-        self.keeper = Keeper(store, progress)  # answers from the index, and says how that stands
+        self.keeper = IndexKeeper(
+            store, progress
+        )  # answers from the index, and says how that stands
         self._store = store
-        self.closing: list[Callable[[], None]] = []  # done before the parts are closed
-        self._past: list[Memory] = []  # the one opened last
+        self.close_callbacks: list[Callable[[], None]] = []  # done before the parts are closed
+        self._past_cache: list[Memory] = []  # the one opened last
         self.personal: Callable[[], Memory] | None = (
             None  # opens the user's own, if it may be asked
         )
@@ -102,8 +104,8 @@ class Memory:
         store: str | None = None,
         serving: bool = False,
         progress: Progress | None = None,
-        look: bool = True,
-        stays: bool = False,
+        should_update: bool = True,
+        is_long_running: bool = False,
     ) -> Memory:
         """Open the memory that a folder belongs to.
 
@@ -115,27 +117,27 @@ class Memory:
         """
         memory = cls(Store(folder, store, serving=serving), progress)
         keeper = memory.keeper
-        steps: list[Callable[[], object]] = [keeper.finish]
-        if look and not serving:
-            steps.append(partial(keeper.in_step, LONG, looks=True))
+        steps: list[Callable[[], object]] = [keeper.finish_saves]
+        if should_update and not serving:
+            steps.append(partial(keeper.ensure_current, WRITE_TIMEOUT, should_scan=True))
         for step in steps:
             try:
                 step()
             except FilememError as error:  # what cannot be written can still be read
                 keeper.trouble = error.one_line
-        keeper.looks = stays
+        keeper.should_scan = is_long_running
         return memory
 
     def at(self, when: str) -> Memory:
         """The memory as it was at a commit, tag, branch, date or age. Raises BadInput, NotFound."""
         with self.keeper.lock:
-            then = verbs.snapshot.moment(self._store, when)
-            if not self._past or self._past[0].moment.id != then.id:
+            moment = verbs.snapshot.resolve_moment(self._store, when)
+            if not self._past_cache or self._past_cache[0].moment.id != moment.id:
                 store = self.keeper.store
-                state = verbs.snapshot.of_commit(store, then.id)
-                self._past[:] = [Memory(verbs.snapshot.PastStore(store, state, then))]
-            self._past[0].moment = then
-            return self._past[0].seen_by(self.reader)
+                state = verbs.snapshot.read_commit(store, moment.id)
+                self._past_cache[:] = [Memory(verbs.snapshot.PastStore(store, state, moment))]
+            self._past_cache[0].moment = moment
+            return self._past_cache[0].seen_by(self.reader)
 
     def seen_by(self, reader: Reader) -> Memory:
         """The same memory, asked by another reader; one that is not its owner's stays as it is."""
@@ -143,17 +145,17 @@ class Memory:
             return self
         other = copy(self)
         other.reader = reader
-        other._store = self._store.seen_by(reader)
-        other.keeper = cast("Keeper", Answering(self.keeper, reader))
+        other._store = self._store.copy_for_reader(reader)
+        other.keeper = cast("IndexKeeper", ReaderKeeper(self.keeper, reader))
         other.personal = other.workspace = None
         return other
 
     def close(self) -> None:
         """Close everything."""
-        for action in self.closing:
+        for action in self.close_callbacks:
             action()
         with self.keeper.lock:
-            for past in self._past:
+            for past in self._past_cache:
                 past.close()
             self._store.close()
 
@@ -164,16 +166,16 @@ class Memory:
         self.close()
 
     @property
-    def lacked(self) -> str:
+    def degraded_reason(self) -> str:
         """Why answers may be incomplete, or ""."""
-        return self.keeper.degraded
+        return self.keeper.degraded_reason
 
     @property
     def lacks_meaning(self) -> str:
         """Why search by meaning is incomplete, and what to do about it, or ""."""
         return self._store.index.lacks_meaning
 
-    def now(self) -> int:
+    def get_time(self) -> int:
         """The time in epoch milliseconds."""
         return self._store.clock()
 
@@ -182,20 +184,22 @@ class Memory:
 
         Arguments as for `Keeper.refresh`.
         """
-        fields.flag("full", full)
-        changed = self.keeper.refresh(full=full, hints=fields.entries("hints", hints, fields.path))
-        if full and self._store.serving and not self._store.repo.unfinished:
-            self._store.repo.objects.maintain()
-        return changed
+        fields.validate_flag("full", full)
+        changed_count = self.keeper.refresh(
+            full=full, hints=fields.validate_entries("hints", hints, fields.validate_path)
+        )
+        if full and self._store.serving and not self._store.repo.has_unfinished_saves:
+            self._store.repo.objects.pack_loose_objects()
+        return changed_count
 
-    def rest(self) -> None:
+    def free_caches(self) -> None:
         """Hold little in memory until the next question."""
-        self._store.index.rest()
+        self._store.index.release_memory()
 
     def rebuild(self) -> int:
         """Rebuild the index from the files, and return how many; the old one answers until then."""
         self.keeper.refuse_past()
-        return self.keeper.look(anew=True)
+        return self.keeper.update_index(rebuild=True)
 
     def search(
         self,
@@ -206,125 +210,145 @@ class Memory:
         mode: str = "hybrid",
         recency: bool = True,
         detail: bool = True,
-        among: Place | None = None,
+        source: SearchSource | None = None,
         **restrictions: Any,
     ) -> Results:
         """Find records, best first, or the newest; arguments as for `search.search`."""
-        wanted = verbs.search.filter_of(restrictions, self.now())
-        words = fields.text("query", query)
-        how: dict[str, Any] = {
-            "limit": fields.whole("limit", limit, 1, MOST_HITS),
-            "offset": fields.whole("offset", offset, 0, MOST_PASSED),
-            "mode": fields.one_of(verbs.search.MODES)("mode", mode),
-            "recency": fields.flag("recency", recency),
-            "detail": fields.flag("detail", detail),
+        criteria = verbs.search.parse_filter(restrictions, self.get_time())
+        query_text = fields.validate_text("query", query)
+        options: dict[str, Any] = {
+            "limit": fields.validate_integer("limit", limit, 1, MAX_HITS),
+            "offset": fields.validate_integer("offset", offset, 0, MAX_OFFSET),
+            "mode": fields.build_choice_validator(verbs.search.MODES)("mode", mode),
+            "recency": fields.validate_flag("recency", recency),
+            "detail": fields.validate_flag("detail", detail),
         }
         results = self.keeper.read(
-            lambda store: verbs.search.search(among or store, words, wanted, **how)
+            lambda store: verbs.search.search(source or store, query_text, criteria, **options)
         )
-        if wanted.path:
-            results = results.replace(hits=self._with_code(results.hits))
-        reasons = (*self.lacked.split("; "), *results.degraded.split("; "))
+        if criteria.path:
+            results = results.replace(hits=self._add_evidence(results.hits))
+        reasons = (*self.degraded_reason.split("; "), *results.degraded.split("; "))
         return results.replace(degraded="; ".join(dict.fromkeys(filter(None, reasons))))
 
-    def _with_code(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        return self.keeper.ask(lambda store: verbs.evidence.with_code(store, hits))
+    def _add_evidence(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        return self.keeper.ask(lambda store: verbs.evidence.add_evidence(store, hits))
 
-    def alike(self, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
+    def list_similar(self, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
         """The records of one type nearest in meaning to a text; arguments as for `search.alike`."""
-        wanted = fields.text("text", text)
-        type_ = str(fields.one_of(TYPES)("kind", kind))
-        most = fields.whole("count", count, 1, MOST_HITS)
-        return self.keeper.ask(lambda store: verbs.search.alike(store, wanted, type_, most))
+        checked_text = fields.validate_text("text", text)
+        type_ = str(fields.build_choice_validator(TYPES)("kind", kind))
+        max_count = fields.validate_integer("count", count, 1, MAX_HITS)
+        return self.keeper.ask(
+            lambda store: verbs.search.find_similar(store, checked_text, type_, max_count)
+        )
 
-    def all_alike(
+    def list_similar_for_each(
         self, texts: Collection[str], kind: str, count: int
     ) -> list[list[tuple[Node, float]]]:
         """`alike` for many texts at once; arguments as for `search.all_alike`."""
-        wanted = fields.entries("texts", texts, fields.text)
-        type_ = str(fields.one_of(TYPES)("kind", kind))
-        most = fields.whole("count", count, 1, MOST_HITS)
-        return self.keeper.ask(lambda store: verbs.search.all_alike(store, wanted, type_, most))
+        checked_texts = fields.validate_entries("texts", texts, fields.validate_text)
+        type_ = str(fields.build_choice_validator(TYPES)("kind", kind))
+        max_count = fields.validate_integer("count", count, 1, MAX_HITS)
+        return self.keeper.ask(
+            lambda store: verbs.search.find_all_similar(store, checked_texts, type_, max_count)
+        )
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records, each by a name as `Store.find` takes it. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        hits = self.keeper.read(lambda store: verbs.hits.present(store, map(store.find, ids)))
-        return self._with_code(hits)
+        hits = self.keeper.read(
+            lambda store: verbs.hits.build_hits(store, map(store.require_node, ids))
+        )
+        return self._add_evidence(hits)
 
-    def id_of(self, id: str) -> str:  # noqa: A002  the tools' word
+    def resolve_id(self, id: str) -> str:  # noqa: A002  the tools' word
         """The id of what a name means, or of what holds on a topic. Raises NotFound, Conflict."""
-        return self.keeper.read(lambda store: store.named(id).node.id)
+        return self.keeper.read(lambda store: store.resolve_name(id).node.id)
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided, oldest first. Raises NotFound: no such topic or decision."""
         return self.keeper.read(
-            lambda store: verbs.history.history(store, fields.line("topic", topic_or_id))
+            lambda store: verbs.history.build_history(
+                store, fields.validate_line("topic", topic_or_id)
+            )
         )
 
     def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
         """How records were edited in place, oldest first, by the id of each. Raises NotFound."""
-        return self.keeper.read(lambda store: verbs.history.revisions(store, ids))
+        return self.keeper.read(lambda store: verbs.history.read_revisions(store, ids))
 
     def diff(self, between: str = "") -> Comparison:
         """What a branch changes in the memory; argument and errors as for `diff.compare`."""
-        return self.keeper.read(lambda store: verbs.diff.compare(store, between))
+        return self.keeper.read(lambda store: verbs.diff.compare_revisions(store, between))
 
     def timeline(
         self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5
     ) -> Results:
         """What was saved around a record, a time or a best hit. Raises BadInput, NotFound."""
-        before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
-        after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
-        how: dict[str, Any] = {
-            "anchor": fields.line("anchor", anchor),
-            "query": fields.text("query", query),
+        before = fields.validate_integer("depth_before", depth_before, 0, MAX_HITS)
+        after = fields.validate_integer("depth_after", depth_after, 0, MAX_HITS)
+        options: dict[str, Any] = {
+            "anchor": fields.validate_line("anchor", anchor),
+            "query": fields.validate_text("query", query),
             "depth_before": before,
             "depth_after": after,
         }
-        return self.keeper.read(lambda store: verbs.history.timeline(store, **how))
+        return self.keeper.read(lambda store: verbs.history.build_timeline(store, **options))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to resume from, with a note if it is of another branch or author."""
         return self.keeper.read(
-            lambda store: verbs.history.latest_checkpoint(store, fields.line("branch", branch))
+            lambda store: verbs.history.find_latest_checkpoint(
+                store, fields.validate_line("branch", branch)
+            )
         )
 
     def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
         """What a session should know at its start, without a model; see `brief.brief`."""
-        most = fields.whole("budget", budget, verbs.brief.LEAST, verbs.brief.MOST)
+        max_tokens = fields.validate_integer(
+            "budget", budget, verbs.brief.MIN_TOKENS, verbs.brief.MAX_TOKENS
+        )
         with self.keeper.lock:
             self._store.refuse_missing()
-            files = map(self._store.of_code, fields.entries("paths", paths, fields.path))
-            return verbs.brief.brief(self._store, most, list(files))
+            files = map(
+                self._store.validate_code_path,
+                fields.validate_entries("paths", paths, fields.validate_path),
+            )
+            return verbs.brief.build_brief(self._store, max_tokens, list(files))
 
     def topics(self, prefix: str = "", *, limit: int = 50, offset: int = 0) -> Topics:
         """Topics that have these words in their name or title, and what holds on each."""
-        words = fields.line("prefix", prefix)
-        most = fields.whole("limit", limit, 1, MOST_HITS)
-        skip = fields.whole("offset", offset, 0, MOST_PASSED)
+        checked_prefix = fields.validate_line("prefix", prefix)
+        max_count = fields.validate_integer("limit", limit, 1, MAX_HITS)
+        checked_offset = fields.validate_integer("offset", offset, 0, MAX_OFFSET)
         return self.keeper.read(
-            lambda store: verbs.history.topics(store, words, limit=most, offset=skip)
+            lambda store: verbs.history.list_topics(
+                store, checked_prefix, limit=max_count, offset=checked_offset
+            )
         )
 
-    def overview(self) -> Overview:
+    def build_overview(self) -> Overview:
         """A row for each record that is meant for all who have the repository, oldest first."""
-        return self.keeper.read(verbs.overview.overview)
+        return self.keeper.read(verbs.overview.build_overview)
 
-    def details(self, *ids: str) -> tuple[Detail, ...]:
+    def read_details(self, *ids: str) -> tuple[Detail, ...]:
         """All that is known of records that are for all. Raises NotFound, for others too."""
         hits = self.get(*ids)
-        return self.keeper.ask(lambda store: verbs.overview.details(store, hits))
+        return self.keeper.ask(lambda store: verbs.overview.list_details(store, hits))
 
-    def names(self, ids: Collection[str]) -> dict[str, Name]:
+    def find_names(self, ids: Collection[str]) -> dict[str, RecordLabel]:
         """Title and path of records by id; ids that no record has are left out."""
-        wanted = fields.entries("ids", ids)
+        checked_ids = fields.validate_entries("ids", ids)
         return self.keeper.ask(
-            lambda s: {n.id: Name(n.title, s.display_path(n.path)) for n in s.visible(wanted)}
+            lambda s: {
+                n.id: RecordLabel(n.title, s.to_display_path(n.path))
+                for n in s.list_visible(checked_ids)
+            }
         )
 
-    def owners(self) -> dict[str, str]:
+    def read_owners(self) -> dict[str, str]:
         """User, agent and run that are meant if a call names none.
 
         The environment or a `.env` of the work tree says so. A `.env` that Git tracks is a
@@ -332,94 +356,104 @@ class Memory:
         """
         code = self._store.code
         with self.keeper.lock:
-            names = config.powermem_names(code.work_tree / ".env")
-            return config.powermem_names(None) if names and code.staged([".env"]) else names
+            names = config.read_powermem_names(code.work_tree / ".env")
+            return (
+                config.read_powermem_names(None) if names and code.read_staged([".env"]) else names
+            )
 
-    def sharer(self) -> str:
+    def find_shared_email(self) -> str:
         """The e-mail by which Git knows the user, if others read the repository; or ""."""
         code = self._store.code
-        shared = any(
+        is_shared = any(
             key.startswith("remote.") and key.endswith(".url") for key in code.settings.values
         )
         with self.keeper.lock, suppress(BadInput):  # Git knows none
-            return code.identity()[0][1] if shared else ""
+            return code.require_identity()[0][1] if is_shared else ""
         return ""
 
-    def edited(self, hit: Hit) -> bool:
+    def is_edited(self, hit: Hit) -> bool:
         """Whether a hit's file has uncommitted changes, which its commit lacks."""
         with self.keeper.lock:
-            return bool(hit.provenance.commit) and self._store.edited(
-                self._store.store_path(hit.path)
+            return bool(hit.provenance.commit) and self._store.is_edited(
+                self._store.to_store_path(hit.path)
             )
 
-    def why(self, path: str, *, limit: int = config.HITS) -> Why:
+    def why(self, path: str, *, limit: int = config.HITS) -> Explanation:
         """The decisions behind a file, or `PATH:LINE`. Raises BadInput, NotFound."""
-        most = fields.whole("limit", limit, 1, MOST_HITS)
-        return self.keeper.read(lambda store: verbs.why.why(store, fields.path("path", path), most))
+        max_count = fields.validate_integer("limit", limit, 1, MAX_HITS)
+        return self.keeper.read(
+            lambda store: verbs.why.explain_code(
+                store, fields.validate_path("path", path), max_count
+            )
+        )
 
     def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
         """Check every record; arguments, answer and errors as for `check.check`."""
-        named = fields.entries("paths", paths, fields.path)
-        since = fields.line("base", base)
+        checked_paths = fields.validate_entries("paths", paths, fields.validate_path)
+        checked_base = fields.validate_line("base", base)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return verbs.check.check(self._store, named, since)
+            return verbs.check.check_records(self._store, checked_paths, checked_base)
 
-    def check_code(self, base: str = "") -> tuple[int, list[Broken]]:
+    def check_code(self, base: str = "") -> tuple[int, list[Violation]]:
         """Match the guards of live decisions against tracked files. Errors as `guards.check`."""
-        since = fields.line("base", base)
+        checked_base = fields.validate_line("base", base)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return verbs.guards.check(self._store, since)
+            return verbs.guards.check_code(self._store, checked_base)
 
     def status(self) -> dict[str, Any]:
         """The state of the memory: counts, index, pending saves, problems."""
-        behind = bool(self.keeper.trouble)
-        state = self.keeper.read(lambda store: verbs.status.status(store, behind=behind))
-        owners = ", ".join(f"{name} {value}" for name, value in self.owners().items())
+        is_behind = bool(self.keeper.trouble)
+        state = self.keeper.read(
+            lambda store: verbs.status.build_status(store, is_behind=is_behind)
+        )
+        owners = ", ".join(f"{name} {value}" for name, value in self.read_owners().items())
         if owners:
             state["owners"] = owners
-        state["degraded"] = "; ".join(filter(None, (self.lacked, self.lacks_meaning)))
+        state["degraded"] = "; ".join(filter(None, (self.degraded_reason, self.lacks_meaning)))
         return state
 
-    def save(self, **values: Any) -> Saved:
+    def save(self, **values: Any) -> WriteResult:
         """Save a decision, checkpoint or observation; errors as for `save.save`."""
-        done = self.keeper.write(lambda store: verbs.save.save(store, values))
-        return self._matched(done) if values.get("guards") else done
+        saved = self.keeper.write(lambda store: verbs.save.save(store, values))
+        return self._add_guard_note(saved) if values.get("guards") else saved
 
-    def _matched(self, done: Saved) -> Saved:
+    def _add_guard_note(self, saved: WriteResult) -> WriteResult:
         """Add to an answer where the code breaks the guards of its record as it is now."""
         with self.keeper.lock:
-            note = verbs.guards.already(self._store, done.path)
-        return done._replace(note="; ".join(filter(None, (done.note, note))))
+            note = verbs.guards.format_current_violations(self._store, saved.path)
+        return saved._replace(note="; ".join(filter(None, (saved.note, note))))
 
-    def resolve(self, topic: str, **values: Any) -> Saved:
+    def resolve(self, topic: str, **values: Any) -> WriteResult:
         """End a fork by a decision that merges what holds. Raises NotFound, BadInput."""
-        return self.keeper.write(lambda store: verbs.save.resolve(store, topic, values))
+        return self.keeper.write(lambda store: verbs.save.resolve_fork(store, topic, values))
 
-    def update(self, id: str, **values: Any) -> Saved:  # noqa: A002  the tools' word
+    def update(self, id: str, **values: Any) -> WriteResult:  # noqa: A002  the tools' word
         """Append an outcome, or change fields in place; errors as for `update.update`."""
-        done = self.keeper.write(lambda store: verbs.update.update(store, id, values))
-        return self._matched(done) if values.get("guards") else done
+        saved = self.keeper.write(lambda store: verbs.update.update(store, id, values))
+        return self._add_guard_note(saved) if values.get("guards") else saved
 
-    def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
+    def edit(self, id: str, data: bytes, before: bytes) -> WriteResult:  # noqa: A002
         """Replace a record's file with an edited version. Errors as for `update.edit`."""
         return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
 
-    def undo(self) -> Saved:
+    def undo(self) -> WriteResult:
         """Take back the last save by a new commit. Errors as for `forget.undo`."""
         return self.keeper.write(verbs.forget.undo)
 
-    def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
+    def adopt(self, files: Collection[str], was: str = "") -> tuple[WriteResult, ...]:
         """Write ids into files that state none; arguments and errors as for `update.adopt`."""
-        named = fields.entries("files", files, fields.path)
-        former = fields.line("was", was)
-        return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
+        checked_files = fields.validate_entries("files", files, fields.validate_path)
+        former_name = fields.validate_line("was", was)
+        return self.keeper.write(
+            lambda store: verbs.update.adopt(store, checked_files, former_name)
+        )
 
-    def renumber(self, file: str) -> Saved:
+    def renumber(self, file: str) -> WriteResult:
         """Give a decision record the next free number; as `filemem.memory.renumber.renumber`."""
-        wanted = fields.line("file", file)
-        return self.keeper.write(lambda store: verbs.renumber.renumber(store, wanted))
+        checked_file = fields.validate_line("file", file)
+        return self.keeper.write(lambda store: verbs.renumber.renumber(store, checked_file))
 
     def delete(
         self,
@@ -428,7 +462,7 @@ class Memory:
         reason: str = "",
         agent: str = "",
         allow_secret: bool = False,
-    ) -> Saved:
+    ) -> WriteResult:
         """Remove a record by a commit; only `restore` undoes that. Errors: `forget.delete`."""
         return self.keeper.write(
             lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret)
@@ -436,9 +470,9 @@ class Memory:
 
     def delete_several(self, ids: Iterable[str], *, reason: str = "", agent: str = "") -> int:
         """Remove some records by one commit; return how many. Errors as for `forget.delete`."""
-        wanted = fields.entries("ids", ids)
+        checked_ids = fields.validate_entries("ids", ids)
         return self.keeper.write(
-            lambda store: verbs.forget.delete_several(store, wanted, reason, agent)
+            lambda store: verbs.forget.delete_several(store, checked_ids, reason, agent)
         )
 
     def restore(
@@ -447,7 +481,7 @@ class Memory:
         *,
         agent: str = "",
         allow_secret: bool = False,
-    ) -> Saved:
+    ) -> WriteResult:
         """Restore a deleted record. Errors as for `forget.restore`."""
         return self.keeper.write(
             lambda store: verbs.forget.restore(store, id, agent, allow_secret=allow_secret)
@@ -455,7 +489,7 @@ class Memory:
 
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that removes a record from Git's history. Runs nothing."""
-        return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
+        return self.keeper.read(lambda store: verbs.forget.build_purge_command(store, id))
 
     def ingest(
         self,
@@ -464,37 +498,48 @@ class Memory:
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> Ingested:
+    ) -> ImportResult:
         """Bring in what another system remembers; arguments as for `ingest.ingest`."""
-        every = tuple(items)
-        name = fields.line("system", system)
-        how: dict[str, Any] = {"dry_run": fields.flag("dry_run", dry_run), "progress": progress}
-        done = self.keeper.write(lambda store: verbs.ingest.ingest(store, every, name, **how))
-        if dry_run or not done.records:
-            return done
+        all_items = tuple(items)
+        name = fields.validate_line("system", system)
+        options: dict[str, Any] = {
+            "dry_run": fields.validate_flag("dry_run", dry_run),
+            "progress": progress,
+        }
+        ingested = self.keeper.write(
+            lambda store: verbs.ingest.ingest(store, all_items, name, **options)
+        )
+        if dry_run or not ingested.records:
+            return ingested
         try:
-            self.keeper.look()
-            forked = self.keeper.ask(lambda store: store.forked(store.index.nodes()))
+            self.keeper.update_index()
+            forked = self.keeper.ask(
+                lambda store: store.list_forked_topics(store.index.read_nodes())
+            )
         except (BrokenStore, Locked) as error:  # the next look finds the records
-            why = f"{sum(done.records.values())} records are imported, but not searchable yet"
-            return done._replace(note="; ".join(filter(None, (done.note, why, error.one_line))))
-        return done._replace(forked=forked)
+            reason = (
+                f"{sum(ingested.records.values())} records are imported, but not searchable yet"
+            )
+            return ingested._replace(
+                note="; ".join(filter(None, (ingested.note, reason, error.one_line)))
+            )
+        return ingested._replace(forked=forked)
 
     def records(self, *, private: bool = False) -> list[Record]:
         """Every record as its file stands now, oldest first; `private` ones if asked for."""
-        every = fields.flag("private", private)
+        include_private = fields.validate_flag("private", private)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return verbs.snapshot.everything(self._store, private=every)
+            return verbs.snapshot.list_all_records(self._store, include_private=include_private)
 
-    def project_names(self) -> frozenset[str]:
+    def list_project_names(self) -> frozenset[str]:
         """What other systems may call this project."""
-        return verbs.ingest.names(self._store)
+        return verbs.ingest.list_project_names(self._store)
 
-    def sync(self) -> Synced:
+    def sync(self) -> SyncResult:
         """Fetch, merge and push. Errors as for `filemem.memory.sync.sync`."""
         try:
-            done = verbs.sync.sync(self._store)
+            synced = verbs.sync.sync(self._store)
         finally:
-            self.keeper.in_step(LONG)
-        return self.keeper.ask(lambda store: verbs.sync.forks(store, done))
+            self.keeper.ensure_current(WRITE_TIMEOUT)
+        return self.keeper.ask(lambda store: verbs.sync.add_forks(store, synced))

@@ -13,94 +13,98 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from filemem.changes import blob_id
+from filemem.changes import compute_blob_id
 from filemem.errors import FilememError
 from filemem.files import is_listed
 from filemem.memory.snapshot import Snapshot
 from filemem.memory.store import Store
-from filemem.record import Parsed, Problem, lint, parse
+from filemem.record import ParsedRecord, Problem, lint, parse_record
 
-_TOP = Path(__file__).parents[1]
-_PASSING = "future-"  # how problems begin that end by themselves
-_WHOLE = "whole"  # before the name of a state
+_PACKAGE_FOLDER = Path(__file__).parents[1]
+_TRANSIENT_PREFIX = "future-"  # how problems begin that end by themselves
+_STATE_PREFIX = "whole"  # before the name of a state
 
 
 @cache
-def rules() -> str:
+def compute_code_digest() -> str:
     """Return what is another word after any change of the code."""
-    modules = sorted(_TOP.rglob("*.py"))
-    return _digest(module.read_bytes() for module in modules)
+    modules = sorted(_PACKAGE_FOLDER.rglob("*.py"))
+    return _compute_digest(module.read_bytes() for module in modules)
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def _compute_digest(parts: Iterable[bytes]) -> str:
     return hashlib.sha1(b"\0".join(parts), usedforsecurity=False).hexdigest()
 
 
-class Remembered:
+class CheckCache:
     """What was found in one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._old: dict[str, str] | None = None  # what is wrong in a text, by its blob
-        self._new: dict[str, str] = {}
+        self._cached_rows: dict[str, str] | None = None  # what is wrong in a text, by its blob
+        self._new_rows: dict[str, str] = {}
         self._blobs: dict[str, str] = {}  # of the texts that were read, by path
 
-    def lint(self, data: bytes, path: str) -> Parsed:
+    def lint(self, data: bytes, path: str) -> ParsedRecord:
         """Read one record and say all that is wrong with it alone."""
-        parsed = parse(data, path)
-        if self._old is None:
-            self._old = self._asked(rules())
-        blob = self._blobs[path] = blob_id(data, self._store.repo.hash_name)
+        parsed = parse_record(data, path)
+        if self._cached_rows is None:
+            self._cached_rows = self._read_cached(compute_code_digest())
+        blob = self._blobs[path] = compute_blob_id(data, self._store.repo.hash_name)
         if parsed.record is None or parsed.record.secrets_allowed:
-            return lint.lint(data, path)
-        rows = self._old.get(blob)
+            return lint.lint_record(data, path)
+        rows = self._cached_rows.get(blob)
         if rows is None:
-            rows = json.dumps([row[1:] for row in lint.in_text(path, data, parsed.record)])
-            self._new[blob] = rows
+            rows = json.dumps([row[1:] for row in lint.check_text(path, data, parsed.record)])
+            self._new_rows[blob] = rows
         problems = (Problem(path, *row) for row in json.loads(rows))
         return parsed._replace(problems=(*parsed.problems, *problems))
 
-    def problems(
-        self, now: Snapshot, before: Snapshot | None, find: Callable[[], list[Problem]]
+    def find_problems(
+        self, current: Snapshot, before: Snapshot | None, check: Callable[[], list[Problem]]
     ) -> list[Problem]:
         """Return what `find` does, from memory where nothing has changed that it asks."""
-        name = f"{_WHOLE} {'base' if before else 'work tree'}"
-        state = self._state(now, before)
-        if rows := self._asked(state).get(name):
+        name = f"{_STATE_PREFIX} {'base' if before else 'work tree'}"
+        state = self._compute_state(current, before)
+        if rows := self._read_cached(state).get(name):
             return [Problem(*row) for row in json.loads(rows)]
-        problems = find()
-        self._note(rules(), self._new)
-        passing = any(problem.code.startswith(_PASSING) for problem in problems)
-        if not passing and (before or self._is_as_listed(now)):
-            self._note(state, {name: json.dumps(problems)})
+        problems = check()
+        self._write_cached(compute_code_digest(), self._new_rows)
+        is_transient = any(problem.code.startswith(_TRANSIENT_PREFIX) for problem in problems)
+        if not is_transient and (before or self._is_as_listed(current)):
+            self._write_cached(state, {name: json.dumps(problems)})
         return problems
 
-    def _is_as_listed(self, now: Snapshot) -> bool:
+    def _is_as_listed(self, current: Snapshot) -> bool:
         """Whether the files were read as they had been listed."""
-        listed = {path: blob for path, blob in now.files.items() if is_listed(path)}
-        return listed == self._blobs
+        listed_blobs = {path: blob for path, blob in current.files.items() if is_listed(path)}
+        return listed_blobs == self._blobs
 
-    def _state(self, now: Snapshot, before: Snapshot | None) -> str:
+    def _compute_state(self, current: Snapshot, before: Snapshot | None) -> str:
         """Name all that the problems of a snapshot follow from."""
         store = self._store
         parts: list[object] = [
-            rules(),
+            compute_code_digest(),
             store.name,
-            store.words,
+            store.status_words,
             store.synonyms,
-            store.repo.boundary,
+            store.repo.shallow_boundary,
         ]
-        parts += [store.repo.head(), store.code.head(), store.repo.incomplete()]
-        for snapshot in filter(None, (before, now)):
-            parts += [sorted(snapshot.files.items()), sorted(snapshot.forgotten), snapshot.tips]
-            parts += [snapshot.skipped, sorted(snapshot.untracked), snapshot.conflicts]
-        return _digest(repr(part).encode("utf-8", "surrogatepass") for part in parts)
+        parts += [
+            store.repo.read_head(),
+            store.code.read_head(),
+            store.repo.describe_missing_history(),
+        ]
+        for snapshot in filter(None, (before, current)):
+            parts += [sorted(snapshot.files.items()), sorted(snapshot.tombstones), snapshot.tips]
+            parts += [snapshot.scan_problems, sorted(snapshot.untracked_paths), snapshot.conflicts]
+        return _compute_digest(repr(part).encode("utf-8", "surrogatepass") for part in parts)
 
-    def _asked(self, state: str) -> dict[str, str]:
+    def _read_cached(self, state: str) -> dict[str, str]:
         with suppress(FilememError):
-            return self._store.index.checked(state)
+            return self._store.index.read_check_results(state)
         return {}
 
-    def _note(self, state: str, values: dict[str, str]) -> None:
+    def _write_cached(self, state: str, values: dict[str, str]) -> None:
         with suppress(FilememError):  # what is not kept is found again
-            self._store.index.note_checked(state, values)
+            self._store.index.write_check_results(state, values)

@@ -12,31 +12,42 @@ from typing import Any, NamedTuple
 from filemem import query
 from filemem.config import HITS as HITS
 from filemem.errors import BadInput
-from filemem.hints import suggest
-from filemem.index import Found, Known, ModelUnavailable, Node, said_instead
+from filemem.hints import suggest_choice
+from filemem.index import CandidateSet, KnownRecord, ModelUnavailable, Node, find_synonyms
 from filemem.memory import advice, fields
-from filemem.memory.hits import Place, of_places, present
+from filemem.memory.hits import SearchSource, build_hits, build_placed_hits
 from filemem.memory.store import Store
-from filemem.query import Candidate, Filter, Hit, Placed, Results, Scored, Terms, parse_moment
-from filemem.query.filter import NAMED, READ, fold
+from filemem.query import (
+    Candidate,
+    Filter,
+    Hit,
+    Placement,
+    Results,
+    ScoredCandidate,
+    Terms,
+    parse_moment,
+)
+from filemem.query.filter import FIELD_BY_TERM, TERM_FORMATS, fold_value
 from filemem.record import CHECKPOINT, DECISION
 
-RANKED = 50  # candidates asked at least
-CLOSE = 0.3  # score of the best hit below which neither its words nor its meaning are the query's
-FAR = (
+MIN_CANDIDATES = 50  # candidates asked at least
+CLOSE_SCORE = (
+    0.3  # score of the best hit below which neither its words nor its meaning are the query's
+)
+FAR_NOTE = (
     "nothing is close to this: these are the nearest; "
     "ask again with the terms and names that an answer would use"
 )
-TOO_LONG = (
+TOO_LONG_NOTE = (
     f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it "
     "were searched"
 )
-NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
+MIN_COSINE = 0.1  # a cosine below this, without a single word in common, says nothing
 MODES = ("hybrid", "keyword", "vector")
-FILTERS = (*NAMED, "since", "until", "path", "live")
+FILTERS = (*FIELD_BY_TERM, "since", "until", "path", "live")
 
 
-def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
+def parse_filter(restrictions: Mapping[str, Any], now: int) -> Filter:
     """Read the filters of a search by the names that callers use; `now` is in epoch milliseconds.
 
     They are type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or
@@ -47,46 +58,48 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     for argument, value in restrictions.items():
         name = "session" if argument == "memory_session_id" else argument
         if name not in FILTERS:
-            raise BadInput(f"search has no filter {name!r}", suggest(name, FILTERS), field=name)
+            raise BadInput(
+                f"search has no filter {name!r}", suggest_choice(name, FILTERS), field=name
+            )
         if value is None:
             continue
-        if name in NAMED:
-            values[NAMED[name]] = _words(name, argument, value)
+        if name in FIELD_BY_TERM:
+            values[FIELD_BY_TERM[name]] = _parse_words(name, argument, value)
         elif name == "live":
-            values[name] = fields.flag(name, value)
+            values[name] = fields.validate_flag(name, value)
         elif name == "path":
-            values[name] = fields.line(name, value)
+            values[name] = fields.validate_line(name, value)
         else:
-            values[name] = _moment(name, value, now)
+            values[name] = _parse_time(name, value, now)
     return Filter(**values)
 
 
-def _words(name: str, argument: str, value: object) -> tuple[str, ...]:
+def _parse_words(name: str, argument: str, value: object) -> tuple[str, ...]:
     """The words of a filter as the index has them; `type:all` restricts nothing."""
-    read, allowed = READ.get(name, (fold, ()))
-    check = fields.words if name == "tag" else fields.lines
+    normalize, allowed = TERM_FORMATS.get(name, (fold_value, ()))
+    check = fields.validate_words if name == "tag" else fields.validate_lines
     words = [word for word in check(argument, value) if (name, word) != ("type", "all")]
-    terms = tuple(map(read, words))
-    wrong = [term for term in terms if allowed and term not in allowed]
-    if wrong:
-        message = f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}"
+    terms = tuple(map(normalize, words))
+    invalid_terms = [term for term in terms if allowed and term not in allowed]
+    if invalid_terms:
+        message = f"{name} must be one of {', '.join(allowed)}, not {invalid_terms[0]!r}"
         raise BadInput(message, field=name)
     return terms
 
 
-def _moment(name: str, value: object, now: int) -> int:
+def _parse_time(name: str, value: object, now: int) -> int:
     """The time of `since` or `until`."""
-    at = parse_moment(fields.line(name, value), now, end=name == "until")
-    if at is None:
+    time = parse_moment(fields.validate_line(name, value), now, end=name == "until")
+    if time is None:
         hint = (
             "a date such as 2025-11-20, a month such as 2025-11, a time, "
             "or an age such as 3d, 2w, 6m"
         )
         raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
-    return at
+    return time
 
 
-class How(NamedTuple):
+class SearchOptions(NamedTuple):
     """How an answer is made."""
 
     limit: int
@@ -102,7 +115,7 @@ class How(NamedTuple):
 
 
 def search(
-    place: Place,
+    source: SearchSource,
     text: str,
     restrictions: Filter,
     *,
@@ -118,175 +131,203 @@ def search(
     besides those in the text; `offset`: hits to skip; `recency`: whether age counts; `detail`:
     whether to add who wrote each hit.
     """
-    terms, stated = query.parse(text, place.clock())
-    wanted = query.merge(restrictions, stated)._replace(reader=place.reader)
+    terms, stated_filter = query.parse_query(text, source.clock())
+    criteria = query.merge_filters(restrictions, stated_filter)._replace(reader=source.reader)
     has_words = bool(terms.words or terms.phrases)
-    how = How(limit, offset, mode, recency, detail)
-    wanted = _within(place, wanted, has_words)
-    if has_words or not isinstance(place, Store):
-        answer = _nearest(place, terms, wanted, how)
+    options = SearchOptions(limit, offset, mode, recency, detail)
+    criteria = _resolve_filter_path(source, criteria, has_words)
+    if has_words or not isinstance(source, Store):
+        answer = _search_nearest(source, terms, criteria, options)
     else:
-        answer = _newest(place, terms, wanted, how)
-        bare = wanted._replace(reader=None) == restrictions and not terms.excluded
-        if bare and text.strip() and answer.hits:
+        answer = _search_newest(source, terms, criteria, options)
+        is_bare = criteria._replace(reader=None) == restrictions and not terms.excluded
+        if is_bare and text.strip() and answer.hits:
             answer.note = "the query has no word in it: these are the newest"
-    notes = [f"{word} is not a filter, so it was searched as text" for word in terms.odd]
-    notes += [TOO_LONG] * terms.cut
-    ending = place.incomplete() if answer.hits else _nothing(place, wanted, how, has_words)
-    return answer.replace(note="; ".join(filter(None, (*notes, answer.note, ending))))
+    notes = [f"{word} is not a filter, so it was searched as text" for word in terms.unread_tokens]
+    notes += [TOO_LONG_NOTE] * terms.is_cut
+    ending_note = (
+        source.explain_incompleteness()
+        if answer.hits
+        else _explain_nothing(source, criteria, options, has_words)
+    )
+    return answer.replace(note="; ".join(filter(None, (*notes, answer.note, ending_note))))
 
 
-def _within(place: Place, wanted: Filter, has_words: bool) -> Filter:
+def _resolve_filter_path(source: SearchSource, criteria: Filter, has_words: bool) -> Filter:
     """The filter with its path from the top of the work tree. Raises BadInput."""
-    if isinstance(place, Store):
-        return wanted._replace(path=place.of_code(wanted.path)) if wanted.path else wanted
-    if has_words and not wanted.path:
-        return wanted
+    if isinstance(source, Store):
+        return (
+            criteria._replace(path=source.validate_code_path(criteria.path))
+            if criteria.path
+            else criteria
+        )
+    if has_words and not criteria.path:
+        return criteria
     raise BadInput(
         "several repositories are searched by words alone",
         "`filemem -C DIR` asks one",
-        field="path" if wanted.path else "query",
+        field="path" if criteria.path else "query",
     )
 
 
-def _nothing(place: Place, wanted: Filter, how: How, has_words: bool) -> str:
+def _explain_nothing(
+    source: SearchSource, criteria: Filter, options: SearchOptions, has_words: bool
+) -> str:
     """Why a search shows nothing."""
-    if how.offset:
-        return advice.passed_over(how.offset)
-    if isinstance(place, Store):
-        return advice.why_empty(place, wanted, has_words)
-    return advice.nothing_like(has_words, restricted=False)
+    if options.offset:
+        return advice.explain_offset(options.offset)
+    if isinstance(source, Store):
+        return advice.explain_empty(source, criteria, has_words)
+    return advice.explain_no_match(has_words, is_restricted=False)
 
 
-def _nearest(place: Place, terms: Terms, wanted: Filter, how: How) -> Results:
+def _search_nearest(
+    source: SearchSource, terms: Terms, criteria: Filter, options: SearchOptions
+) -> Results:
     """What is nominated for the words of a query, scored, in order."""
-    searched, nominated = _nominated(place, terms, wanted, how)
-    scored = _scored(nominated, searched, wanted, how, place.clock())
-    candidates: dict[str, Known] = {row.id: row for row in nominated.candidates}
-    placed, rows = _placed(place, scored, candidates, wanted, how.end)
-    hits = of_places(place, rows, placed[how.offset :], searched, detail=how.detail)
-    far = bool(hits) and how.mode == "hybrid" and scored[0].scores.final < CLOSE
-    notes = [] if wanted.live else [_left_behind(scored[: how.end], candidates, placed)]
-    if hits and terms.phrases and not searched.phrases:
+    searched_terms, found = _nominate_candidates(source, terms, criteria, options)
+    scored = _score_candidates(found, searched_terms, criteria, options, source.clock())
+    candidates: dict[str, KnownRecord] = {row.id: row for row in found.candidates}
+    placements, rows = _arrange_candidates(source, scored, candidates, criteria, options.end)
+    hits = build_placed_hits(
+        source, rows, placements[options.offset :], searched_terms, detail=options.detail
+    )
+    is_far = bool(hits) and options.mode == "hybrid" and scored[0].scores.final < CLOSE_SCORE
+    notes = (
+        []
+        if criteria.live
+        else [_format_left_behind(scored[: options.end], candidates, placements)]
+    )
+    if hits and terms.phrases and not searched_terms.phrases:
         notes.append("no record holds that phrase; these are the nearest to its words")
-    note = "; ".join(filter(None, (*notes, FAR if far else "")))
-    return Results(hits, degraded=nominated.degraded or "", note=note, far=far)
+    note = "; ".join(filter(None, (*notes, FAR_NOTE if is_far else "")))
+    return Results(hits, degraded=found.degraded or "", note=note, far=is_far)
 
 
-def _nominated(place: Place, terms: Terms, wanted: Filter, how: How) -> tuple[Terms, Found]:
+def _nominate_candidates(
+    source: SearchSource, terms: Terms, criteria: Filter, options: SearchOptions
+) -> tuple[Terms, CandidateSet]:
     """What is nominated for a query, and the query: without phrases if no record holds them."""
-    if how.mode != "vector":
-        terms = terms._replace(alike=said_instead(terms.words, place.synonyms))
-    depth = max(RANKED, 3 * how.end)
-    nominated = place.nominate(terms, wanted, depth, how.mode)
-    if terms.phrases and not nominated.candidates:
-        terms = query.loosened(terms)
-        nominated = place.nominate(terms, wanted, depth, how.mode)
-    return terms, nominated
+    if options.mode != "vector":
+        terms = terms._replace(alternatives=find_synonyms(terms.words, source.synonyms))
+    depth = max(MIN_CANDIDATES, 3 * options.end)
+    found = source.nominate(terms, criteria, depth, options.mode)
+    if terms.phrases and not found.candidates:
+        terms = query.loosen_phrases(terms)
+        found = source.nominate(terms, criteria, depth, options.mode)
+    return terms, found
 
 
-def _placed(
-    place: Place,
-    scored: Sequence[Scored],
-    candidates: Mapping[str, Known],
-    wanted: Filter,
+def _arrange_candidates(
+    source: SearchSource,
+    scored: Sequence[ScoredCandidate],
+    candidates: Mapping[str, KnownRecord],
+    criteria: Filter,
     limit: int,
-) -> tuple[Sequence[Placed], Mapping[str, Known]]:
+) -> tuple[Sequence[Placement], Mapping[str, KnownRecord]]:
     """Put the scored candidates in order; return also the rows of all that has a place."""
     facts = {name: row.facts for name, row in candidates.items()}
-    holding = {head for fact in facts.values() for head in (*fact.heads, *fact.forked)}
-    rows = {**candidates, **place.by_id(holding - candidates.keys())}
-    absent = holding - {hit.id for hit in scored}
-    passing = _passing((rows[name] for name in absent if name in rows), wanted)
-    visible = {name for name, row in candidates.items() if _holds(row) or not wanted.live}
-    placed = query.arrange(
+    head_ids = {head for fact in facts.values() for head in (*fact.heads, *fact.forked_heads)}
+    rows = {**candidates, **source.find_by_id(head_ids - candidates.keys())}
+    absent_ids = head_ids - {hit.id for hit in scored}
+    passing_ids = _filter_passing((rows[name] for name in absent_ids if name in rows), criteria)
+    visible_ids = {
+        name for name, row in candidates.items() if _is_holding(row) or not criteria.live
+    }
+    placements = query.arrange_hits(
         scored,
         facts,
-        unclear={name for name, row in candidates.items() if query.is_unclear(row.node)},
-        may_bring=passing.__contains__,
-        may_show=visible.__contains__,
+        unclear_ids={name for name, row in candidates.items() if query.is_unclear(row.node)},
+        can_bring=passing_ids.__contains__,
+        can_show=visible_ids.__contains__,
         limit=limit,
     )
-    return placed, rows
+    return placements, rows
 
 
-def _left_behind(
-    scored: Sequence[Scored], candidates: Mapping[str, Known], placed: Sequence[Placed]
+def _format_left_behind(
+    scored: Sequence[ScoredCandidate],
+    candidates: Mapping[str, KnownRecord],
+    placements: Sequence[Placement],
 ) -> str:
     """Name the best hits that the list has no room for, as their status is not understood."""
-    places = {place.id for place in placed}
+    places = {placement.id for placement in placements}
     nodes = [candidates[hit.id].node for hit in scored if hit.id not in places]
-    left = [node for node in nodes if query.is_unclear(node)]
-    titles = ", ".join(f'"{node.title}"' for node in left[:3])
-    return f"further back, as the status is not understood: {titles}" if left else ""
+    unclear_nodes = [node for node in nodes if query.is_unclear(node)]
+    titles = ", ".join(f'"{node.title}"' for node in unclear_nodes[:3])
+    return f"further back, as the status is not understood: {titles}" if unclear_nodes else ""
 
 
-def _newest(store: Store, terms: Terms, wanted: Filter, how: How) -> Results:
+def _search_newest(store: Store, terms: Terms, criteria: Filter, options: SearchOptions) -> Results:
     """The newest records.
 
     With a path, the live decisions that govern it, or replace one that did, come first.
     """
-    listed = wanted._replace(live=wanted.live and not wanted.path)
-    nodes = store.index.newest(listed, how.limit, how.offset, without=terms)
-    if wanted.path:
-        nodes = _governing(store, nodes, wanted)[: how.limit]
-    hits = present(store, nodes, terms, detail=how.detail)
-    if wanted.path:
-        hits = tuple(hit._replace(brought_in=not _governs(hit, wanted.path)) for hit in hits)
+    listing_criteria = criteria._replace(live=criteria.live and not criteria.path)
+    nodes = store.index.read_newest_nodes(
+        listing_criteria, options.limit, options.offset, excluding_terms=terms
+    )
+    if criteria.path:
+        nodes = _list_governing(store, nodes, criteria)[: options.limit]
+    hits = build_hits(store, nodes, terms, detail=options.detail)
+    if criteria.path:
+        hits = tuple(hit._replace(brought_in=not _is_governing(hit, criteria.path)) for hit in hits)
     return Results(hits)
 
 
-def _governs(hit: Hit, path: str) -> bool:
-    return any(query.affects_match(glob, path) for glob in hit.record.affects)
+def _is_governing(hit: Hit, path: str) -> bool:
+    return any(query.is_covered(glob, path) for glob in hit.record.affects)
 
 
-def _governing(store: Store, nodes: Iterable[Node], wanted: Filter) -> list[Node]:
+def _list_governing(store: Store, nodes: Iterable[Node], criteria: Filter) -> list[Node]:
     """What holds instead of some records first, then those of them that may be shown."""
-    rows = store.by_id([node.id for node in nodes])
+    rows = store.find_by_id([node.id for node in nodes])
     order = [head for row in rows.values() for head in row.facts.heads]
-    heads = store.by_id(set(order))
-    passing = _passing(heads.values(), wanted)
-    first = {head: heads[head].node for head in order if head in passing}
-    others = (
+    heads = store.find_by_id(set(order))
+    passing_ids = _filter_passing(heads.values(), criteria)
+    head_nodes = {head: heads[head].node for head in order if head in passing_ids}
+    other_nodes = (
         row.node
         for name, row in rows.items()
-        if name not in first and (_holds(row) or not wanted.live)
+        if name not in head_nodes and (_is_holding(row) or not criteria.live)
     )
-    return [*first.values(), *others]
+    return [*head_nodes.values(), *other_nodes]
 
 
-def _scored(nominated: Found, terms: Terms, wanted: Filter, how: How, now: int) -> list[Scored]:
-    nodes = [row.node for row in nominated.candidates]
+def _score_candidates(
+    found: CandidateSet, terms: Terms, criteria: Filter, options: SearchOptions, now: int
+) -> list[ScoredCandidate]:
+    nodes = [row.node for row in found.candidates]
     checkpoints = {node.id for node in nodes if node.type == CHECKPOINT}
-    scored = query.score(
-        nominated.candidates,
+    scored = query.score_candidates(
+        found.candidates,
         now=now,
-        recency=how.recency,
-        weights=query.MEANING_ONLY if how.mode == "vector" else None,
-        lesser=checkpoints if wanted.types != (CHECKPOINT,) else (),
-        whole=nominated.whole,
-        word=terms.is_word,
+        recency=options.recency,
+        weights=query.MEANING_ONLY if options.mode == "vector" else None,
+        lesser_ids=checkpoints if criteria.types != (CHECKPOINT,) else (),
+        full_score=found.full_score,
+        is_word=terms.is_word,
     )
     if terms.phrases:
         return [row for row in scored if row.scores.keyword]
-    return [row for row in scored if row.scores.keyword or row.scores.vector >= NOISE]
+    return [row for row in scored if row.scores.keyword or row.scores.vector >= MIN_COSINE]
 
 
-def alike(store: Store, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
+def find_similar(store: Store, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
     """The `count` records of type `kind` nearest in meaning to a text, the likest first.
 
     Each has the relevance that a vector search gives it. No file is read.
     """
-    terms, _ = query.parse(text, store.clock())
-    ask = partial(store.index.candidates, terms, depth=4 * count, mode="vector")
-    nearest = ask(Filter(reader=store.reader))
+    terms, _ = query.parse_query(text, store.clock())
+    find_candidates = partial(store.index.search_candidates, terms, depth=4 * count, mode="vector")
+    nearest = find_candidates(Filter(reader=store.reader))
     if sum(row.node.type == kind for row in nearest.candidates) < count:
         # Slower: it compares every record of the type.
-        nearest = ask(Filter(types=(kind,), reader=store.reader))
-    return _by_meaning(store, nearest.candidates, kind, nearest.whole)[:count]
+        nearest = find_candidates(Filter(types=(kind,), reader=store.reader))
+    return _rank_by_meaning(store, nearest.candidates, kind, nearest.full_score)[:count]
 
 
-def all_alike(
+def find_all_similar(
     store: Store, texts: Sequence[str], kind: str, count: int
 ) -> list[list[tuple[Node, float]]]:
     """Answer `alike` for many texts in one pass over the vectors.
@@ -294,35 +335,39 @@ def all_alike(
     Here each word of a text counts as much as it tells in general, and not also by how rare it is
     in this store; so a value may differ by some hundredths.
     """
-    wanted = Filter(types=(kind,), reader=store.reader)
+    criteria = Filter(types=(kind,), reader=store.reader)
     try:
-        near = store.index.neighbours(texts, wanted, 2 * count)
+        neighbours = store.index.find_neighbours(texts, criteria, 2 * count)
     except ModelUnavailable:
-        return [alike(store, text, kind, count) for text in texts]
-    return [_by_meaning(store, candidates, kind)[:count] for candidates in near]
+        return [find_similar(store, text, kind, count) for text in texts]
+    return [_rank_by_meaning(store, candidates, kind)[:count] for candidates in neighbours]
 
 
-def _by_meaning(
-    store: Store, candidates: Sequence[Candidate], kind: str, whole: float = 0.0
+def _rank_by_meaning(
+    store: Store, candidates: Sequence[Candidate], kind: str, full_score: float = 0.0
 ) -> list[tuple[Node, float]]:
     """Those of one type, each with its relevance, the likest first."""
-    rated = query.score(
+    scored = query.score_candidates(
         candidates,
         now=store.clock(),
         recency=False,
         weights=query.MEANING_ONLY,
-        whole=whole,
+        full_score=full_score,
     )
     nodes = {row.node.id: row.node for row in candidates if row.node.type == kind}
-    pairs = [(nodes[row.id], query.relevance(row.scores)) for row in rated if row.id in nodes]
+    pairs = [
+        (nodes[row.id], query.compute_relevance(row.scores)) for row in scored if row.id in nodes
+    ]
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
 
 
-def _holds(row: Known) -> bool:
+def _is_holding(row: KnownRecord) -> bool:
     return row.node.type != DECISION or row.node.id in row.facts.heads
 
 
-def _passing(rows: Iterable[Known], wanted: Filter) -> set[str]:
+def _filter_passing(rows: Iterable[KnownRecord], criteria: Filter) -> set[str]:
     """Return what may be brought in: what passes the filters, as far as its node says."""
-    wanted = wanted._replace(path="")  # what it replaced governs that path
-    return {row.node.id for row in rows if query.passes(wanted, row.node, holds=_holds(row))}
+    criteria = criteria._replace(path="")  # what it replaced governs that path
+    return {
+        row.node.id for row in rows if query.is_match(criteria, row.node, is_live=_is_holding(row))
+    }

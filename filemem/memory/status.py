@@ -13,30 +13,30 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
-from filemem.files import is_listed, is_private, not_read
+from filemem.files import describe_unread_files, is_listed, is_private
 from filemem.index import Node
 from filemem.memory.store import TOP, Store
-from filemem.memory.sync import upstream_of
-from filemem.record import CHECKPOINT, DECISION, TYPES, UNKNOWN, format_time, parse
-from filemem.repo.journal import Pending, pending
-from filemem.repo.served import addresses
+from filemem.memory.sync import find_upstream
+from filemem.record import CHECKPOINT, DECISION, TYPES, UNKNOWN, format_time, parse_record
+from filemem.repo.journal import PendingSave, list_pending_saves
+from filemem.repo.served import list_addresses
 
-MANY = 50_000  # entries of Git's index above which writing it is most of a save
-SPLIT = (
+LARGE_INDEX = 50_000  # entries of Git's index above which writing it is most of a save
+SPLIT_HINT = (
     "Git writes {:,} entries at every save: "
     "`git update-index --split-index` ends that, --no-split-index undoes it"
 )
 
 
-class _Decisions(NamedTuple):
+class _DecisionCounts(NamedTuple):
     """How many decisions hold, on how many topics, and the topics on which several do."""
 
-    holding: int
-    topics: int
-    forked: list[str]
+    live_count: int
+    topic_count: int
+    forked_topics: list[str]
 
 
-class _OtherSide(NamedTuple):
+class _UpstreamState(NamedTuple):
     """The upstream branch, and how many commits each side has that the other lacks."""
 
     label: str = ""
@@ -44,88 +44,90 @@ class _OtherSide(NamedTuple):
     behind: int = 0
 
 
-class _Changes(NamedTuple):
+class _WorkTreeChanges(NamedTuple):
     """How the records of the work tree differ from those of HEAD, as paths in the store."""
 
-    broken: list[str]  # their headers cannot be read, so they are mended before they are committed
-    edited: list[str]
-    new: list[str]
-    deleted: list[str]
+    broken_paths: list[
+        str
+    ]  # their headers cannot be read, so they are mended before they are committed
+    edited_paths: list[str]
+    new_paths: list[str]
+    deleted_paths: list[str]
 
     @property
-    def ready(self) -> list[str]:
+    def ready_paths(self) -> list[str]:
         """What can be committed."""
-        return sorted([*self.edited, *self.new])
+        return sorted([*self.edited_paths, *self.new_paths])
 
 
-def status(store: Store, *, behind: bool) -> dict[str, Any]:
+def build_status(store: Store, *, is_behind: bool) -> dict[str, Any]:
     """Return the state of the memory as plain values.
 
     `behind`: the last look at the files failed.
     """
-    nodes = list(store.index.nodes())
+    nodes = list(store.index.read_nodes())
     decisions = [node for node in nodes if node.type == DECISION]
     types = [node.type for node in nodes]
-    counts = _decisions(store, decisions)
-    waiting = pending(store.repo)
-    changes = _changes(store, nodes, waiting)
-    other_side = _other_side(store)
+    counts = _count_decisions(store, decisions)
+    pending_saves = list_pending_saves(store.repo)
+    changes = _compare_work_tree(store, nodes, pending_saves)
+    upstream_state = _read_upstream_state(store)
     on_branch = store.files.store == TOP
     state: dict[str, Any] = {
         "store": store.name,
         "records": {kind: types.count(kind) for kind in TYPES},
-        "holding": counts.holding,
-        "topics": counts.topics,
-        "forked": len(counts.forked),
-        "index": _index(store, len(nodes), behind=behind),
-        "unshared": other_side.ahead if on_branch else 0,
-        "pending": [_waiting(store, save) for save in waiting],
+        "holding": counts.live_count,
+        "topics": counts.topic_count,
+        "forked": len(counts.forked_topics),
+        "index": _build_index_state(store, len(nodes), is_behind=is_behind),
+        "unshared": upstream_state.ahead if on_branch else 0,
+        "pending": [_build_pending_save(store, save) for save in pending_saves],
     }
     to_do = {
-        "forks": list(map(_resolve_command, counts.forked)),
-        "broken": list(map(store.display_path, changes.broken)),
-        "not_understood": _not_understood(store, decisions),
-        "checkpoint": _checkpoint(nodes),
-        "upstream": other_side.label,
-        "ahead": other_side.ahead,
-        "behind": other_side.behind,
-        "share": _share_command(other_side, on_branch=on_branch),
+        "forks": list(map(_format_resolve_command, counts.forked_topics)),
+        "broken": list(map(store.to_display_path, changes.broken_paths)),
+        "not_understood": _list_not_understood(store, decisions),
+        "checkpoint": _find_latest_checkpoint(nodes),
+        "upstream": upstream_state.label,
+        "ahead": upstream_state.ahead,
+        "behind": upstream_state.behind,
+        "share": _format_share_command(upstream_state, on_branch=on_branch),
         "trouble": store.repo.trouble,
-        "edited": list(map(store.display_path, changes.edited)),
-        "new": list(map(store.display_path, changes.new)),
-        "commit": _commit_command(store, changes),
-        "gone": list(map(_restore_command, map(store.display_path, changes.deleted))),
-        "incomplete": store.repo.incomplete(),
-        "not_read": not_read(store.files.root),
-        "pages": addresses(store.repo.private),
-        "recalls_given_up": store.code.given_up,
-        "left": store.left_to_user("decisions/a.md", DECISION),
-        "settings": _settings(store),
+        "edited": list(map(store.to_display_path, changes.edited_paths)),
+        "new": list(map(store.to_display_path, changes.new_paths)),
+        "commit": _format_commit_command(store, changes),
+        "gone": list(map(_build_restore_entry, map(store.to_display_path, changes.deleted_paths))),
+        "incomplete": store.repo.describe_missing_history(),
+        "not_read": describe_unread_files(store.files.root),
+        "pages": list_addresses(store.repo.private_folder),
+        "recalls_given_up": store.code.abandoned_search_count,
+        "left": store.get_leave_reason("decisions/a.md", DECISION),
+        "settings": _format_settings_advice(store),
     }
     return {**state, **{name: value for name, value in to_do.items() if value}}
 
 
-def _decisions(store: Store, decisions: Sequence[Node]) -> _Decisions:
-    graph = store.index.around(decisions).graph
+def _count_decisions(store: Store, decisions: Sequence[Node]) -> _DecisionCounts:
+    graph = store.index.read_chains(decisions).graph
     topics = {node.key: node.topic for node in decisions if node.key}
-    forked = [topic for key, topic in sorted(topics.items()) if graph.chain(key).is_forked]
-    holding = [node for node in decisions if graph.is_head(node.id)]
-    without_topic = [node for node in holding if not node.key]
-    return _Decisions(len(holding), len(topics) + len(without_topic), forked)
+    forked = [topic for key, topic in sorted(topics.items()) if graph.get_chain(key).is_forked]
+    live_nodes = [node for node in decisions if graph.is_head(node.id)]
+    topicless_nodes = [node for node in live_nodes if not node.key]
+    return _DecisionCounts(len(live_nodes), len(topics) + len(topicless_nodes), forked)
 
 
-def _resolve_command(topic: str) -> str:
+def _format_resolve_command(topic: str) -> str:
     return f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
 
 
-def _not_understood(store: Store, decisions: Iterable[Node]) -> list[str]:
-    return [store.display_path(node.path) for node in decisions if node.status == UNKNOWN]
+def _list_not_understood(store: Store, decisions: Iterable[Node]) -> list[str]:
+    return [store.to_display_path(node.path) for node in decisions if node.status == UNKNOWN]
 
 
-def _index(store: Store, count: int, *, behind: bool) -> dict[str, Any]:
+def _build_index_state(store: Store, count: int, *, is_behind: bool) -> dict[str, Any]:
     index = store.index
-    damage = index.verify()
-    state = "not in step" if behind else "in step"
+    damage = index.check_database()
+    state = "not in step" if is_behind else "in step"
     if damage:
         state = f"damaged: {'; '.join(damage)}"
     return {
@@ -136,17 +138,17 @@ def _index(store: Store, count: int, *, behind: bool) -> dict[str, Any]:
     }
 
 
-def _waiting(store: Store, save: Pending) -> dict[str, str]:
+def _build_pending_save(store: Store, save: PendingSave) -> dict[str, str]:
     """A save that is not committed yet, with the reason and its age."""
-    seconds = (store.clock() - save.at) // 1000
+    seconds = (store.clock() - save.timestamp) // 1000
     return {
-        "path": store.display_path(store.files.inside(save.path)),
+        "path": store.to_display_path(store.files.to_store_path(save.path)),
         "reason": save.reason,
         "age": str(timedelta(seconds=seconds)),
     }
 
 
-def _checkpoint(nodes: Iterable[Node]) -> dict[str, str] | None:
+def _find_latest_checkpoint(nodes: Iterable[Node]) -> dict[str, str] | None:
     """The latest checkpoint."""
     checkpoints = [node for node in nodes if node.type == CHECKPOINT]
     if not checkpoints:
@@ -155,95 +157,107 @@ def _checkpoint(nodes: Iterable[Node]) -> dict[str, str] | None:
     return {"id": latest.id, "title": latest.title, "created": format_time(latest.created)}
 
 
-def _settings(store: Store) -> str:
+def _format_settings_advice(store: Store) -> str:
     """What could be better in the settings of Git and of filemem, or ""."""
-    entries = store.repo.entries
-    advice = [SPLIT.format(entries)] if entries > MANY else []
-    return "; ".join([*advice, *store.config.unknown])
+    entries = store.repo.index_entry_count
+    advice = [SPLIT_HINT.format(entries)] if entries > LARGE_INDEX else []
+    return "; ".join([*advice, *store.config.unknown_settings])
 
 
 # the work tree
 
 
-def _changes(store: Store, nodes: Iterable[Node], waiting: Iterable[Pending]) -> _Changes:
+def _compare_work_tree(
+    store: Store, nodes: Iterable[Node], pending_saves: Iterable[PendingSave]
+) -> _WorkTreeChanges:
     """Compare the records of the work tree with HEAD; saves that wait are left out."""
     files = store.files
-    head = store.repo.head()
-    listing = store.repo.listing(head, files.store) if head else {}
-    committed = {files.inside(path): blob for path, blob in listing.items()}
-    deleted = [path for path in committed if is_listed(path) and not files.exists(path)]
-    unsaved = {files.inside(save.path) for save in waiting}
-    changed = _changed(store, committed, unsaved)
-    broken = [node.path for node in nodes if _is_broken(store, node, changed)]
-    ready = [path for path in changed if path not in broken]
-    edited = [path for path in ready if path in committed]
-    new = [path for path in ready if path not in committed]
-    return _Changes(broken, edited, new, deleted)
+    head = store.repo.read_head()
+    listing = store.repo.list_files(head, files.store) if head else {}
+    committed_blobs = {files.to_store_path(path): blob for path, blob in listing.items()}
+    deleted_paths = [path for path in committed_blobs if is_listed(path) and not files.exists(path)]
+    pending_paths = {files.to_store_path(save.path) for save in pending_saves}
+    changed_paths = _list_changed(store, committed_blobs, pending_paths)
+    broken_paths = [node.path for node in nodes if _is_broken(store, node, changed_paths)]
+    ready_paths = [path for path in changed_paths if path not in broken_paths]
+    edited_paths = [path for path in ready_paths if path in committed_blobs]
+    new_paths = [path for path in ready_paths if path not in committed_blobs]
+    return _WorkTreeChanges(broken_paths, edited_paths, new_paths, deleted_paths)
 
 
-def _changed(store: Store, committed: Mapping[str, str], unsaved: Collection[str]) -> list[str]:
+def _list_changed(
+    store: Store, committed_blobs: Mapping[str, str], pending_paths: Collection[str]
+) -> list[str]:
     """The records that HEAD has otherwise or not at all, neither private nor unsaved."""
-    manifest = store.index.manifest()
-    differing = [path for path, entry in manifest.items() if committed.get(path) != entry.blob]
-    return sorted(path for path in differing if not is_private(path) and path not in unsaved)
+    manifest = store.index.read_manifest()
+    differing_paths = [
+        path for path, entry in manifest.items() if committed_blobs.get(path) != entry.blob
+    ]
+    return sorted(
+        path for path in differing_paths if not is_private(path) and path not in pending_paths
+    )
 
 
-def _is_broken(store: Store, node: Node, changed: Collection[str]) -> bool:
+def _is_broken(store: Store, node: Node, changed_paths: Collection[str]) -> bool:
     """True if the header of a record cannot be read.
 
     Only a record without id or topic, and one with edits, is read for that.
     """
-    without_names = node.id.startswith("file_") or (node.type == DECISION and not node.stated)
-    if not without_names and node.path not in changed:
+    lacks_names = node.id.startswith("file_") or (node.type == DECISION and not node.stated)
+    if not lacks_names and node.path not in changed_paths:
         return False
     with suppress(NotFound, BadInput):  # deleted since
         data = store.files.read(node.path)
         if data.startswith((b"---", b"+++")):
-            problems = parse(data, node.path).problems
+            problems = parse_record(data, node.path).problems
             return any(problem.level == "error" for problem in problems)
     return False
 
 
-def _commit_command(store: Store, changes: _Changes) -> str:
+def _format_commit_command(store: Store, changes: _WorkTreeChanges) -> str:
     """The command that commits what is ready, "" if nothing is."""
-    if not changes.ready:
+    if not changes.ready_paths:
         return ""
     own_work_tree = store.repo is not store.code
     folder = shlex.quote(store.name)
     git = f"git -C {folder}" if own_work_tree else "git"
     paths = "." if own_work_tree else folder
-    if changes.broken:
-        ready = changes.ready if own_work_tree else map(store.files.named, changes.ready)
-        paths = shlex.join(ready)
+    if changes.broken_paths:
+        ready_paths = (
+            changes.ready_paths
+            if own_work_tree
+            else map(store.files.to_work_tree_path, changes.ready_paths)
+        )
+        paths = shlex.join(ready_paths)
     return f"{git} add {paths} && {git} commit {paths}"
 
 
-def _restore_command(path: str) -> dict[str, str]:
+def _build_restore_entry(path: str) -> dict[str, str]:
     return {"path": path, "restore": f"filemem restore {shlex.quote(path)}"}
 
 
 # the other side
 
 
-def _other_side(store: Store) -> _OtherSide:
+def _read_upstream_state(store: Store) -> _UpstreamState:
     """The upstream branch as it was last fetched."""
-    upstream = upstream_of(store)
+    upstream = find_upstream(store)
     if upstream is None:
-        return _OtherSide()
+        return _UpstreamState()
     repo = store.repo
-    theirs = repo.resolve(upstream.tracking)
-    ours = repo.head()
-    if not (theirs and ours):
-        return _OtherSide()
-    ahead = repo.between(ours, theirs)
-    behind = repo.between(theirs, ours)
-    return _OtherSide(upstream.label, ahead, behind)
+    remote_tip = repo.resolve_revision(upstream.tracking_ref)
+    local_tip = repo.read_head()
+    if not (remote_tip and local_tip):
+        return _UpstreamState()
+    ahead = repo.count_commits(local_tip, remote_tip)
+    behind = repo.count_commits(remote_tip, local_tip)
+    return _UpstreamState(upstream.label, ahead, behind)
 
 
-def _share_command(other_side: _OtherSide, *, on_branch: bool) -> str:
+def _format_share_command(upstream_state: _UpstreamState, *, on_branch: bool) -> str:
     """The command that brings both sides together, "" if they are."""
-    if not (other_side.ahead or other_side.behind):
+    if not (upstream_state.ahead or upstream_state.behind):
         return ""
     if on_branch:
         return "filemem sync"
-    return "git pull && git push" if other_side.behind else "git push"
+    return "git pull && git push" if upstream_state.behind else "git push"

@@ -13,51 +13,69 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import changes
-from filemem.changes import Entry, Manifest, blob_id
+from filemem.changes import Entry, Manifest, compute_blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files, Scan, is_private
-from filemem.hints import NOTHING_YET, alike, did_you_mean
-from filemem.index import Counts, Doc, Found, Index, Known, Node, document, embedder, with_leading
+from filemem.hints import NOTHING_YET, format_question, list_similar_names
+from filemem.index import (
+    CandidateSet,
+    Doc,
+    Index,
+    KnownRecord,
+    Node,
+    TermCounts,
+    build_document,
+    open_model,
+    search_with_predecessors,
+)
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
-from filemem.query import Filter, Provenance, Reader, Terms, among, fixed, within
+from filemem.query import (
+    Filter,
+    Provenance,
+    Reader,
+    Terms,
+    get_literal_prefix,
+    is_included,
+    is_inside_repository,
+)
 from filemem.record import (
     DECISION,
-    Parsed,
+    ParsedRecord,
     Record,
-    explained,
-    parse,
-    short_id,
-    topic_key,
+    build_topic_key,
+    parse_record,
+    resolve_own_status,
+    shorten_id,
 )
-from filemem.repo.history import History, written
+from filemem.repo.history import History, build_provenance
 
 Progress = Callable[[int, int], object]  # records done, records in all
 FORGOTTEN = ".forgotten"  # the folder of tombstones
 SYNONYMS = "synonyms.txt"  # the project's own, in the form of `filemem/query/synonyms.txt`
-LEAST = 4  # characters of a short id that name a record
-NAMED = 5  # records in a message
+MIN_SHORT_ID_LENGTH = 4  # characters of a short id that name a record
+MAX_NAMED = 5  # records in a message
 
 
-def mark_of(record_id: str) -> str:
+def compute_tombstone(record_id: str) -> str:
     """Return the name of a record's tombstone: a hash of its id, never of its content."""
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()
 
 
-def called(node: Node) -> str:
+def format_node(node: Node) -> str:
     """Return a record's title and short id, for messages."""
-    return f"{node.title} ({short_id(node.id)})"
+    return f"{node.title} ({shorten_id(node.id)})"
 
 
-def listed(nodes: Collection[Node]) -> str:
+def format_nodes(nodes: Collection[Node]) -> str:
     """Return the titles and short ids of the first few records, and how many more there are."""
-    more = f"; and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
-    return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
+    remainder = f"; and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else ""
+    return "; ".join(format_node(node) for node in list(nodes)[:MAX_NAMED]) + remainder
 
 
-class Named(NamedTuple):
+class NamedRecord(NamedTuple):
     """A record that was named; `note` says which it is if a topic named it."""
 
     node: Node
@@ -76,23 +94,27 @@ class Store:
         `store` is the folder of records, or None for the configured one; `serving` keeps helpers
         alive between calls.
         """
-        home = own_branch.find(folder, store)
+        home = own_branch.find_home(folder, store)
         self.config = home.config
         self.code = home.code  # the repository of the project
         self.repo = home.repo  # that of the records, the same unless they have their own branch
         self.name = home.name
-        self.stated = home.stated
-        self.files = Files(self.repo.work_tree, home.store, spool=self.repo.private / "spool")
+        self.is_configured = home.is_configured
+        self.files = Files(
+            self.repo.work_tree, home.store, spool=self.repo.private_folder / "spool"
+        )
         self.history = History(self.repo, home.store)
-        self.words = tuple(sorted(self.config.status.items()))  # what the project calls a status
-        self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)
+        self.status_words = tuple(
+            sorted(self.config.status.items())
+        )  # what the project calls a status
+        self.index = Index(self._get_index_folder(), open_model(self.config.model), self.read_dates)
         self.serving = serving
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.entropy: Callable[[], bytes] = lambda: os.urandom(8)
         self.reader = Reader(True, self.config.agent, self.config.department)  # who asks
         self.tip = "HEAD"  # the commit from which history is seen
 
-    def _index_folder(self) -> Path:
+    def _get_index_folder(self) -> Path:
         """The folder of this store's index.
 
         It is in the Git directory, or in the user's cache if that is read-only.
@@ -100,11 +122,11 @@ class Store:
         store = self.files.store
         git_dir = self.repo.git_dir
         name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
-        if self.words:  # other words are another index
-            name = f"{name}/{mark_of(repr(self.words))[:8]}"
+        if self.status_words:  # other words are another index
+            name = f"{name}/{compute_tombstone(repr(self.status_words))[:8]}"
         if os.access(git_dir, os.W_OK):
-            return self.repo.private / "index" / name
-        key = mark_of(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16]
+            return self.repo.private_folder / "index" / name
+        key = compute_tombstone(str(git_dir).encode("utf-8", "surrogateescape").hex())[:16]
         return self.config.index_cache / key / name
 
     def close(self) -> None:
@@ -118,13 +140,13 @@ class Store:
     def from_files(self) -> Store:
         """Return the same store answering from the files, for when the index cannot be used."""
         other = copy.copy(self)
-        other.index = Index(None, None, self.dates)
+        other.index = Index(None, None, self.read_dates)
         files = self.scan({}).files
-        read = partial(self.document, forgotten=self.tombstones)
-        other.index.apply(changes.diff({}, files), read, seen=files)
+        read_file = partial(self.read_document, forgotten=self.tombstones)
+        other.index.apply_changes(changes.iter_changes({}, files), read_file, scan_manifest=files)
         return other
 
-    def seen_by(self, reader: Reader) -> Store:
+    def copy_for_reader(self, reader: Reader) -> Store:
         """Return the same store, asked by another reader."""
         other = copy.copy(self)
         other.reader = reader
@@ -133,14 +155,16 @@ class Store:
     # records
 
     @property
-    def barred(self) -> Collection[str]:
+    def barred_ids(self) -> Collection[str]:
         """The ids of the records that the reader may not see."""
-        return self.index.barred(Filter(reader=self.reader))
+        return self.index.read_barred_ids(Filter(reader=self.reader))
 
-    def visible(self, ids: Collection[str]) -> list[Node]:
+    def list_visible(self, ids: Collection[str]) -> list[Node]:
         """The records with these ids that the reader may see."""
-        barred = self.barred
-        return [node for node in self.index.lookup("id", ids) if node.id not in barred]
+        barred_ids = self.barred_ids
+        return [
+            node for node in self.index.read_nodes_by_field("id", ids) if node.id not in barred_ids
+        ]
 
     @cached_property
     def folder(self) -> Path:
@@ -150,17 +174,17 @@ class Store:
     @property
     def branch(self) -> str:
         """The branch that records are committed to; "" if HEAD is detached."""
-        return self.repo.branch() or ""
+        return self.repo.read_branch() or ""
 
     @property
-    def seen_from(self) -> str:
+    def tip_id(self) -> str:
         """The commit from which history is read, by its id if there is one."""
-        return (self.repo.head() if self.tip == "HEAD" else self.tip) or self.tip
+        return (self.repo.read_head() if self.tip == "HEAD" else self.tip) or self.tip
 
     @property
-    def absent(self) -> bool:
+    def is_absent(self) -> bool:
         """Whether there is no store yet, neither in the work tree nor in HEAD."""
-        return not os.path.lexists(self.folder) and self.repo.item(self.files.store) is None
+        return not os.path.lexists(self.folder) and self.repo.find_item(self.files.store) is None
 
     @property
     def tombstones(self) -> frozenset[str]:
@@ -189,19 +213,21 @@ class Store:
     def scan(self, before: Manifest, folders: Collection[str] | None = None) -> Scan:
         """List the records of the store, see `Files.scan`; what Git's index proves is not read."""
 
-        def proven(files: Mapping[str, os.stat_result]) -> dict[str, str]:
-            named = {self.files.named(path): state for path, state in files.items()}
-            ids = self.repo.unchanged(named)
-            return {self.files.inside(path): blob for path, blob in ids.items()}
+        def list_proven(files: Mapping[str, os.stat_result]) -> dict[str, str]:
+            states_by_name = {
+                self.files.to_work_tree_path(path): state for path, state in files.items()
+            }
+            ids = self.repo.find_unchanged_blobs(states_by_name)
+            return {self.files.to_store_path(path): blob for path, blob in ids.items()}
 
         name = self.repo.hash_name
-        return self.files.scan(before, hash_name=name, folders=folders, proven=proven)
+        return self.files.scan(before, hash_name=name, folders=folders, find_known_ids=list_proven)
 
-    def parse(self, data: bytes, path: str) -> Parsed:
+    def parse(self, data: bytes, path: str) -> ParsedRecord:
         """Read the bytes of one record, with the project's own words for a status."""
-        return explained(parse(data, path), self.words)
+        return resolve_own_status(parse_record(data, path), self.status_words)
 
-    def read(self, path: str) -> Parsed:
+    def read(self, path: str) -> ParsedRecord:
         """Read one record.
 
         A file that no longer exists, or is not a regular file, gives no record and no error.
@@ -209,211 +235,239 @@ class Store:
         try:
             return self.parse(self.files.read(path), path)
         except (NotFound, BadInput):
-            return Parsed(None)
+            return ParsedRecord(None)
 
-    def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
+    def read_records(self, paths: Iterable[str]) -> Mapping[str, Record]:
         """Records by path as their files are now.
 
         A file is read only if it is not as it was indexed.
         """
         paths = list(paths)
-        indexed = self.index.records(paths)
+        indexed_rows = self.index.read_records(paths)
         records: dict[str, Record] = {}
         for path in paths:
-            entry, record = indexed.get(path, (None, None))
-            if not entry or not self.is_as(path, entry):
+            entry, record = indexed_rows.get(path, (None, None))
+            if not entry or not self.is_unchanged(path, entry):
                 record = self.read(path).record
             if record is not None:
                 records[path] = record
         return records
 
-    def provenances(self, paths: Iterable[str], *, detail: bool = True) -> dict[str, Provenance]:
+    def read_provenances(
+        self, paths: Iterable[str], *, detail: bool = True
+    ) -> dict[str, Provenance]:
         """Who wrote records, by path, from the commit table; uncommitted ones are left out."""
-        names = {self.files.named(path): path for path in paths}
+        names = {self.files.to_work_tree_path(path): path for path in paths}
         if not names:
             return {}
         if not detail:
-            commits = self.history.committed(names, self.seen_from)
+            commits = self.history.read_last_commits(names, self.tip_id)
             return {names[name]: Provenance(commit=commit) for name, commit in commits.items()}
-        here = self.branch
-        default = self._default_branch()
-        landed = self.history.landed(names, default.tip) if default else {}
-        branches = here, default.name if default else ""
-        touched = self.history.touches(names, self.seen_from)
-        boundary = self.repo.boundary
+        current_branch = self.branch
+        default = self._find_default_branch()
+        landed = self.history.read_landings(names, default.tip) if default else {}
+        branches = current_branch, default.name if default else ""
+        touches_by_name = self.history.read_touches(names, self.tip_id)
+        boundary = self.repo.shallow_boundary
         return {
-            names[name]: Provenance(**written(rows, boundary, *branches, landed.get(name)))
-            for name, rows in touched.items()
+            names[name]: Provenance(**build_provenance(rows, boundary, *branches, landed.get(name)))
+            for name, rows in touches_by_name.items()
             if rows
         }
 
-    def _default_branch(self) -> own_branch.Branch | None:
+    def _find_default_branch(self) -> own_branch.Branch | None:
         """The default branch; a memory on a branch of its own is its own default."""
-        alone = self.branch and self.repo is not self.code
-        return self.repo.present_branch() if alone else self.repo.default_branch()
+        has_own_branch = self.branch and self.repo is not self.code
+        return (
+            self.repo.read_current_branch() if has_own_branch else self.repo.find_default_branch()
+        )
 
-    def is_as(self, path: str, entry: Entry) -> bool:
+    def is_unchanged(self, path: str, entry: Entry) -> bool:
         """Whether a file is as it was indexed, by its size and time."""
-        return self.files.is_as(path, entry.size, entry.mtime)
+        return self.files.is_unchanged(path, entry.size, entry.mtime)
 
-    def document(self, path: str, forgotten: frozenset[str]) -> Doc | None:
+    def read_document(self, path: str, forgotten: frozenset[str]) -> Doc | None:
         """The document of a file; None if it is not a record, or hidden. Raises NotFound."""
         try:
             data = self.files.read(path)
         except BadInput:
             return None
         record = self.parse(data, path).record
-        if record is None or (forgotten and mark_of(record.id) in forgotten):
+        if record is None or (forgotten and compute_tombstone(record.id) in forgotten):
             return None
-        return document(record, self._blob_id(data))
+        return build_document(record, self._compute_blob_id(data))
 
-    def _blob_id(self, data: bytes) -> str:
-        return blob_id(data, self.repo.hash_name)
+    def _compute_blob_id(self, data: bytes) -> str:
+        return compute_blob_id(data, self.repo.hash_name)
 
-    def edited(self, path: str) -> bool:
+    def is_edited(self, path: str) -> bool:
         """Whether a committed record has uncommitted changes; a missing file has none."""
-        named = self.files.named(path)
+        full_path = self.files.to_work_tree_path(path)
         try:
             data = self.files.read(path)
         except (NotFound, BadInput):
             return False
-        last = next(iter(self.history.touches([named], self.seen_from).get(named, ())), None)
-        if last and last.new == self._blob_id(data):  # the most frequent answer needs no process
+        last_touch = next(
+            iter(self.history.read_touches([full_path], self.tip_id).get(full_path, ())), None
+        )
+        if last_touch and last_touch.new_blob == self._compute_blob_id(
+            data
+        ):  # the most frequent answer needs no process
             return False
-        return self.repo.edited(named, data)
+        return self.repo.is_edited(full_path, data)
 
-    def dates(self, paths: Collection[str]) -> Mapping[str, int]:
+    def read_dates(self, paths: Collection[str]) -> Mapping[str, int]:
         """The time of each file's first commit, epoch milliseconds, by store path.
 
         Uncommitted ones are left out.
         """
-        dates = self.history.dates(map(self.files.named, paths), self.seen_from)
-        return {self.files.inside(path): at for path, at in dates.items()}
+        dates = self.history.read_dates(map(self.files.to_work_tree_path, paths), self.tip_id)
+        return {self.files.to_store_path(path): at for path, at in dates.items()}
 
-    def find(self, reference: str) -> Node:
+    def require_node(self, reference: str) -> Node:
         """Find the record that a reference means.
 
         That is an id, the start of a short id, a path, a file name, a number or a title. Raises
         NotFound, with what was probably meant: no record, or more than one, matches.
         """
-        wanted = fields.line("id", reference).strip()
-        barred = self.barred
-        nodes = [node for node in self._answering(wanted) if node.id not in barred]
+        name = fields.validate_line("id", reference).strip()
+        barred_ids = self.barred_ids
+        nodes = [node for node in self._list_answering(name) if node.id not in barred_ids]
         if len(nodes) > 1:
-            several = listed(sorted(nodes, key=lambda node: node.path))
-            message = f"{len(nodes)} records answer to {wanted!r}: {several}"
+            listing = format_nodes(sorted(nodes, key=lambda node: node.path))
+            message = f"{len(nodes)} records answer to {name!r}: {listing}"
             raise NotFound(message, "name one by its short id or path")
         if not nodes:
-            raise NotFound(f"no record {wanted!r}", self._hint(wanted))
+            raise NotFound(f"no record {name!r}", self._format_hint(name))
         return nodes[0]
 
-    def _answering(self, name: str) -> list[Node]:
+    def _list_answering(self, name: str) -> list[Node]:
         """The records that a name means, or whose short ids begin so."""
-        nodes = self.index.answering(self.store_path(name)) if name else []
-        if nodes or len(name) < LEAST or name.isdigit():  # a bare number is that of an ADR
+        nodes = self.index.read_nodes_by_name(self.to_store_path(name)) if name else []
+        if (
+            nodes or len(name) < MIN_SHORT_ID_LENGTH or name.isdigit()
+        ):  # a bare number is that of an ADR
             return nodes
-        ids = [short for short, _ in self.index.terms("short", name.casefold())]
-        return self.index.lookup("short", ids)
+        ids = [short for short, _ in self.index.count_terms("short", name.casefold())]
+        return self.index.read_nodes_by_field("short", ids)
 
-    def named(self, reference: str) -> Named:
+    def resolve_name(self, reference: str) -> NamedRecord:
         """Find what a reference means, as `find`; or the one decision that holds on a topic.
 
         Raises NotFound; Conflict: several decisions hold on the topic.
         """
         try:
-            return Named(self.find(reference))
+            return NamedRecord(self.require_node(reference))
         except NotFound:
-            holding = self._holding(topic_key(reference))
-            if not holding:
+            live_nodes = self._list_holding(build_topic_key(reference))
+            if not live_nodes:
                 raise
-        if len(holding) > 1:
-            message = f"{len(holding)} decisions hold on topic {reference}: {listed(holding)}"
-            heads = tuple(node.id for node in holding)
+        if len(live_nodes) > 1:
+            message = (
+                f"{len(live_nodes)} decisions hold on topic {reference}: {format_nodes(live_nodes)}"
+            )
+            heads = tuple(node.id for node in live_nodes)
             raise Conflict(message, "name one of them by its short id", heads)
-        return Named(holding[0], f"topic {reference} means {called(holding[0])}")
+        return NamedRecord(live_nodes[0], f"topic {reference} means {format_node(live_nodes[0])}")
 
-    def guarding(self, paths: Collection[str]) -> list[Node]:
+    def list_guarding(self, paths: Collection[str]) -> list[Node]:
         """The decisions that hold, may be seen, and guard one of these files of the code."""
-        with self.index.facts() as facts:
-            pairs = product(facts.stated("guards"), paths)
-            rows = facts.rows("guards", {glob for glob, path in pairs if among((glob,), path)})
-            barred = {row.number for row in facts.barred(self.reader)} if rows else ()
-        return [row.node for row in rows if row.live and row.visible and row.number not in barred]
+        with self.index.snapshot() as facts:
+            pairs = product(facts.read_link_values("guards"), paths)
+            rows = facts.read_rows(
+                "guards", {glob for glob, path in pairs if is_included((glob,), path)}
+            )
+            barred_ids = {row.number for row in facts.read_barred_rows(self.reader)} if rows else ()
+        return [
+            row.node
+            for row in rows
+            if row.is_live and row.is_visible and row.number not in barred_ids
+        ]
 
-    def forked(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+    def list_forked_topics(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """The topics of some records on which several decisions hold."""
-        rows = self.by_id([node.id for node in nodes])
-        forked = {row.node.key: row.node.topic for row in rows.values() if row.facts.forked}
+        rows = self.find_by_id([node.id for node in nodes])
+        forked = {row.node.key: row.node.topic for row in rows.values() if row.facts.forked_heads}
         return tuple(sorted(forked.values()))
 
-    def _holding(self, key: str) -> list[Node]:
+    def _list_holding(self, key: str) -> list[Node]:
         """The decisions that hold on a topic, oldest first."""
-        rows = self.index.rows("key", [key]) if key else []
-        nodes = [row.node for row in rows if row.visible and row.live and row.node.type == DECISION]
-        barred = self.barred if nodes else ()
-        return sorted((node for node in nodes if node.id not in barred), key=lambda node: node.age)
+        rows = self.index.read_rows("key", [key]) if key else []
+        nodes = [
+            row.node for row in rows if row.is_visible and row.is_live and row.node.type == DECISION
+        ]
+        barred_ids = self.barred_ids if nodes else ()
+        return sorted(
+            (node for node in nodes if node.id not in barred_ids), key=lambda node: node.sort_key
+        )
 
-    def _hint(self, wanted: str) -> str:
+    def _format_hint(self, reference: str) -> str:
         """A hint at the record that was probably meant."""
-        key = topic_key(wanted)
-        nodes = self.index.lookup("topic", [key]) if key else []
-        barred = self.barred
-        chain = [node for node in nodes if node.key and node.id not in barred]
-        holding = self._holding(key)
-        if holding:
-            return f"{wanted} is a topic, on which holds {listed(holding)}: name that"
+        key = build_topic_key(reference)
+        nodes = self.index.read_nodes_by_field("topic", [key]) if key else []
+        barred_ids = self.barred_ids
+        chain = [node for node in nodes if node.key and node.id not in barred_ids]
+        live_nodes = self._list_holding(key)
+        if live_nodes:
+            return f"{reference} is a topic, on which holds {format_nodes(live_nodes)}: name that"
         if chain:
-            last = called(max(chain, key=lambda node: node.created))
-            return f"nothing holds on the topic {wanted}; its last decision was {last}: name that"
-        names = self._names()
+            last = format_node(max(chain, key=lambda node: node.created))
+            return (
+                f"nothing holds on the topic {reference}; its last decision was {last}: name that"
+            )
+        names = self._map_names()
         if not names and not self.tombstones:
             return NOTHING_YET
-        near = [names[name] for name in alike(wanted.casefold(), names, 3, 0.5)]
+        similar_names = [
+            names[name] for name in list_similar_names(reference.casefold(), names, 3, 0.5)
+        ]
         ways = "`filemem search` lists records; `filemem restore` brings back a deleted one"
-        if len(wanted) < LEAST:
-            ways = f"a short id takes {LEAST} characters or more; {ways}"
-        return did_you_mean(near, ways)
+        if len(reference) < MIN_SHORT_ID_LENGTH:
+            ways = f"a short id takes {MIN_SHORT_ID_LENGTH} characters or more; {ways}"
+        return format_question(similar_names, ways)
 
-    def _names(self) -> dict[str, str]:
+    def _map_names(self) -> dict[str, str]:
         """Every title and stated topic in lower case, each with how it is shown."""
-        barred = self.barred
-        nodes = [node for node in self.index.nodes() if node.id not in barred]
-        names = {node.title.casefold(): called(node) for node in nodes}
+        barred_ids = self.barred_ids
+        nodes = [node for node in self.index.read_nodes() if node.id not in barred_ids]
+        names = {node.title.casefold(): format_node(node) for node in nodes}
         topics = {node.topic for node in nodes if node.stated}
         return names | {topic.casefold(): f"the topic {topic}" for topic in topics}
 
     # what a search asks: see `hits.Place`
 
     def nominate(
-        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
-    ) -> Found:
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: TermCounts | None = None
+    ) -> CandidateSet:
         """See `hits.Place`."""
-        ask = partial(self.index.candidates, terms, depth=depth, mode=mode, counts=counts)
-        return with_leading(ask, wanted)
+        find_candidates = partial(
+            self.index.search_candidates, terms, depth=depth, mode=mode, counts=counts
+        )
+        return search_with_predecessors(find_candidates, wanted)
 
-    def by_id(self, ids: Collection[str]) -> Mapping[str, Known]:
+    def find_by_id(self, ids: Collection[str]) -> Mapping[str, KnownRecord]:
         """See `hits.Place`."""
-        return self.index.by_id(ids)
+        return self.index.read_rows_by_id(ids)
 
-    def home(self, path: str) -> dict[str, Any]:
+    def get_location(self, path: str) -> dict[str, Any]:
         """See `hits.Place`."""
-        return {"path": self.display_path(path)}
+        return {"path": self.to_display_path(path)}
 
-    def incomplete(self) -> str:
+    def explain_incompleteness(self) -> str:
         """See `hits.Place`."""
-        return self.repo.incomplete()
+        return self.repo.describe_missing_history()
 
     # names
 
-    def display_path(self, path: str) -> str:
+    def to_display_path(self, path: str) -> str:
         """A store path as shown to people: from the top of the code's work tree."""
         return path if self.name == TOP else f"{self.name}/{path}"
 
-    def store_path(self, path: str) -> str:
+    def to_store_path(self, path: str) -> str:
         """The opposite of `display_path`; a path outside the store is returned as it is."""
         return path.removeprefix(f"{self.name}/")
 
-    def from_top(self, path: str) -> str:
+    def to_top_path(self, path: str) -> str:
         """An absolute path or glob, from the top of the code's work tree.
 
         Any other is returned as it is.
@@ -421,34 +475,38 @@ class Store:
         folder, _, name = path.rpartition("/")
         if not folder.startswith("/"):
             return path
-        real = f"{os.path.realpath(folder)}/{name}"  # the top may be behind a link
+        real_path = f"{os.path.realpath(folder)}/{name}"  # the top may be behind a link
         top = f"{self.code.work_tree.as_posix()}/"
-        return real.removeprefix(top) if real.startswith(top) else path
+        return real_path.removeprefix(top) if real_path.startswith(top) else path
 
-    def of_code(self, path: str) -> str:
+    def validate_code_path(self, path: str) -> str:
         """A path of the project's code, from the top of its work tree.
 
         Raises BadInput: it is outside.
         """
-        from_top = self.from_top(path.strip().replace("\\", "/"))
-        plain = posixpath.normpath(from_top) if from_top else ""
-        if not plain or plain == ".." or plain.startswith(("/", "../")):
+        top_path = self.to_top_path(path.strip().replace("\\", "/"))
+        normal_path = posixpath.normpath(top_path) if top_path else ""
+        if not normal_path or normal_path == ".." or normal_path.startswith(("/", "../")):
             message = f"{path[:200]!r} lies outside the work tree {self.code.work_tree}"
             raise BadInput(message, "give a path from its top, like src/cache/lru.py", field="path")
-        return plain
+        return normal_path
 
-    def unmet(self, paths: Iterable[str]) -> list[str]:
+    def check_affects(self, paths: Iterable[str]) -> list[str]:
         """A note that names paths and globs that meet nothing in the work tree or HEAD; or none."""
-        gone = [path for path in paths if not (within(path) and self._is_there(fixed(path)))]
-        return [f"affects {', '.join(gone)}: no such file yet"] if gone else []
+        missing_paths = [
+            path
+            for path in paths
+            if not (is_inside_repository(path) and self._is_there(get_literal_prefix(path)))
+        ]
+        return [f"affects {', '.join(missing_paths)}: no such file yet"] if missing_paths else []
 
     def _is_there(self, path: str) -> bool:
-        there = os.path.exists(self.code.work_tree / path)  # noqa: PTH110 - of a name too long too
-        return there or self.code.item(path) is not None
+        is_on_disk = os.path.exists(self.code.work_tree / path)  # noqa: PTH110 - of a name too long too
+        return is_on_disk or self.code.find_item(path) is not None
 
     # what stands in the way
 
-    def left_to_user(self, path: str, kind: str) -> str:
+    def get_leave_reason(self, path: str, kind: str) -> str:
         """Why filemem only writes such a record and does not commit it; "" if it commits it."""
         if is_private(path):
             return "private records are never committed"
@@ -456,18 +514,20 @@ class Store:
             return f"the settings leave every {kind} to you to commit"
         return ""
 
-    def obstacle(self) -> str:
+    def find_obstacle(self) -> str:
         """Why records that may exist cannot be read, with the command that fetches them; or ""."""
         store = self.files.store
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(store):
+        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.list_sparse_files(
+            store
+        ):
             return f"a sparse checkout leaves out records: git sparse-checkout add {store}"
-        if not self.folder.exists() and self.repo.item(store) is not None:
+        if not self.folder.exists() and self.repo.find_item(store) is not None:
             restore = f"git restore {store}"
             return f"{self.name} is gone from the work tree, though HEAD has it: {restore}"
-        if self.absent and not self.stated:
-            return " ".join(own_branch.others(self.repo.work_tree))
+        if self.is_absent and not self.is_configured:
+            return " ".join(own_branch.find_other_records(self.repo.work_tree))
         return ""
 
     def refuse_missing(self) -> None:
@@ -478,6 +538,6 @@ class Store:
         if not self.repo.work_tree.is_dir():
             message = f"the work tree {self.repo.work_tree} no longer exists"
             raise BrokenStore(message, "open the memory where it is now")
-        if self.stated and self.absent:
+        if self.is_configured and self.is_absent:
             message = f"there is no folder {self.name} at the top of the work tree"
             raise NotFound(message, "a save or `filemem init` creates it")

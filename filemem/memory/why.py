@@ -14,29 +14,38 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BadInput, NotFound
-from filemem.files import fits
-from filemem.hints import closest
+from filemem.files import can_exist
+from filemem.hints import format_closest
 from filemem.index import Node
 from filemem.memory import search
-from filemem.memory.evidence import Testimony, with_code
-from filemem.memory.hits import present
+from filemem.memory.evidence import Testimony, add_evidence
+from filemem.memory.hits import build_hits
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, among, fixed, split_identifiers, touches
-from filemem.record import DECISION, numbers_in
+from filemem.query import (
+    Filter,
+    Hit,
+    get_literal_prefix,
+    has_overlap,
+    is_included,
+    split_identifiers,
+)
+from filemem.record import DECISION, list_numbers
 
 GOVERNS = "governs"  # it states the path
 TOUCHED = "touched"  # its commit made the code, or names it
 NEAR = "near"  # in meaning
-ENOUGH = 0.45  # score of a decision that is near enough to be named
-NEARBY = 3  # of those, at most
-GIST = 400  # characters of a file that say what it is about
-AROUND = 3  # lines on either side of one, for the same
-MOST = 1_000  # decisions that state a path, at most
-IMPORT = 3  # records; a commit that brought more moved or imported them, and decided nothing
-LONGEST = 2_000_000  # bytes of a file whose lines are looked at
+MIN_SCORE = 0.45  # score of a decision that is near enough to be named
+MAX_NEARBY = 3  # of those, at most
+GIST_LENGTH = 400  # characters of a file that say what it is about
+CONTEXT_LINES = 3  # lines on either side of one, for the same
+MAX_DECISIONS = 1_000  # decisions that state a path, at most
+MAX_COMMIT_RECORDS = (
+    3  # records; a commit that brought more moved or imported them, and decided nothing
+)
+MAX_FILE_SIZE = 2_000_000  # bytes of a file whose lines are looked at
 # PATH:LINE, PATH:FIRST-LAST and PATH#L1-L2; a column after the line is passed over.
 _PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")
-_QUIET = ("--no-color", "--no-ext-diff", "--no-textconv")
+_LOG_OPTIONS = ("--no-color", "--no-ext-diff", "--no-textconv")
 
 
 class Reason(NamedTuple):
@@ -47,7 +56,7 @@ class Reason(NamedTuple):
     because: str  # the same in words
 
 
-class Why(NamedTuple):
+class Explanation(NamedTuple):
     """The decisions behind a file or some of its lines, the surest first."""
 
     path: str  # of the file, from the top of the work tree
@@ -57,7 +66,7 @@ class Why(NamedTuple):
     note: str = ""  # what is not known
 
 
-class Place(NamedTuple):
+class CodeLocation(NamedTuple):
     """A file, or some of its lines."""
 
     path: str
@@ -65,7 +74,7 @@ class Place(NamedTuple):
     text: str | None  # of the work tree; None if it is not there
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """The place in words."""
         if self.lines is None:
             return "this file"
@@ -73,184 +82,212 @@ class Place(NamedTuple):
         return f"line {first}" if first == last else f"lines {first} to {last}"
 
 
-def why(store: Store, name: str, limit: int) -> Why:
+def explain_code(store: Store, name: str, limit: int) -> Explanation:
     """Return at most `limit` decisions behind a file or some of its lines.
 
     `name` is a path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for
     several. Raises BadInput: it is outside, or has no such lines; NotFound: there was no such file,
     and no decision mentions it.
     """
-    place = _place(store, name)
+    location = _read_location(store, name)
     testimony = Testimony(store)
-    commits, paths = _commits(store, place, testimony.tip)
-    reasons = _stating(store, paths)
-    reasons += _touched(store, place, commits, testimony, _ids(reasons))
-    note = "" if commits else _without_commits(store, place)
-    if place.text is None and note and not reasons:
-        files = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
-        hint = closest(place.path, files, "name a file of the project, from its top")
+    commits, paths = _read_commits(store, location, testimony.tip)
+    reasons = _list_stating(store, paths)
+    reasons += _list_touched(store, location, commits, testimony, _list_ids(reasons))
+    note = "" if commits else _explain_no_commits(store, location)
+    if location.text is None and note and not reasons:
+        files = [*store.code.list_files(testimony.tip, ".")] if testimony.tip else []
+        hint = format_closest(location.path, files, "name a file of the project, from its top")
         raise NotFound(f"{note}, and no decision mentions it", hint)
     total = len(reasons)
-    reasons += _near(store, place, _ids(reasons), min(NEARBY, limit - total))
-    first = reasons[:limit]
-    hits = with_code(store, [reason.hit for reason in first], testimony)
-    whole = tuple(reason._replace(hit=hit) for reason, hit in zip(first, hits, strict=True))
-    return Why(place.path, place.lines, whole, max(total, len(whole)), note)
+    reasons += _search_near(store, location, _list_ids(reasons), min(MAX_NEARBY, limit - total))
+    shown_reasons = reasons[:limit]
+    hits = add_evidence(store, [reason.hit for reason in shown_reasons], testimony)
+    full_reasons = tuple(
+        reason._replace(hit=hit) for reason, hit in zip(shown_reasons, hits, strict=True)
+    )
+    return Explanation(
+        location.path, location.lines, full_reasons, max(total, len(full_reasons)), note
+    )
 
 
-def _ids(reasons: Iterable[Reason]) -> set[str]:
+def _list_ids(reasons: Iterable[Reason]) -> set[str]:
     return {reason.hit.id for reason in reasons}
 
 
-def _without_commits(store: Store, place: Place) -> str:
+def _explain_no_commits(store: Store, location: CodeLocation) -> str:
     """What is not known of a place that no commit made."""
-    if place.text is not None:
-        return f"not committed yet: {place.what}" if place.lines else ""
-    exists = os.path.lexists(store.code.work_tree / place.path)
-    return "" if exists else f"there is no file {place.path}"
+    if location.text is not None:
+        return f"not committed yet: {location.description}" if location.lines else ""
+    exists = os.path.lexists(store.code.work_tree / location.path)
+    return "" if exists else f"there is no file {location.path}"
 
 
-def _place(store: Store, name: str) -> Place:
+def _read_location(store: Store, name: str) -> CodeLocation:
     """Read a place; an existing file of that name wins, since `notes:3` can be a file name."""
-    if not fits(name):
+    if not can_exist(name):
         message = f"{name[:80]}... is too long for the name of a file"
         raise BadInput(message, "name a file of the project", "path")
     top = store.code.work_tree
-    path = store.of_code(name)
+    path = store.validate_code_path(name)
     lines = None
     match = None if os.path.lexists(top / path) else _PLACE.fullmatch(name)
     if match:
-        path = store.of_code(match["path"])
+        path = store.validate_code_path(match["path"])
         lines = int(match["first"]), int(match["last"] or match["first"])
-    real = Path(os.path.realpath(top / path))
+    real_path = Path(os.path.realpath(top / path))
     real_top = os.path.realpath(top)
-    if not real.is_relative_to(real_top):
+    if not real_path.is_relative_to(real_top):
         raise BadInput(f"{path} leads out of the work tree", "name a file of the project", "path")
     text = None
-    if real.is_file() and real.stat().st_size <= LONGEST:
-        text = real.read_bytes().decode("utf-8", "replace")
-    place = Place(real.relative_to(real_top).as_posix(), lines, text)
-    _refuse_missing_lines(place)
-    return place
+    if real_path.is_file() and real_path.stat().st_size <= MAX_FILE_SIZE:
+        text = real_path.read_bytes().decode("utf-8", "replace")
+    location = CodeLocation(real_path.relative_to(real_top).as_posix(), lines, text)
+    _refuse_missing_lines(location)
+    return location
 
 
-def _refuse_missing_lines(place: Place) -> None:
-    if place.lines is None or place.text is None:
+def _refuse_missing_lines(location: CodeLocation) -> None:
+    if location.lines is None or location.text is None:
         return
-    first, last = place.lines
-    count = len(place.text.splitlines())
+    first, last = location.lines
+    count = len(location.text.splitlines())
     if not 1 <= first <= last <= count:
-        has = f"{place.path} has {count} line{'s' * (count != 1)}"
-        raise BadInput(f"{has}, not {first} to {last}", "give lines that are there", "path")
+        line_count = f"{location.path} has {count} line{'s' * (count != 1)}"
+        raise BadInput(f"{line_count}, not {first} to {last}", "give lines that are there", "path")
 
 
-def _commits(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str]]:
+def _read_commits(
+    store: Store, location: CodeLocation, tip: str
+) -> tuple[dict[str, str], set[str]]:
     """The commits that made a place, subjects by id, newest first; and the names of its file."""
-    if not tip or (store.code.work_tree / place.path).is_dir():  # every commit touches some folder
-        return {}, {place.path}
-    how = ("--follow", "-M", "--name-status", "-z", "--format=%x01%H%x00%s", *_QUIET)
-    log = store.code.git.run("log", *how, tip, "--", place.path).decode("utf-8", "replace")
+    if (
+        not tip or (store.code.work_tree / location.path).is_dir()
+    ):  # every commit touches some folder
+        return {}, {location.path}
+    options = ("--follow", "-M", "--name-status", "-z", "--format=%x01%H%x00%s", *_LOG_OPTIONS)
+    output = store.code.git.run("log", *options, tip, "--", location.path).decode(
+        "utf-8", "replace"
+    )
     commits: dict[str, str] = {}
-    names = {place.path}
-    for entry in log.split("\x01")[1:]:
+    names = {location.path}
+    for entry in output.split("\x01")[1:]:
         commit, subject, *rows = entry.split("\0")
         commits[commit] = subject
         names.update(filter(None, rows[1:]))
-    blamed = _blamed(store, place, tip)
-    if blamed is not None:
-        commits = {id_: subject for id_, subject in commits.items() if id_ in blamed}
+    blamed_ids = _read_blamed(store, location, tip)
+    if blamed_ids is not None:
+        commits = {id_: subject for id_, subject in commits.items() if id_ in blamed_ids}
     return commits, names
 
 
-def _blamed(store: Store, place: Place, tip: str) -> set[str] | None:
+def _read_blamed(store: Store, location: CodeLocation, tip: str) -> set[str] | None:
     """The commits that made the lines of a place; None if Git cannot be asked for them."""
     code = store.code
-    unfiltered = code.settings.unfiltered  # Git would run a filter on the file of the work tree
-    if not place.lines or place.text is None or unfiltered is None:
+    unfiltered_config = (
+        code.settings.no_filter_settings
+    )  # Git would run a filter on the file of the work tree
+    if not location.lines or location.text is None or unfiltered_config is None:
         return None
-    if code.item(place.path, tip) is None:
+    if code.find_item(location.path, tip) is None:
         return None
-    config = (*unfiltered, "blame.ignoreRevsFile=")  # which may name a file that is missing
-    how = ("--no-textconv", "--porcelain", "-w", "-L{},{}".format(*place.lines))
-    output = code.git.run("blame", *how, "--", place.path, config=config)
+    config = (*unfiltered_config, "blame.ignoreRevsFile=")  # which may name a file that is missing
+    options = ("--no-textconv", "--porcelain", "-w", "-L{},{}".format(*location.lines))
+    output = code.git.run("blame", *options, "--", location.path, config=config)
     return {row.partition(" ")[0] for row in output.decode("utf-8", "replace").splitlines()}
 
 
-def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
+def _list_stating(store: Store, paths: Collection[str]) -> list[Reason]:
     """Live decisions that state or guard one of these paths, the closest first, then the newest."""
     nodes: dict[str, Node] = {}
     for path in paths:
-        wanted = Filter(types=(DECISION,), path=path, live=True)
-        nodes |= {node.id: node for node in store.index.newest(wanted, MOST, 0)}
-    nodes |= {node.id: node for node in store.guarding(paths)}
+        criteria = Filter(types=(DECISION,), path=path, live=True)
+        nodes |= {
+            node.id: node for node in store.index.read_newest_nodes(criteria, MAX_DECISIONS, 0)
+        }
+    nodes |= {node.id: node for node in store.list_guarding(paths)}
     ranked: list[tuple[tuple[bool, int], Reason]] = []
-    for hit in present(store, nodes.values()):
-        stated = [path for path in hit.record.affects if _meets(path, paths)]
-        because = _because(hit, stated, paths)
+    for hit in build_hits(store, nodes.values()):
+        stated_paths = [path for path in hit.record.affects if _is_matching(path, paths)]
+        because = _format_because(hit, stated_paths, paths)
         if because:
-            ranked.append((_closeness(stated), Reason(hit, GOVERNS, because)))
+            ranked.append((_compute_closeness(stated_paths), Reason(hit, GOVERNS, because)))
     ranked.sort(key=lambda row: (row[0], row[1].hit.created), reverse=True)
     return [reason for _, reason in ranked]
 
 
-def _meets(stated: str, paths: Collection[str]) -> bool:
-    return any(touches(stated, path) for path in paths)
+def _is_matching(stated_path: str, paths: Collection[str]) -> bool:
+    return any(has_overlap(stated_path, path) for path in paths)
 
 
-def _closeness(stated: Collection[str]) -> tuple[bool, int]:
+def _compute_closeness(stated_paths: Collection[str]) -> tuple[bool, int]:
     """How close a decision states a file: a path comes before a glob, a guard behind both."""
-    ranks = ((not set("*?") & set(path), len(fixed(path))) for path in stated)
+    ranks = ((not set("*?") & set(path), len(get_literal_prefix(path))) for path in stated_paths)
     return max(ranks, default=(False, -1))
 
 
-def _because(hit: Hit, stated: Collection[str], paths: Collection[str]) -> str:
+def _format_because(hit: Hit, stated_paths: Collection[str], paths: Collection[str]) -> str:
     """Why a decision governs some paths: it states them, or its guards look into them."""
-    affects = [f"affects {', '.join(stated)}"] if stated else []
+    affects = [f"affects {', '.join(stated_paths)}"] if stated_paths else []
     pairs = product(hit.record.guards, paths)
-    guards = dict.fromkeys(str(guard) for guard, path in pairs if among(guard.globs, path))
+    guards = dict.fromkeys(str(guard) for guard, path in pairs if is_included(guard.globs, path))
     return "; ".join((*affects, *guards))
 
 
-def _touched(
+def _list_touched(
     store: Store,
-    place: Place,
+    location: CodeLocation,
     commits: Mapping[str, str],
     testimony: Testimony,
-    others: Collection[str],
+    known_ids: Collection[str],
 ) -> list[Reason]:
     """Decisions that came with the commits of a place, or are named by them."""
-    because: dict[str, str] = {}
-    brought = store.history.brought(commits) if store.repo is store.code else {}
+    causes_by_id: dict[str, str] = {}
+    brought_paths = store.history.read_added_files(commits) if store.repo is store.code else {}
     for commit, subject in commits.items():
-        source = f"{commit[:10]}, which changed {place.what}: {subject}"
-        paths = [store.files.inside(path) for path in brought.get(commit, ())]
-        for node in store.index.lookup("path", paths) if len(paths) <= IMPORT else ():
-            because.setdefault(node.id, f"came with {source}")
-        for id_ in testimony.named_by(commit, numbers_in(subject)):
-            because.setdefault(id_, f"named by {source}")
-    nodes = store.index.lookup("id", because.keys() - others)
+        source = f"{commit[:10]}, which changed {location.description}: {subject}"
+        paths = [store.files.to_store_path(path) for path in brought_paths.get(commit, ())]
+        for node in (
+            store.index.read_nodes_by_field("path", paths)
+            if len(paths) <= MAX_COMMIT_RECORDS
+            else ()
+        ):
+            causes_by_id.setdefault(node.id, f"came with {source}")
+        for id_ in testimony.list_named_decisions(commit, list_numbers(subject)):
+            causes_by_id.setdefault(id_, f"named by {source}")
+    nodes = store.index.read_nodes_by_field("id", causes_by_id.keys() - known_ids)
     decisions = [node for node in nodes if node.type == DECISION]
-    behind = [node for node in decisions if store.display_path(node.path) != place.path]
-    order = list(because)
-    behind.sort(key=lambda node: order.index(node.id))
-    return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, behind)]
+    other_decisions = [
+        node for node in decisions if store.to_display_path(node.path) != location.path
+    ]
+    order = list(causes_by_id)
+    other_decisions.sort(key=lambda node: order.index(node.id))
+    return [
+        Reason(hit, TOUCHED, causes_by_id[hit.id]) for hit in build_hits(store, other_decisions)
+    ]
 
 
-def _near(store: Store, place: Place, others: Collection[str], limit: int) -> list[Reason]:
+def _search_near(
+    store: Store, location: CodeLocation, known_ids: Collection[str], limit: int
+) -> list[Reason]:
     """Live decisions about the same things as a file or its lines."""
     if limit <= 0:
         return []
-    gist = place.text or ""
-    if place.lines:
-        first, last = place.lines
-        gist = "\n".join(gist.splitlines()[max(0, first - 1 - AROUND) : last + AROUND])
-    words = f"{split_identifiers(place.path) or place.path} {place.path} {gist[:GIST]}"
+    gist = location.text or ""
+    if location.lines:
+        first, last = location.lines
+        gist = "\n".join(
+            gist.splitlines()[max(0, first - 1 - CONTEXT_LINES) : last + CONTEXT_LINES]
+        )
+    words = (
+        f"{split_identifiers(location.path) or location.path} {location.path} {gist[:GIST_LENGTH]}"
+    )
     # Code must not be read as phrases, exclusions or restrictions.
-    plain = " ".join(re.findall(r"\w+", words))
-    wanted = Filter(types=(DECISION,), live=True)
-    hits = search.search(store, plain, wanted, limit=limit + len(others)).hits
+    plain_words = " ".join(re.findall(r"\w+", words))
+    criteria = Filter(types=(DECISION,), live=True)
+    hits = search.search(store, plain_words, criteria, limit=limit + len(known_ids)).hits
     return [
         Reason(hit._replace(already_rejected=()), NEAR, f"near in meaning ({hit.score:.2f})")
         for hit in hits
-        if hit.id not in others and hit.score >= ENOUGH and not hit.superseded_by
+        if hit.id not in known_ids and hit.score >= MIN_SCORE and not hit.superseded_by
     ][:limit]

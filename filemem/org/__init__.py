@@ -3,6 +3,6 @@
 A worker brings them in, a service answers.
 """
 
-from filemem.index.embed import one_thread
+from filemem.index.embed import limit_threads
 
-one_thread()  # before any module here imports numpy
+limit_threads()  # before any module here imports numpy

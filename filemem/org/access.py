@@ -56,26 +56,26 @@ def add_token(con: Connection, name: str, days: int | None = None) -> str:
     `days`: after which it ends; None for never. Raises BadInput: the name is not one word, or
     stands for a group or everybody.
     """
-    if schema.errors(_PERSON, name):
+    if schema.check_value(_PERSON, name):
         hint = "one word, for example ada or team-web; @ begins a group, * is everybody"
         raise BadInput(f"{name[:80]!r} cannot have a token", hint, field="name")
     token = secrets.token_urlsafe(32)
     insert = """insert into token(hash, name, ends)
       values (%s, %s, now() + make_interval(days => %s))"""
-    con.execute(insert, (hashed(token), name, days))
+    con.execute(insert, (hash_token(token), name, days))
     return token
 
 
-def revoke(con: Connection, name: str) -> int:
+def revoke_tokens(con: Connection, name: str) -> int:
     """Delete all tokens of a name, or the one with an id. Raises NotFound: there is none."""
     delete = "delete from token where %s in (name, left(encode(hash, 'hex'), 8))"
-    gone: int = con.execute(delete, (name,)).rowcount
-    if not gone:
+    revoked_count: int = con.execute(delete, (name,)).rowcount
+    if not revoked_count:
         raise NotFound(f"{name!r} has no token", "`filemem org token list` shows who has one")
-    return gone
+    return revoked_count
 
 
-def tokens(con: Connection) -> list[dict[str, str]]:
+def list_tokens(con: Connection) -> list[dict[str, str]]:
     """The `id` of each token, whose it is (`name`), the day on which it was `made`, and `ends`."""
     query = """select left(encode(hash, 'hex'), 8), name, made::date::text,
       coalesce(ends::date::text, '') from token order by name, made"""
@@ -83,18 +83,18 @@ def tokens(con: Connection) -> list[dict[str, str]]:
     return [dict(zip(columns, row, strict=True)) for row in con.execute(query)]
 
 
-def hashed(token: str) -> bytes:
+def hash_token(token: str) -> bytes:
     """What is kept of a token: it is random, so a plain hash is enough."""
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-def principal(con: Connection, token: str) -> str:
+def find_principal(con: Connection, token: str) -> str:
     """Whose token this is; "" for nobody's."""
-    row = con.execute("select whose(%s)", (hashed(token),)).fetchone()
+    row = con.execute("select whose(%s)", (hash_token(token),)).fetchone()
     return str(row[0] or "") if row else ""
 
 
-def read(path: Path) -> Rights:
+def read_rights(path: Path) -> Rights:
     """Read a file of rights: TOML, or JSON if its name ends in .json. Raises BadInput."""
     hint = 'a line for each name: `ada = ["host/team/api"]`; docs/organisation.md shows groups'
     try:
@@ -102,33 +102,35 @@ def read(path: Path) -> Rights:
         value: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} cannot be read: {error}", hint, field="file") from None
-    if complaints := schema.errors(_SHAPE, value):
+    if complaints := schema.check_value(_SHAPE, value):
         raise BadInput(f"{path}: {complaints[0][1]}", hint, field="file")
     groups = value.pop("groups", {})
     return Rights(value, groups)
 
 
-def give(con: Connection, rights: Rights) -> tuple[int, list[str]]:
+def replace_rights(con: Connection, rights: Rights) -> tuple[int, list[str]]:
     """Let this be all that anybody may see.
 
     Return how many rights that are, and the repositories that are not in the index: these give
     nothing. Repositories go by the names that `filemem org status` shows.
     """
     con.execute(_WANTED)
-    _fill(
+    _copy_rows(
         con,
         "wanted",
         [(name, repo) for name, repos in rights.repositories.items() for repo in repos],
     )
-    _fill(con, "joining", [(name, team) for team, names in rights.groups.items() for name in names])
+    _copy_rows(
+        con, "joining", [(name, team) for team, names in rights.groups.items() for name in names]
+    )
     for statement in _REPLACE:
         con.execute(statement)
-    unknown = [name for (name,) in con.execute(_UNKNOWN)]
+    unknown_names = [name for (name,) in con.execute(_UNKNOWN)]
     row = con.execute("select count(*) from access").fetchone()
-    return (row[0] if row else 0), unknown
+    return (row[0] if row else 0), unknown_names
 
 
-def _fill(con: Connection, table: str, rows: Sequence[tuple[str, str]]) -> None:
-    with con.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as into:
+def _copy_rows(con: Connection, table: str, rows: Sequence[tuple[str, str]]) -> None:
+    with con.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as writer:
         for row in rows:
-            into.write_row(row)
+            writer.write_row(row)

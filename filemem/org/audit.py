@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filemem.org.connection import Connection
 
-MOST = 100  # lines that are listed
+MAX_LINES = 100  # lines that are listed
 COLUMNS = ("at", "name", "verb", "query", "shown")
 
 
-def note(
+def note_question(
     con: Connection, name: str, verb: str, query: str, records: Sequence[str], days: int
 ) -> None:
     """Note a question with what was shown, and delete what is older than some days.
@@ -28,8 +28,8 @@ def note(
     con.execute("select note(%s, %s, %s, %s, %s)", (name, verb, query, list(records), days))
 
 
-def lines(con: Connection, name: str = "") -> list[dict[str, str | list[str]]]:
+def list_questions(con: Connection, name: str = "") -> list[dict[str, str | list[str]]]:
     """Return the newest questions, of one name or of all, newest first."""
     query = """select to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), name, verb,
       query, shown from audit where %s in ('', name) order by at desc limit %s"""
-    return [dict(zip(COLUMNS, row, strict=True)) for row in con.execute(query, (name, MOST))]
+    return [dict(zip(COLUMNS, row, strict=True)) for row in con.execute(query, (name, MAX_LINES))]

@@ -22,13 +22,18 @@ from filemem.record import schema
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
-SECONDS = 10.0  # for all of an answer
-MOST = 8 * 1024 * 1024  # bytes of an answer
+TIMEOUT = 10.0  # for all of an answer
+MAX_SIZE = 8 * 1024 * 1024  # bytes of an answer
 MARK = "quoted from another repository"
-_LONGEST = 500  # characters of a message
-_KINDS: Mapping[int, type[FilememError]] = {400: BadInput, 404: NotFound, 429: Locked, 503: Locked}
-_FAILED = (*_KINDS, 421, 500)
-_REFUSED = (401, 403)
+_MAX_MESSAGE = 500  # characters of a message
+_ERROR_TYPES: Mapping[int, type[FilememError]] = {
+    400: BadInput,
+    404: NotFound,
+    429: Locked,
+    503: Locked,
+}
+_FAILED_STATUSES = (*_ERROR_TYPES, 421, 500)
+_REFUSED_STATUSES = (401, 403)
 _TEXT = {"type": "string"}
 _TEXTS = (
     *("author", "commit", "created", "decision", "drift", "id", "kind", "link", "note", "outcome"),
@@ -71,22 +76,22 @@ class Service(NamedTuple):
 
         Raises what the service raised, or BadInput, Locked, BrokenStore; each names the service.
         """
-        sent = {name: value for name, value in arguments.items() if name != "scope"}
-        status, wait, body = self._sent(f"/org/{verb}", json.dumps(sent).encode())
-        answer = _object(body)
-        if status in _REFUSED:
+        payload = {name: value for name, value in arguments.items() if name != "scope"}
+        status, retry_after, body = self._post_request(f"/org/{verb}", json.dumps(payload).encode())
+        answer = _parse_object(body)
+        if status in _REFUSED_STATUSES:
             hint = "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN"
             raise BadInput(f"the service {self.url} does not take your token", hint, field="scope")
-        if status in _FAILED and answer is not None:
-            hint = answer.get("hint") or (f"ask again in {wait} s" if wait else "")
-            message = f"the service {self.url}: {_worded(answer.get('error'), verb)}"
-            raise _KINDS.get(status, BrokenStore)(message, _worded(hint, verb))
-        if status != 200 or answer is None or schema.errors(_ANSWER, answer):
+        if status in _FAILED_STATUSES and answer is not None:
+            hint = answer.get("hint") or (f"ask again in {retry_after} s" if retry_after else "")
+            message = f"the service {self.url}: {_format_message(answer.get('error'), verb)}"
+            raise _ERROR_TYPES.get(status, BrokenStore)(message, _format_message(hint, verb))
+        if status != 200 or answer is None or schema.check_value(_ANSWER, answer):
             message = f"{self.url} answered with status {status}, not as `filemem org serve` does"
             raise BrokenStore(message, "see that FILEMEM_ORG_URL names it")
-        return _marked(answer)
+        return _mark_results(answer)
 
-    def _sent(self, path: str, body: bytes) -> tuple[int, str, bytes]:
+    def _post_request(self, path: str, body: bytes) -> tuple[int, str, bytes]:
         """Status, Retry-After and body of the answer to a POST. Raises Locked: there is none."""
         from http.client import (  # noqa: PLC0415 - 15 ms, with ssl
             HTTPConnection,
@@ -95,35 +100,35 @@ class Service(NamedTuple):
         )
 
         address = urlsplit(self.url)
-        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-        connection = kind(address.hostname or "", address.port, timeout=SECONDS)
+        connection_type = HTTPSConnection if address.scheme == "https" else HTTPConnection
+        connection = connection_type(address.hostname or "", address.port, timeout=TIMEOUT)
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        ends = time.monotonic() + SECONDS
-        clock = threading.Timer(SECONDS, _hang_up, (connection,))
-        clock.start()
+        deadline = time.monotonic() + TIMEOUT
+        timer = threading.Timer(TIMEOUT, _close_socket, (connection,))
+        timer.start()
         try:
             connection.request("POST", path, body, headers)
-            with connection.getresponse() as answer:
-                data = answer.read(MOST)
-                if time.monotonic() >= ends:  # what came until then may be cut
+            with connection.getresponse() as response:
+                data = response.read(MAX_SIZE)
+                if time.monotonic() >= deadline:  # what came until then may be cut
                     raise TimeoutError("it answers too slowly")
-                return answer.status, (answer.getheader("Retry-After") or "")[:9], data
+                return response.status, (response.getheader("Retry-After") or "")[:9], data
         except (OSError, HTTPException, UnicodeError) as error:
-            reason = str(error or type(error).__name__)[:_LONGEST]
+            reason = str(error or type(error).__name__)[:_MAX_MESSAGE]
             message = f"the service {self.url} does not answer: {reason}"
             raise Locked(message, "your own memory answers as before: ask without it") from None
         finally:
-            clock.cancel()
+            timer.cancel()
             connection.close()
 
 
-def _hang_up(connection: HTTPConnection) -> None:
+def _close_socket(connection: HTTPConnection) -> None:
     """End a connection that takes too long, wherever it is."""
     with suppress(OSError, AttributeError):  # it may be closed, or not yet open
         connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _object(body: bytes) -> dict[str, Any] | None:
+def _parse_object(body: bytes) -> dict[str, Any] | None:
     """An answer as JSON; None if it is not an object."""
     try:
         answer = json.loads(body)
@@ -132,12 +137,12 @@ def _object(body: bytes) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _worded(value: object, verb: str) -> str:
+def _format_message(value: object, verb: str) -> str:
     """What a service says of a failure, as of a command of ours."""
-    return str(value or "").replace(f"POST /org/{verb}", verb)[:_LONGEST]
+    return str(value or "").replace(f"POST /org/{verb}", verb)[:_MAX_MESSAGE]
 
 
-def _marked(answer: dict[str, Any]) -> dict[str, Any]:
+def _mark_results(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer whose records all say that they are quoted."""
     for result in answer["results"]:
         note = result.get("note", "")

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import config
-from filemem.dialects.tool import counted
+from filemem.dialects.tool import format_count
 from filemem.errors import BadInput, NotFound
-from filemem.index import embedder
+from filemem.index import open_model
 from filemem.org import access, audit
 from filemem.org.postgres import Postgres
-from filemem.org.queue import LATE, Queue, Standing
+from filemem.org.queue import LATE_SECONDS, Queue, RepositoryStatus
 from filemem.org.workers import Workers
 from filemem.record import format_time
-from filemem.repo.mirror import named
+from filemem.repo.mirror import resolve_source
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command came to."""
 
     answer: Mapping[str, Any]
@@ -29,146 +29,157 @@ class Done(NamedTuple):
 
 
 @contextmanager
-def opened(here: Path) -> Iterator[Postgres]:
+def open_index(folder: Path) -> Iterator[Postgres]:
     """Open the database that the environment or the user's own settings name.
 
     Raises BrokenStore, BadInput.
     """
-    settings = config.load(here)
-    model = embedder(settings.model)
+    settings = config.load(folder)
+    model = open_model(settings.model)
     with closing(Postgres(settings.org_dsn, model, settings.org_read_dsn)) as index:
         yield index
 
 
-def init(index: Postgres) -> Done:
+def init(index: Postgres) -> CommandResult:
     """Make the database ready."""
-    message = index.init()
-    return Done({"message": message}, message)
+    message = index.init_tables()
+    return CommandResult({"message": message}, message)
 
 
-def add(index: Postgres, here: Path, repositories: Sequence[str], file: Path | None) -> Done:
+def add(
+    index: Postgres, folder: Path, repositories: Sequence[str], file: Path | None
+) -> CommandResult:
     """Add repositories, and those of a file with one a line. Raises BadInput."""
     lines = file.read_text(encoding="utf-8").splitlines() if file else ()
-    listed = [line.strip() for line in lines if not line.startswith("#")]
-    addresses = [*repositories, *filter(None, listed)]
+    listed_addresses = [line.strip() for line in lines if not line.startswith("#")]
+    addresses = [*repositories, *filter(None, listed_addresses)]
     if not addresses:
         hint = "filemem org add REPO..., or --from FILE with one a line"
         raise BadInput("no repository is named", hint)
-    sources = dict(named(address, here) for address in addresses)
-    new = index.add(sources)
-    answer = {"added": new, "repositories": sorted(sources)}
-    return Done(answer, f"{new} added; {len(sources) - new} there before")
+    sources = dict(resolve_source(address, folder) for address in addresses)
+    added_count = index.add_repositories(sources)
+    answer = {"added": added_count, "repositories": sorted(sources)}
+    return CommandResult(answer, f"{added_count} added; {len(sources) - added_count} there before")
 
 
-def remove(index: Postgres, name: str) -> Done:
+def remove(index: Postgres, name: str) -> CommandResult:
     """Take a repository out. Raises NotFound."""
-    count = index.drop(name)
-    text = f"{counted(count, 'record')} taken out, and the rights to see {name}"
-    return Done({"records": count}, text)
+    count = index.drop_repository(name)
+    text = f"{format_count(count, 'record')} taken out, and the rights to see {name}"
+    return CommandResult({"records": count}, text)
 
 
-def work_once(index: Postgres, here: Path, names: Sequence[str]) -> Done:
+def work_once(index: Postgres, folder: Path, names: Sequence[str]) -> CommandResult:
     """Look at all repositories once, or at those of some names. Raises NotFound."""
-    looks = _workers(index, here).once(names)
-    failed = counted(looks.failed, "failure") if looks.failed else ""
-    advice = f", {failed}: `filemem org status` says why" if failed else ""
-    return Done(looks._asdict(), f"{counted(looks.changed, 'record')} changed{advice}")
+    result = _build_workers(index, folder).run_once(names)
+    failure_note = format_count(result.failed, "failure") if result.failed else ""
+    advice = f", {failure_note}: `filemem org status` says why" if failure_note else ""
+    return CommandResult(
+        result._asdict(), f"{format_count(result.changed, 'record')} changed{advice}"
+    )
 
 
-def work(index: Postgres, here: Path, every: float, threads: int) -> None:
+def work(index: Postgres, folder: Path, interval: float, threads: int) -> None:
     """Look at repositories until a signal comes; a second one ends the process at once.
 
     Raises BrokenStore, before it begins: the database cannot be used.
     """
-    index.repositories()
-    workers = _workers(index, here, every)
+    index.list_repositories()
+    workers = _build_workers(index, folder, interval)
 
-    def end(number: int, _frame: object) -> None:
+    def stop_workers(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        workers.end()
+        workers.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, stop_workers)
     workers.run(threads)
 
 
-def _workers(index: Postgres, here: Path, every: float = 0) -> Workers:
-    return Workers(index, config.load(here).index_cache / "mirrors", os.environ, every)
+def _build_workers(index: Postgres, folder: Path, interval: float = 0) -> Workers:
+    return Workers(index, config.load(folder).index_cache / "mirrors", os.environ, interval)
 
 
-def status(index: Postgres) -> Done:
+def show_status(index: Postgres) -> CommandResult:
     """Show the repositories, and what is wrong with each."""
-    standing = Queue(index).standing()
-    rows = [_row(repository) for repository in standing]
+    statuses = Queue(index).list_statuses()
+    rows = [_build_row(repository) for repository in statuses]
     lines = [
         f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows
     ]
-    lines += [line for repository in standing for line in _wrong(repository)]
+    lines += [line for repository in statuses for line in _iter_problems(repository)]
     text = "\n".join(lines) or "no repository yet: filemem org add"
-    return Done({"count": len(rows), "repositories": rows}, text)
+    return CommandResult({"count": len(rows), "repositories": rows}, text)
 
 
-def _row(repository: Standing) -> dict[str, Any]:
+def _build_row(repository: RepositoryStatus) -> dict[str, Any]:
     return {
         "repository": repository.name,
         "records": repository.records,
-        "seen_at": format_time(repository.seen) if repository.seen else "",
-        "failed": repository.failed,
-        "late": round(repository.late),
+        "seen_at": format_time(repository.seen_at) if repository.seen_at else "",
+        "failed": repository.failure,
+        "late": round(repository.late_seconds),
         "left_out": repository.left_out,
     }
 
 
-def _wrong(repository: Standing) -> Iterator[str]:
+def _iter_problems(repository: RepositoryStatus) -> Iterator[str]:
     """What is wrong with a repository."""
-    if repository.failed:
-        yield f"failed: {repository.name}: {repository.failed}"
+    if repository.failure:
+        yield f"failed: {repository.name}: {repository.failure}"
     if repository.left_out:
         yield f"{repository.name}: {repository.left_out}"
-    if repository.late > LATE:
-        what = "a push has waited" if repository.pushed else "it has been due"
-        late = f"{repository.late / 60:,.0f} min"
-        yield f"late: {repository.name}: {what} for {late}; does a worker run?"
+    if repository.late_seconds > LATE_SECONDS:
+        reason = "a push has waited" if repository.has_push else "it has been due"
+        delay = f"{repository.late_seconds / 60:,.0f} min"
+        yield f"late: {repository.name}: {reason} for {delay}; does a worker run?"
 
 
-def purge(index: Postgres, record_id: str) -> Done:
+def purge(index: Postgres, record_id: str) -> CommandResult:
     """Delete the records with an id. Raises NotFound."""
-    gone = index.purge(record_id)
-    if not gone:
+    deleted_count = index.purge_record(record_id)
+    if not deleted_count:
         hint = "purge takes whole ids, as `filemem get` shows them"
         raise NotFound(f"no record has the id {record_id[:80]!r}", hint)
-    return Done({"deleted": gone}, f"{gone} deleted; backups of the database still have it")
+    return CommandResult(
+        {"deleted": deleted_count},
+        f"{deleted_count} deleted; backups of the database still have it",
+    )
 
 
-def token(index: Postgres, action: str, name: str, days: int | None) -> Done:
+def manage_tokens(index: Postgres, action: str, name: str, days: int | None) -> CommandResult:
     """Add, revoke or list tokens. Raises BadInput, NotFound."""
     with index.transaction() as con:
         if action == "add":
-            made = access.add_token(con, name, days)
-            return Done({"name": name, "token": made}, made)
+            new_token = access.add_token(con, name, days)
+            return CommandResult({"name": name, "token": new_token}, new_token)
         if action == "revoke":
-            count = access.revoke(con, name)
-            return Done({"name": name, "revoked": count}, f"{counted(count, 'token')} revoked")
-        rows = access.tokens(con)
+            count = access.revoke_tokens(con, name)
+            return CommandResult(
+                {"name": name, "revoked": count}, f"{format_count(count, 'token')} revoked"
+            )
+        rows = access.list_tokens(con)
     lines = ["  ".join(row.values()).rstrip() for row in rows]
-    return Done({"tokens": rows}, "\n".join(lines) or "nobody has a token")
+    return CommandResult({"tokens": rows}, "\n".join(lines) or "nobody has a token")
 
 
-def give(index: Postgres, file: Path) -> Done:
+def replace_rights(index: Postgres, file: Path) -> CommandResult:
     """Replace all rights by those of a file. Raises BadInput."""
-    rights = access.read(file)
+    rights = access.read_rights(file)
     with index.transaction() as con:
-        count, unknown = access.give(con, rights)
-    lines = [f"not in the index, so nobody sees it: {name}" for name in unknown]
-    return Done({"rights": count, "unknown": unknown}, "\n".join([f"rights: {count}", *lines]))
+        count, unknown_names = access.replace_rights(con, rights)
+    lines = [f"not in the index, so nobody sees it: {name}" for name in unknown_names]
+    return CommandResult(
+        {"rights": count, "unknown": unknown_names}, "\n".join([f"rights: {count}", *lines])
+    )
 
 
-def questions(index: Postgres, name: str) -> Done:
+def list_questions(index: Postgres, name: str) -> CommandResult:
     """List what was asked lately, by one name or by all."""
     with index.transaction() as con:
-        rows = audit.lines(con, name)
+        rows = audit.list_questions(con, name)
     lines = [
         f"{row['at']}  {row['name']}  {row['verb']}  {row['query']}  {len(row['shown'])} shown"
         for row in rows
     ]
-    return Done({"audit": rows}, "\n".join(lines) or "nothing is noted")
+    return CommandResult({"audit": rows}, "\n".join(lines) or "nothing is noted")

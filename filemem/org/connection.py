@@ -13,10 +13,10 @@ import psycopg_pool
 from filemem.errors import BadInput, BrokenStore
 
 Connection = psycopg.Connection[Any]
-MOST = 16  # connections of a process, for reading and for the rest each
-PATIENCE = 5.0  # seconds for a connection
+MAX_CONNECTIONS = 16  # connections of a process, for reading and for the rest each
+TIMEOUT = 5.0  # seconds for a connection
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # `log.begin` adds another
-_NOT_READY = (
+_NOT_READY_ERRORS = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedFunction,
@@ -25,42 +25,42 @@ _NOT_READY = (
 
 
 @contextlib.contextmanager
-def _ours() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn what the database says into what our callers can act on."""
     try:
         yield
-    except _NOT_READY as error:
+    except _NOT_READY_ERRORS as error:
         message = "the database is not made ready for filemem"
         raise BrokenStore(message, "run `filemem org init`") from error
     except psycopg.errors.InsufficientPrivilege as error:
         hint = "log in as the owner of the tables; docs/organisation.md says what each role may do"
-        raise BrokenStore(f"the organisation's database: {_first_line(error)}", hint) from error
+        raise BrokenStore(f"the organisation's database: {_format_error(error)}", hint) from error
     except psycopg.Error as error:
         hint = "check FILEMEM_ORG_DSN, and that PostgreSQL runs"
-        raise BrokenStore(f"the organisation's database: {_first_line(error)}", hint) from error
+        raise BrokenStore(f"the organisation's database: {_format_error(error)}", hint) from error
 
 
-def _first_line(error: psycopg.Error) -> str:
+def _format_error(error: psycopg.Error) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def _to_read(con: Connection) -> None:
+def _set_read_only(con: Connection) -> None:
     """Prepare a connection on which nothing is written."""
     con.read_only = True
     con.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
 
-def _pool(
+def _build_pool(
     dsn: str, configure: Callable[[Connection], None] | None
 ) -> psycopg_pool.ConnectionPool[Connection]:
     """Connections, each checked before use; a server of connections may stand in between."""
-    how = {"autocommit": True, "connect_timeout": 10, "application_name": "filemem"}
+    options = {"autocommit": True, "connect_timeout": 10, "application_name": "filemem"}
     return psycopg_pool.ConnectionPool(
         dsn,
-        kwargs={**how, "prepare_threshold": None},
+        kwargs={**options, "prepare_threshold": None},
         min_size=0,
-        max_size=MOST,
-        timeout=PATIENCE,
+        max_size=MAX_CONNECTIONS,
+        timeout=TIMEOUT,
         open=False,
         configure=configure,
         check=psycopg_pool.ConnectionPool.check_connection,
@@ -77,9 +77,12 @@ class Database:
         if not dsn:
             hint = "set FILEMEM_ORG_DSN, or org_dsn in your own config.toml"
             raise BadInput("no database is named", hint)
-        self._dsn = _complete(dsn)
-        self._read_dsn = _complete(read_dsn) if read_dsn else self._dsn
-        self._pools = {True: _pool(self._read_dsn, _to_read), False: _pool(self._dsn, None)}
+        self._dsn = _complete_dsn(dsn)
+        self._read_dsn = _complete_dsn(read_dsn) if read_dsn else self._dsn
+        self._pools = {
+            True: _build_pool(self._read_dsn, _set_read_only),
+            False: _build_pool(self._dsn, None),
+        }
 
     def close(self) -> None:
         """Close all connections."""
@@ -87,39 +90,39 @@ class Database:
             pool.close()
 
     @contextlib.contextmanager
-    def transaction(self, *, reading: bool = False) -> Iterator[Connection]:
+    def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
         """Open a transaction on a connection of its own: all is kept at the end, or nothing."""
-        with self.connected(reading=reading) as con, con.transaction():
+        with self.open_connection(read_only=read_only) as con, con.transaction():
             yield con
 
     @contextlib.contextmanager
-    def connected(self, *, reading: bool = False) -> Iterator[Connection]:
+    def open_connection(self, *, read_only: bool = False) -> Iterator[Connection]:
         """Take a connection, outside of any transaction."""
-        pool = self._pools[reading]
-        with _ours():
+        pool = self._pools[read_only]
+        with _translate_errors():
             if pool.closed:
                 # This says what is wrong, if anything is: the pool would only wait.
-                dsn = self._read_dsn if reading else self._dsn
+                dsn = self._read_dsn if read_only else self._dsn
                 psycopg.connect(dsn, connect_timeout=10).close()
                 pool.open()
             with pool.connection() as con:
                 yield con
 
     @contextlib.contextmanager
-    def listening(self, channel: str) -> Iterator[Callable[[float], bool]]:
+    def listen(self, channel: str) -> Iterator[Callable[[float], bool]]:
         """Yield what waits for a notice on a channel, and returns whether one came."""
         with (
-            _ours(),
+            _translate_errors(),
             psycopg.connect(self._dsn, autocommit=True, application_name="filemem") as con,
         ):
             con.execute(psycopg.sql.SQL("listen {}").format(psycopg.sql.Identifier(channel)))
             yield lambda seconds: any(con.notifies(timeout=seconds, stop_after=1))
 
 
-def _complete(dsn: str) -> str:
+def _complete_dsn(dsn: str) -> str:
     """Return how to connect, encrypted if it is another machine. Raises BrokenStore."""
-    with _ours():
-        stated: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(dsn)
-    local = str(stated.get("host") or "/").startswith(("/", "@", "127.", "::1", "localhost"))
-    stated.setdefault("sslmode", "prefer" if local else "require")
-    return psycopg.conninfo.make_conninfo("", **stated)
+    with _translate_errors():
+        settings: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(dsn)
+    is_local = str(settings.get("host") or "/").startswith(("/", "@", "127.", "::1", "localhost"))
+    settings.setdefault("sslmode", "prefer" if is_local else "require")
+    return psycopg.conninfo.make_conninfo("", **settings)

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from filemem.index import Counts, Doc, Row
+from filemem.index import Doc, Row, TermCounts
 from filemem.query import Filter, Provenance
 
 if TYPE_CHECKING:
-    from filemem.index.vectors import Rows
+    from filemem.index.vectors import VectorSet
 
-HEAD = "^"  # behind a stem: it stands in title or topic
+HEAD_MARK = "^"  # behind a stem: it stands in title or topic
 EVERYBODY = "*"  # the principal that stands for whoever is let in at all
 
 
@@ -44,11 +44,11 @@ class Repository(NamedTuple):
     store: str = ""  # its folder of records at `head`; "." for all of it
     head: str = ""  # the commit that the rows are of; "" before the first
     seen_at: int | None = None  # when it was last looked at with success, epoch milliseconds
-    failed: str = ""  # why the last look failed, in a sentence; "" if it did not
+    failure: str = ""  # why the last look failed, in a sentence; "" if it did not
     records: int = 0
     passages: int = 0
     words: str = ""  # a mark of its own words for a status, by which the rows were read
-    tries: int = 0  # how often it failed since the last success
+    failure_count: int = 0  # how often it failed since the last success
     left_out: str = ""  # which records are left out and why, in a sentence
 
     @property
@@ -62,25 +62,25 @@ class Nominee(NamedTuple):
 
     row: Row  # its id, topic and references as addresses
     tokens: Mapping[str, Sequence[str]]  # of each text field, in order
-    vectors: Rows  # of this one document
+    vectors: VectorSet  # of this one document
 
 
 class Details(NamedTuple):
     """What a hit needs of a record."""
 
     card: str  # the whole record as JSON: `index.document.record_from` reads it
-    who: Provenance
+    provenance: Provenance
     repository: Repository
     also_in: tuple[str, ...] = ()  # visible repositories that have the same file, by name
 
 
-class Reader(Protocol):
+class IndexReader(Protocol):
     """What one principal may see, in one state."""
 
-    def repositories(self) -> list[Repository]:
+    def list_repositories(self) -> list[Repository]:
         """Return the repositories that may be seen, by name."""
 
-    def statistics(self, terms: Collection[tuple[str, str]], /) -> Counts:
+    def count_terms(self, terms: Collection[tuple[str, str]], /) -> TermCounts:
         """Return in how many of the visible documents (field, term) pairs stand."""
 
     def nominate(
@@ -100,17 +100,17 @@ class Reader(Protocol):
         records with the same bytes one is returned.
         """
 
-    def rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
+    def read_rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
         """Return the records with one of some addresses in a field, as `index.Chains.rows`.
 
         Fields: id, path, key, target, name, refers. Rows have addresses for ids, paths, topic
         keys and references.
         """
 
-    def named(self, names: Collection[str], /) -> list[Row]:
+    def read_rows_by_name(self, names: Collection[str], /) -> list[Row]:
         """Return the records that go by one of some names, as `record.names_of` has them."""
 
-    def details(self, paths: Collection[str], /) -> dict[str, Details]:
+    def read_details(self, paths: Collection[str], /) -> dict[str, Details]:
         """Return what hits need of records, by the addresses of their paths."""
 
 
@@ -122,10 +122,12 @@ class Shelf(Protocol):
 
     repository: Repository
 
-    def kept(self) -> dict[str, tuple[str, str]]:
+    def read_manifest(self) -> dict[str, tuple[str, str]]:
         """Return what is there: path -> blob id and record id."""
 
-    def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance], /) -> None:
+    def put(
+        self, changes: Mapping[str, Doc | None], first_authors: Mapping[str, Provenance], /
+    ) -> None:
         """Put documents in place of those of their paths, and work out what holds.
 
         None stands for a removed one.
@@ -135,7 +137,7 @@ class Shelf(Protocol):
         keeps its own, whatever its path is now.
         """
 
-    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
+    def note_state(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
         """Note the commit and the mark of the words that the rows are of, and where records lie.
 
         `left_out`: which records are not among them, and why.

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 REQUEST: ContextVar[str] = ContextVar("request", default="")  # the id of a request
 
 
-class Lines(logging.Handler):
+class JsonHandler(logging.Handler):
     """What makes lines of what libraries log."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -21,9 +21,9 @@ class Lines(logging.Handler):
         log(record.levelname.lower(), text, source=record.name, reason=error)
 
 
-def begin() -> None:
+def set_up_logging() -> None:
     """Let libraries log as this does, where nothing else is set up."""
-    logging.basicConfig(handlers=[Lines()], level=logging.WARNING)
+    logging.basicConfig(handlers=[JsonHandler()], level=logging.WARNING)
 
 
 def log(level: str, message: str, **fields: object) -> None:
@@ -35,13 +35,13 @@ def log(level: str, message: str, **fields: object) -> None:
         fields: what else to know of it; what is "" or None is left out.
     """
     now = time.time()
-    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     line: dict[str, object] = {
-        "time": f"{at}.{int(now * 1000) % 1000:03}Z",
+        "time": f"{timestamp}.{int(now * 1000) % 1000:03}Z",
         "level": level,
         "message": message,
     }
     line |= {"request": REQUEST.get(), **fields}
-    kept = {name: value for name, value in line.items() if value not in ("", None)}
-    sys.stderr.write(f"{json.dumps(kept, ensure_ascii=False, default=str)}\n")
+    stated_fields = {name: value for name, value in line.items() if value not in ("", None)}
+    sys.stderr.write(f"{json.dumps(stated_fields, ensure_ascii=False, default=str)}\n")
     sys.stderr.flush()

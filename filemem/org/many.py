@@ -14,10 +14,12 @@ from typing import cast
 
 from filemem.org.log import log
 
-AGAIN = 1.0  # seconds until a process that ended is replaced
+RESTART_SECONDS = 1.0  # seconds until a process that ended is replaced
 
 
-def run(child: Callable[[socket.socket], None], listening: socket.socket, count: int) -> None:
+def run_processes(
+    child: Callable[[socket.socket], None], listener: socket.socket, count: int
+) -> None:
     """Run `child` in so many processes until a signal comes; replace those that end.
 
     Args:
@@ -26,20 +28,20 @@ def run(child: Callable[[socket.socket], None], listening: socket.socket, count:
         count: how many processes.
     """
     context = get_context("spawn")
-    running: dict[int, SpawnProcess] = {}
+    processes: dict[int, SpawnProcess] = {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         while True:
-            while len(running) < count:
-                process = context.Process(target=child, args=(listening,))
+            while len(processes) < count:
+                process = context.Process(target=child, args=(listener,))
                 process.start()
-                running[process.sentinel] = process
-            for sentinel in wait(list(running)):
-                code = running.pop(cast("int", sentinel)).exitcode
+                processes[process.sentinel] = process
+            for sentinel in wait(list(processes)):
+                code = processes.pop(cast("int", sentinel)).exitcode
                 log("error", "a process ended and is replaced", code=code)
-                time.sleep(AGAIN)
+                time.sleep(RESTART_SECONDS)
     finally:
-        for process in running.values():
+        for process in processes.values():
             process.terminate()
-        for process in running.values():
+        for process in processes.values():
             process.join()

@@ -14,22 +14,22 @@ from typing import Any
 from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.index import Row
 from filemem.memory import search
-from filemem.memory.hits import of_places
-from filemem.memory.workspace import QUOTED
+from filemem.memory.hits import build_placed_hits
+from filemem.memory.workspace import QUOTED_NOTE
 from filemem.org import audit
-from filemem.org.engine import NOBODY, Principal, Reader
+from filemem.org.engine import NOBODY, IndexReader, Principal
 from filemem.org.log import log
 from filemem.org.postgres import Postgres
 from filemem.org.source import Organisation
-from filemem.query import Hit, Name, Placed, Results, bare
-from filemem.record import readings, topic_key
+from filemem.query import Hit, Placement, RecordLabel, Results, strip_store_key
+from filemem.record import build_topic_key, iter_readings
 
-ASKING: ContextVar[Principal] = ContextVar("asking", default=NOBODY)  # who asks
-MOST = 100  # records that one name shows
+CURRENT_PRINCIPAL: ContextVar[Principal] = ContextVar("asking", default=NOBODY)  # who asks
+MAX_RECORDS = 100  # records that one name shows
 
 
 @contextmanager
-def discreet() -> Iterator[None]:
+def translate_database_errors() -> Iterator[None]:
     """Log what is wrong with the database, and raise Locked for the asker in its place."""
     try:
         yield
@@ -38,7 +38,7 @@ def discreet() -> Iterator[None]:
         raise Locked("the database of this service cannot be used now", "ask again later") from None
 
 
-class Everything:
+class OrgMemory:
     """Stands for a `Memory` of all repositories that `ASKING` may see.
 
     `audit_days`: how long it is kept who was shown what; 0 notes nothing.
@@ -46,8 +46,8 @@ class Everything:
 
     personal = None
     workspace = None
-    lacked = ""
-    edited = staticmethod(lambda _: False)  # only what is committed is here
+    degraded_reason = ""
+    is_edited = staticmethod(lambda _: False)  # only what is committed is here
 
     def __init__(self, engine: Postgres, audit_days: int = 0) -> None:
         self._engine = engine
@@ -55,17 +55,22 @@ class Everything:
         self.close = engine.close
 
     @contextmanager
-    def _reading(self) -> Iterator[Reader]:
-        asker = ASKING.get()
-        with discreet(), self._engine.reading(asker.name, asker.groups) as reader:
+    def _open_reader(self) -> Iterator[IndexReader]:
+        asker = CURRENT_PRINCIPAL.get()
+        with (
+            translate_database_errors(),
+            self._engine.open_reader(asker.name, asker.groups) as reader,
+        ):
             yield reader
 
-    def _note(self, verb: str, query: str, hits: Iterable[Hit]) -> None:
+    def _note_question(self, verb: str, query: str, hits: Iterable[Hit]) -> None:
         """Note what is shown; what cannot be noted is not shown. Raises Locked."""
         if self._audit_days:
             records = [f"{hit.repository} {hit.id}" for hit in hits]
-            with discreet(), self._engine.transaction() as con:
-                audit.note(con, ASKING.get().name, verb, query, records, self._audit_days)
+            with translate_database_errors(), self._engine.transaction() as con:
+                audit.note_question(
+                    con, CURRENT_PRINCIPAL.get().name, verb, query, records, self._audit_days
+                )
 
     def search(
         self,
@@ -74,19 +79,19 @@ class Everything:
         limit: int = search.HITS,
         offset: int = 0,
         detail: bool = True,
-        **how: Any,
+        **options: Any,
     ) -> Results:
         """Find records, by words. Arguments as for `Memory.search`."""
-        mode = how.pop("mode", "hybrid")
-        with self._reading() as reader:
+        mode = options.pop("mode", "hybrid")
+        with self._open_reader() as reader:
             source = Organisation(reader, self._engine.model)
-            wanted = search.filter_of(how, source.clock())
+            criteria = search.parse_filter(options, source.clock())
             results = search.search(
-                source, query, wanted, limit=limit, offset=offset, mode=mode, detail=detail
+                source, query, criteria, limit=limit, offset=offset, mode=mode, detail=detail
             )
         hits = tuple(hit._replace(scores=None) for hit in results)
-        self._note("search", query, hits)
-        notes = (results.note, QUOTED if hits else "")
+        self._note_question("search", query, hits)
+        notes = (results.note, QUOTED_NOTE if hits else "")
         return results.replace(hits=hits, note="; ".join(filter(None, notes)))
 
     def get(self, *names: str) -> tuple[Hit, ...]:
@@ -94,23 +99,28 @@ class Everything:
 
         Those of a repository are together, oldest first; of mirrors one is taken. Raises NotFound.
         """
-        with self._reading() as reader:
-            once = dict[str, Row]()
+        with self._open_reader() as reader:
+            rows_by_blob = dict[str, Row]()
             for name in names:
-                for row in _named(reader, name):
-                    if len(once) < MOST:
-                        once.setdefault(row.blob, row)
-            rows = {row.written.id: row for row in once.values()}
+                for row in _require_named(reader, name):
+                    if len(rows_by_blob) < MAX_RECORDS:
+                        rows_by_blob.setdefault(row.blob, row)
+            rows = {row.raw_node.id: row for row in rows_by_blob.values()}
             source = Organisation(reader, self._engine.model)
-            hits = of_places(source, rows, [Placed(address, None) for address in rows], None)
-        self._note("get", "; ".join(names), hits)
+            hits = build_placed_hits(
+                source, rows, [Placement(address, None) for address in rows], None
+            )
+        self._note_question("get", "; ".join(names), hits)
         return tuple(hit._replace(brought_in=False) for hit in hits)
 
-    def names(self, ids: Collection[str]) -> dict[str, Name]:
+    def find_names(self, ids: Collection[str]) -> dict[str, RecordLabel]:
         """Title and path of records, by id."""
-        with self._reading() as reader:
-            nodes = [row.node for row in reader.named(ids)]
-        return {bare(node.id): Name(node.title, bare(node.path)) for node in nodes}
+        with self._open_reader() as reader:
+            nodes = [row.node for row in reader.read_rows_by_name(ids)]
+        return {
+            strip_store_key(node.id): RecordLabel(node.title, strip_store_key(node.path))
+            for node in nodes
+        }
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(
@@ -119,15 +129,15 @@ class Everything:
         )
 
 
-def _named(reader: Reader, name: str) -> Sequence[Row]:
+def _require_named(reader: IndexReader, name: str) -> Sequence[Row]:
     """The records of a name, or on a topic, by repository and age. Raises NotFound."""
-    rows = reader.named(list(dict.fromkeys(readings(name))))
-    key = topic_key(name)
+    rows = reader.read_rows_by_name(list(dict.fromkeys(iter_readings(name))))
+    key = build_topic_key(name)
     if not rows and key:
-        numbers = [repository.number for repository in reader.repositories()]
-        rows = reader.rows("key", [f"{number} {key}" for number in numbers])
+        numbers = [repository.number for repository in reader.list_repositories()]
+        rows = reader.read_rows("key", [f"{number} {key}" for number in numbers])
     if not rows:
         message = f"no record {name[:200]!r} in what you may see"
         raise NotFound(message, "search lists what there is")
-    visible = [row for row in rows if row.visible]
-    return sorted(visible, key=lambda row: (row.node.id.partition(" ")[0], row.node.age))
+    visible_rows = [row for row in rows if row.is_visible]
+    return sorted(visible_rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.sort_key))

@@ -12,23 +12,27 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from filemem.errors import Locked
-from filemem.org.queue import Standing
+from filemem.org.queue import RepositoryStatus
 
-MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ATTEMPTS = 10  # to read the files of other processes
 _PAUSE = 0.05  # seconds between two of them
-_OWN = CollectorRegistry()
-_REQUESTS = Counter("filemem_org_requests", "Requests answered", ["route", "status"], registry=_OWN)
-_SECONDS = Histogram("filemem_org_request_seconds", "Time to the answer", ["route"], registry=_OWN)
+_OWN_REGISTRY = CollectorRegistry()
+_REQUESTS = Counter(
+    "filemem_org_requests", "Requests answered", ["route", "status"], registry=_OWN_REGISTRY
+)
+_SECONDS = Histogram(
+    "filemem_org_request_seconds", "Time to the answer", ["route"], registry=_OWN_REGISTRY
+)
 
 
-def count(route: str, status: int, seconds: float) -> None:
+def count_request(route: str, status: int, seconds: float) -> None:
     """Count one answer."""
     _REQUESTS.labels(route, str(status)).inc()
     _SECONDS.labels(route).observe(seconds)
 
 
-def text(rows: Sequence[Standing], folder: str) -> str:
+def render_metrics(rows: Sequence[RepositoryStatus], folder: str) -> str:
     """Return all figures.
 
     Args:
@@ -37,13 +41,13 @@ def text(rows: Sequence[Standing], folder: str) -> str:
 
     Raises Locked: the files of the processes cannot be read now.
     """
-    requests = _of_all(folder) if folder else generate_latest(_OWN)
+    requests = _read_all_processes(folder) if folder else generate_latest(_OWN_REGISTRY)
     index = CollectorRegistry()
-    index.register(_Index(rows))
+    index.register(_IndexCollector(rows))
     return (requests + generate_latest(index)).decode()
 
 
-def _of_all(folder: str) -> bytes:
+def _read_all_processes(folder: str) -> bytes:
     """Read what all processes have counted. A file that one of them just begins cannot be read."""
     for _ in range(_ATTEMPTS):
         registry = CollectorRegistry()
@@ -54,10 +58,10 @@ def _of_all(folder: str) -> bytes:
     raise Locked("the figures are being written", "ask again")
 
 
-class _Index(Collector):
+class _IndexCollector(Collector):
     """How the index stands."""
 
-    def __init__(self, rows: Sequence[Standing]) -> None:
+    def __init__(self, rows: Sequence[RepositoryStatus]) -> None:
         self._rows = rows
 
     def collect(self) -> Iterator[Metric]:
@@ -67,11 +71,14 @@ class _Index(Collector):
             "repositories": ("Repositories in the index", len(rows)),
             "records": ("Records in the index", sum(row.records for row in rows)),
             "passages": ("Passages in the index", sum(row.passages for row in rows)),
-            "queue_due": ("Repositories that wait for a worker", sum(row.late > 0 for row in rows)),
-            "queue_held": ("Repositories that a worker reads", sum(row.held for row in rows)),
+            "queue_due": (
+                "Repositories that wait for a worker",
+                sum(row.late_seconds > 0 for row in rows),
+            ),
+            "queue_held": ("Repositories that a worker reads", sum(row.is_held for row in rows)),
             "queue_late_seconds": (
                 "How long the first of them has waited",
-                max((row.late for row in rows), default=0),
+                max((row.late_seconds for row in rows), default=0),
             ),
         }
         for name, (help_text, value) in totals.items():
@@ -81,7 +88,7 @@ class _Index(Collector):
             "Time since a repository was last looked at with success",
             labels=["repository"],
         )
-        failed = GaugeMetricFamily(
+        failure = GaugeMetricFamily(
             "filemem_org_repository_failed",
             "Whether the last look at a repository failed",
             labels=["repository"],
@@ -89,6 +96,6 @@ class _Index(Collector):
         for row in rows:
             if row.age is not None:
                 age.add_metric([row.name], row.age)
-            failed.add_metric([row.name], float(bool(row.failed)))
+            failure.add_metric([row.name], float(bool(row.failure)))
         yield age
-        yield failed
+        yield failure

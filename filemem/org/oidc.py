@@ -20,12 +20,12 @@ from filemem.errors import BadInput, Locked
 from filemem.org.engine import NOBODY, Principal
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
-AGAIN = 30.0  # seconds between two questions for keys
-RENEWED = 3600.0  # seconds after which keys are asked for once more
-PATIENCE = 5.0  # seconds for an answer
-MOST = 1_000_000  # bytes of an answer
+RETRY_SECONDS = 30.0  # seconds between two questions for keys
+KEY_LIFETIME = 3600.0  # seconds after which keys are asked for once more
+TIMEOUT = 5.0  # seconds for an answer
+MAX_SIZE = 1_000_000  # bytes of an answer
 LEEWAY = 30  # seconds by which clocks may differ
-_PARTS = 3  # of a token of this kind; ours have no dots
+_PART_COUNT = 3  # of a token of this kind; ours have no dots
 
 
 class Provider(NamedTuple):
@@ -47,14 +47,14 @@ class People:
         self._lock = threading.Lock()
 
     @staticmethod
-    def takes(token: str) -> bool:
+    def is_provider_token(token: str) -> bool:
         """Whether a token is of the kind that providers sign."""
-        return len(token.split(".")) == _PARTS
+        return len(token.split(".")) == _PART_COUNT
 
-    def principal(self, token: str) -> Principal:
+    def find_principal(self, token: str) -> Principal:
         """Return whose a token is, NOBODY for an invalid one. Raises Locked: there are no keys."""
         try:
-            key = self._key(str(jwt.get_unverified_header(token).get("kid", "")))
+            key = self._fetch_key(str(jwt.get_unverified_header(token).get("kid", "")))
             if key is None:
                 return NOBODY
             claims: dict[str, Any] = jwt.decode(
@@ -68,37 +68,37 @@ class People:
             )
         except jwt.PyJWTError:
             return NOBODY
-        return self._read(claims)
+        return self._parse_claims(claims)
 
-    def _read(self, claims: Mapping[str, Any]) -> Principal:
+    def _parse_claims(self, claims: Mapping[str, Any]) -> Principal:
         name = claims[self._provider.name]
-        unverified = self._provider.name == "email" and claims.get("email_verified") is False
-        if not isinstance(name, str) or unverified:
+        is_unverified = self._provider.name == "email" and claims.get("email_verified") is False
+        if not isinstance(name, str) or is_unverified:
             return NOBODY
         groups = claims.get(self._provider.groups, [])
-        listed = groups if isinstance(groups, list) else []
-        return Principal(name, tuple(group for group in listed if isinstance(group, str)))
+        group_list = groups if isinstance(groups, list) else []
+        return Principal(name, tuple(group for group in group_list if isinstance(group, str)))
 
-    def _key(self, kid: str) -> jwt.PyJWK | None:
+    def _fetch_key(self, kid: str) -> jwt.PyJWK | None:
         """The key of a name, None if the provider has none."""
         with self._lock:
             age = time.monotonic() - self._asked_at
-            if age > RENEWED or (kid not in self._keys and age > AGAIN):
+            if age > KEY_LIFETIME or (kid not in self._keys and age > RETRY_SECONDS):
                 self._asked_at = time.monotonic()
-                self._renew()
+                self._renew_keys()
             return self._keys.get(kid)
 
-    def _renew(self) -> None:
+    def _renew_keys(self) -> None:
         """Ask for the keys; the old ones stay if that fails. Raises Locked: there are none."""
         try:
-            self._keys = _keys(self._provider.issuer)
+            self._keys = _fetch_keys(self._provider.issuer)
         except (OSError, ValueError, LookupError, http.client.HTTPException, jwt.PyJWTError):
             if not self._keys:
                 self._asked_at = float("-inf")
                 raise Locked("the identity provider does not answer", "ask again later") from None
 
 
-def provider(issuer: str, audience: str, name: str = "", groups: str = "") -> Provider | None:
+def build_provider(issuer: str, audience: str, name: str = "", groups: str = "") -> Provider | None:
     """Return the provider that settings state, None for none. Raises BadInput: half is missing."""
     if bool(issuer) != bool(audience):
         hint = "set org_oidc_issuer and org_oidc_audience, or neither"
@@ -108,33 +108,33 @@ def provider(issuer: str, audience: str, name: str = "", groups: str = "") -> Pr
     return Provider(issuer, audience, name or "sub", groups or "groups")
 
 
-def _keys(issuer: str) -> dict[str, jwt.PyJWK]:
+def _fetch_keys(issuer: str) -> dict[str, jwt.PyJWK]:
     """The signing keys of a provider, by name."""
-    about = _json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-    if about["issuer"] != issuer:
+    configuration = _fetch_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    if configuration["issuer"] != issuer:
         raise ValueError("another issuer answers")
     keys = dict[str, jwt.PyJWK]()
-    for entry in _json(about["jwks_uri"])["keys"]:
+    for entry in _fetch_json(configuration["jwks_uri"])["keys"]:
         if entry.get("use", "sig") == "sig" and entry.get("kty") in ("RSA", "EC", "OKP"):
             keys[str(entry.get("kid", ""))] = jwt.PyJWK(entry)
     return keys
 
 
-def _json(url: str) -> Any:
+def _fetch_json(url: str) -> Any:
     """What an address answers; no redirection is followed."""
     address = urlsplit(url)
     host = address.hostname or ""
-    encrypted = address.scheme == "https"
-    if not (encrypted or host in ("127.0.0.1", "localhost", "::1")):
+    is_encrypted = address.scheme == "https"
+    if not (is_encrypted or host in ("127.0.0.1", "localhost", "::1")):
         raise ValueError("not encrypted")
-    kind = http.client.HTTPSConnection if encrypted else http.client.HTTPConnection
-    connection = kind(host, address.port, timeout=PATIENCE)
+    connection_type = http.client.HTTPSConnection if is_encrypted else http.client.HTTPConnection
+    connection = connection_type(host, address.port, timeout=TIMEOUT)
     try:
         connection.request("GET", address.path + (f"?{address.query}" if address.query else ""))
-        answer = connection.getresponse()
-        body = answer.read(MOST)
-        if answer.status != http.client.OK:
-            raise ValueError(f"status {answer.status}")
+        response = connection.getresponse()
+        body = response.read(MAX_SIZE)
+        if response.status != http.client.OK:
+            raise ValueError(f"status {response.status}")
         return json.loads(body)
     finally:
         connection.close()

@@ -16,10 +16,10 @@ from filemem.index import Model
 from filemem.org import tables
 from filemem.org.connection import Connection, Database
 from filemem.org.engine import Repository
-from filemem.org.reader import EXACT_BELOW, GRAPH, PostgresReader
-from filemem.org.rows import REPOSITORIES, SEEN, plain, repositories
+from filemem.org.reader import EXACT_LIMIT, GRAPH, PostgresReader
+from filemem.org.rows import REPOSITORIES, SEEN, clean_text, list_repositories
 from filemem.org.shelf import PostgresShelf
-from filemem.org.tables import value
+from filemem.org.tables import fetch_value
 
 
 class Postgres(Database):
@@ -30,23 +30,23 @@ class Postgres(Database):
         self.model = model
         self._service = ""  # the role that reads
 
-    def init(self) -> str:
+    def init_tables(self) -> str:
         """Make the database ready, or make anew what another version derived.
 
         Returns what was done, in words.
         """
         dimensions = int(self.model.encode([""]).shape[1])
         with self.transaction() as con:
-            return tables.make(con, self.model.name, dimensions)
+            return tables.create_tables(con, self.model.name, dimensions)
 
     @contextlib.contextmanager
-    def reading(self, principal: str, groups: Sequence[str] = ()) -> Iterator[PostgresReader]:
+    def open_reader(self, principal: str, groups: Sequence[str] = ()) -> Iterator[PostgresReader]:
         """Open what a principal may see; "" sees nothing.
 
         `groups`: those that an identity provider names, besides the groups of the file of rights.
         """
-        with self.transaction(reading=True) as con:
-            self._service = self._service or str(value(con, "select service from meta"))
+        with self.transaction(read_only=True) as con:
+            self._service = self._service or str(fetch_value(con, "select service from meta"))
             settings = {
                 "role": self._service,
                 "filemem.principal": principal,
@@ -55,88 +55,88 @@ class Postgres(Database):
                 "statement_timeout": "10s",  # nobody waits for longer
             }
             query = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
-            bm25 = value(con, query, [part for pair in settings.items() for part in pair])
+            bm25 = fetch_value(con, query, [part for pair in settings.items() for part in pair])
             yield PostgresReader(con, bm25=bool(bm25))
 
-    def sees_all(self) -> bool:
+    def can_see_all(self) -> bool:
         """Return whether row security does not hold this login: a superuser's, or the owner's."""
         query = """select rolsuper or rolbypassrls or pg_has_role(current_user, relowner, 'member')
           from pg_roles, pg_class where rolname = current_user and oid = 'doc'::regclass"""
-        with self.transaction(reading=True) as con:
-            return bool(value(con, query.replace("oid =", "pg_class.oid =")))
+        with self.transaction(read_only=True) as con:
+            return bool(fetch_value(con, query.replace("oid =", "pg_class.oid =")))
 
-    def add(self, sources: Mapping[str, str]) -> int:
+    def add_repositories(self, sources: Mapping[str, str]) -> int:
         """Add repositories, name -> source; return how many are new."""
         insert = "insert into repo(name, source) values (%s, %s) on conflict do nothing"
         with self.transaction() as con, con.cursor() as cursor:
             cursor.executemany(insert, list(sources.items()))
             return cursor.rowcount
 
-    def repositories(self) -> list[Repository]:
+    def list_repositories(self) -> list[Repository]:
         """Return all repositories, by name."""
         with self.transaction() as con:
-            return repositories(con)
+            return list_repositories(con)
 
     @contextlib.contextmanager
-    def taking(self, number: int) -> Iterator[PostgresShelf | None]:
+    def lock_shelf(self, number: int) -> Iterator[PostgresShelf | None]:
         """Open a repository for change, one worker at a time; None if it is gone.
 
         The lock lets others give and take rights meanwhile.
         """
         with self.transaction() as con:
             con.execute("select from repo where id = %s for no key update", (number,))
-            repository = _repository(con, number)
+            repository = _read_repository(con, number)
             yield PostgresShelf(con, repository, self.model) if repository else None
 
-    def repository(self, number: int) -> Repository | None:
+    def read_repository(self, number: int) -> Repository | None:
         """Return one repository; None if it is gone."""
         with self.transaction() as con:
-            return _repository(con, number)
+            return _read_repository(con, number)
 
-    def kept(self, number: int) -> dict[str, tuple[str, str]]:
+    def read_manifest(self, number: int) -> dict[str, tuple[str, str]]:
         """Return what is kept of a repository: path -> blob id and record id."""
-        with self.taking(number) as shelf:
-            return shelf.kept() if shelf else {}
+        with self.lock_shelf(number) as shelf:
+            return shelf.read_manifest() if shelf else {}
 
-    def seen(self, number: int) -> None:
+    def note_seen(self, number: int) -> None:
         """Note that a repository was looked at, and holds nothing new."""
         with self.transaction() as con:
             con.execute(SEEN, (number,))
 
-    def fail(self, number: int, reason: str) -> None:
+    def note_failure(self, number: int, reason: str) -> None:
         """Note why a repository could not be read."""
         with self.transaction() as con:
-            failed = "update repo set failed = %s, tries = tries + 1 where id = %s"
-            con.execute(failed, (plain(reason), number))
+            update = "update repo set failed = %s, tries = tries + 1 where id = %s"
+            con.execute(update, (clean_text(reason), number))
 
-    def drop(self, name: str) -> int:
+    def drop_repository(self, name: str) -> int:
         """Forget a repository and who may see it; return how many records it had.
 
         Raises NotFound.
         """
         count = "select coalesce(max(records), 0) from state s where s.repo = r.id"
         with self.transaction() as con:
-            gone = con.execute(
+            row = con.execute(
                 f"delete from repo r where name = %s returning ({count})", (name,)
             ).fetchone()
-        if gone is None:
+        if row is None:
             raise NotFound(f"no repository {name!r}", "`filemem org status` lists them")
-        return int(gone[0])
+        return int(row[0])
 
-    def purge(self, record_id: str) -> int:
+    def purge_record(self, record_id: str) -> int:
         """Delete the records with an id, also from the files of the database; return how many."""
         query = "select repo, array_agg(path) from doc where rid = %s group by repo"
         with self.transaction() as con:
-            paths = dict(con.execute(query, (plain(record_id),)).fetchall())
-        for number, gone in paths.items():
-            with self.taking(number) as shelf:
+            paths = dict(con.execute(query, (clean_text(record_id),)).fetchall())
+        for number, purged_paths in paths.items():
+            with self.lock_shelf(number) as shelf:
                 if shelf:
-                    shelf.purge(gone)
-        with self.connected() as con:
+                    shelf.purge(purged_paths)
+        with self.open_connection() as con:
             con.execute(f"vacuum (analyze) {', '.join(tables.DERIVED)}, df")
         return sum(map(len, paths.values()))
 
-    def tidy(self) -> None:
+    def update_statistics(self) -> None:
         """Renew what the planner knows if a tenth of the records is new since the last time.
 
         The graph of passages is made too, once there are many.
@@ -144,13 +144,13 @@ class Postgres(Database):
         query = """select abs(records - reltuples) > records / 10 and pg_try_advisory_xact_lock(%s)
           from (select sum(records) records from state) s, pg_class where oid = 'doc'::regclass"""
         with self.transaction() as con:
-            if not value(con, query, (tables.LOCK,)):
+            if not fetch_value(con, query, (tables.LOCK,)):
                 return
-            if value(con, "select sum(passages) > %s from state", (EXACT_BELOW,)):
+            if fetch_value(con, "select sum(passages) > %s from state", (EXACT_LIMIT,)):
                 con.execute("call connect_passages()")
             con.execute("call tidy()")
 
 
-def _repository(con: Connection, number: int) -> Repository | None:
+def _read_repository(con: Connection, number: int) -> Repository | None:
     row = con.execute(f"{REPOSITORIES} where r.id = %s", (number,)).fetchone()
     return Repository(*row) if row else None

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 METRICS = "metrics"  # the name whose token may read figures: rights.sql
 CHANNEL = "filemem_push"  # on which waiting workers hear of pushes: rights.sql
-HELD = 120  # seconds that a worker holds a repository, unless it renews that
-HOURLY = 3600  # seconds between two looks at a repository whose pushes are reported
-LONGEST = 3600  # seconds to the next attempt, however often a repository has failed
-LATE = 300.0  # seconds after which a repository that is due counts as late
+LEASE_SECONDS = 120  # seconds that a worker holds a repository, unless it renews that
+REPORTED_PAUSE = 3600  # seconds between two looks at a repository whose pushes are reported
+MAX_PAUSE = 3600  # seconds to the next attempt, however often a repository has failed
+LATE_SECONDS = 300.0  # seconds after which a repository that is due counts as late
 _TAKE = """update job set holder = %s, held = now() + make_interval(secs => %s) where repo =
   (select j.repo from job j join repo r on r.id = j.repo and r.host <> all(%s)
    where j.due <= now() and (j.held is null or j.held < now())
@@ -47,21 +47,21 @@ class Job(NamedTuple):
     repository: int
     name: str
     host: str  # the machine that Git asks, "" for this one
-    pushed: datetime | None  # the newest push that was reported when the job was taken
+    pushed_at: datetime | None  # the newest push that was reported when the job was taken
 
 
-class Standing(NamedTuple):
+class RepositoryStatus(NamedTuple):
     """How a repository stands."""
 
     name: str
-    seen: int | None  # when it was last looked at with success, epoch milliseconds
+    seen_at: int | None  # when it was last looked at with success, epoch milliseconds
     age: float | None  # seconds since then
-    failed: str  # why the last look failed, "" if it did not
+    failure: str  # why the last look failed, "" if it did not
     records: int
     passages: int
-    pushed: bool  # whether a reported push waits
-    held: bool  # whether a worker looks at it now
-    late: float  # seconds since it was due
+    has_push: bool  # whether a reported push waits
+    is_held: bool  # whether a worker looks at it now
+    late_seconds: float  # seconds since it was due
     left_out: str  # which records are left out and why, in a sentence
 
 
@@ -72,7 +72,7 @@ class Queue:
         self._engine = engine
         self._holder = secrets.token_hex(8)
 
-    def push(self, names: Collection[str]) -> int:
+    def report_pushes(self, names: Collection[str]) -> int:
         """Note that repositories have something new, and wake the workers.
 
         Return how many are in the index.
@@ -81,19 +81,19 @@ class Queue:
             row = con.execute("select report(%s)", ([name.lower() for name in names],)).fetchone()
         return int(row[0]) if row else 0
 
-    def fill(self, busy: Collection[int]) -> None:
+    def add_missing_and_renew(self, busy_repositories: Collection[int]) -> None:
         """Put in the repositories that are missing, and hold on to the busy ones."""
         with self._engine.transaction() as con:
             con.execute("insert into job(repo) select id from repo on conflict do nothing")
-            con.execute(_RENEW, (HELD, self._holder, list(busy)))
+            con.execute(_RENEW, (LEASE_SECONDS, self._holder, list(busy_repositories)))
 
-    def take(self, avoided: Sequence[str] = ()) -> Job | None:
+    def take_job(self, avoided_hosts: Sequence[str] = ()) -> Job | None:
         """Take what is due, pushes first; None if nothing is. `avoided`: hosts not to ask."""
         with self._engine.transaction() as con:
-            row = con.execute(_TAKE, (self._holder, HELD, list(avoided))).fetchone()
+            row = con.execute(_TAKE, (self._holder, LEASE_SECONDS, list(avoided_hosts))).fetchone()
         return Job(*row) if row else None
 
-    def done(self, job: Job, pause: float, *, failed: bool) -> None:
+    def finish_job(self, job: Job, pause: float, *, has_failed: bool) -> None:
         """Say when the repository is due again.
 
         Args:
@@ -101,23 +101,31 @@ class Queue:
             pause: seconds between two looks. It doubles with each failure.
             failed: whether the look failed.
         """
-        values = {"repo": job.repository, "pushed": job.pushed, "holder": self._holder}
-        limits = {"pause": pause, "hourly": HOURLY, "longest": LONGEST, "tries": int(failed)}
+        values = {"repo": job.repository, "pushed": job.pushed_at, "holder": self._holder}
+        limits = {
+            "pause": pause,
+            "hourly": REPORTED_PAUSE,
+            "longest": MAX_PAUSE,
+            "tries": int(has_failed),
+        }
         with self._engine.transaction() as con:
             con.execute(_NEXT, values | limits)
 
-    def standing(self, reader: bytes = b"") -> list[Standing]:
+    def list_statuses(self, token_hash: bytes = b"") -> list[RepositoryStatus]:
         """Return how all repositories stand, by name.
 
         Args:
             reader: the hash of a token of METRICS, if the login of the database may not read this.
         """
-        source = "figures(%s)" if reader else "standing"
+        source = "figures(%s)" if token_hash else "standing"
         query = f"select * from {source} order by name"
         with self._engine.transaction() as con:
-            return [Standing(*row) for row in con.execute(query, (reader,) if reader else None)]
+            return [
+                RepositoryStatus(*row)
+                for row in con.execute(query, (token_hash,) if token_hash else None)
+            ]
 
-    def free(self) -> None:
+    def release_jobs(self) -> None:
         """Give back what this process holds."""
         with self._engine.transaction() as con:
             con.execute(_FREE, (self._holder,))

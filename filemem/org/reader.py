@@ -6,28 +6,28 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from filemem.index import Counts, Row, addressed
+from filemem.index import Row, TermCounts, add_store_prefix
 from filemem.index.words import FIELDS
 from filemem.org.engine import Details, Nominee, Repository
-from filemem.org.pack import card_in, tokens_in, unpacked
+from filemem.org.pack import unpack_card, unpack_tokens, unpack_vectors
 from filemem.org.rows import (
     BY_FIELD,
     ROWS,
+    build_row,
+    build_values,
+    clean_text,
     digest,
-    plain,
-    repositories,
-    row_of,
-    rows_with,
-    values_of,
+    list_repositories,
+    read_rows,
 )
 from filemem.query import Filter, Provenance
 
 if TYPE_CHECKING:
     from filemem.org.connection import Connection
 
-EXACT_BELOW = 100_000  # visible passages: so many are compared one by one, more by the graph
-MOST_HOLDING = 20_000  # records that are put forward by their words, before the best are chosen
-_WHOLE = f"""{ROWS}, b.stems, b.texts, b.vectors from doc d join body b on b.doc = d.id
+EXACT_LIMIT = 100_000  # visible passages: so many are compared one by one, more by the graph
+MAX_HOLDING = 20_000  # records that are put forward by their words, before the best are chosen
+_NOMINEES = f"""{ROWS}, b.stems, b.texts, b.vectors from doc d join body b on b.doc = d.id
   where d.id = any(%s) and d.shown"""
 _BY_BM25 = """select x.doc from body x {those}
   order by x.stems <@> to_bm25query(%(text)s, 'body_bm25') limit %(most)s"""
@@ -50,7 +50,7 @@ _DETAILS = f"""select d.repo, d.path, b.texts, d.who, array(select distinct r.na
   from doc o join repo r on r.id = o.repo where o.blob = d.blob and o.repo <> d.repo order by 1)
   from doc d join body b on b.doc = d.id where {BY_FIELD["path"]}"""
 _SUMS = ", ".join(f"sum(n[{at}])::bigint" for at in range(1, len(FIELDS) + 1))
-_HAVING = f"select term, array[{_SUMS}] from df where term = any(%s) group by term"
+_TERM_COUNTS = f"select term, array[{_SUMS}] from df where term = any(%s) group by term"
 _SIZES = """select sum(u.size)::bigint from state, unnest(tokens) with ordinality u(size, at)
   group by u.at order by u.at"""
 
@@ -62,97 +62,102 @@ class PostgresReader:
         self.con = con
         self._by_words = _BY_BM25 if bm25 else _BY_RARITY
 
-    def repositories(self) -> list[Repository]:
+    def list_repositories(self) -> list[Repository]:
         """See `engine.Reader`."""
-        return repositories(self.con)
+        return list_repositories(self.con)
 
-    def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
+    def count_terms(self, terms: Collection[tuple[str, str]]) -> TermCounts:
         """See `engine.Reader`."""
         (records,) = self.con.execute("select sum(records)::bigint from state").fetchone() or (0,)
         sizes = [size for (size,) in self.con.execute(_SIZES)] or [0] * len(FIELDS)
-        rows = self.con.execute(_HAVING, ([plain(term) for _, term in terms],))
-        having = dict[tuple[str, str], int]()
+        rows = self.con.execute(_TERM_COUNTS, ([clean_text(term) for _, term in terms],))
+        term_counts = dict[tuple[str, str], int]()
         for term, counts in rows:
-            having |= {(field, term): n for field, n in zip(FIELDS, counts, strict=True)}
+            term_counts |= {(field, term): n for field, n in zip(FIELDS, counts, strict=True)}
         total = int(records or 0)
-        usual = {field: (total, float(size)) for field, size in zip(FIELDS, sizes, strict=True)}
-        return Counts(total, having, usual)
+        field_sizes = {
+            field: (total, float(size)) for field, size in zip(FIELDS, sizes, strict=True)
+        }
+        return TermCounts(total, term_counts, field_sizes)
 
     def nominate(
         self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
     ) -> list[Nominee]:
         """See `engine.Reader`."""
-        those, values = _limits(wanted)
-        stems = list(map(plain, words))
-        values |= {"most": depth, "bound": MOST_HOLDING, "text": " ".join(stems)}
+        filter_join, values = _build_filter(wanted)
+        stems = list(map(clean_text, words))
+        values |= {"most": depth, "bound": MAX_HOLDING, "text": " ".join(stems)}
         values |= {"words": stems, "worth": list(words.values())}
-        ways = [self._by_words] if words else []
+        queries = [self._by_words] if words else []
         if vector is not None:
             passages = dict(self.con.execute("select repo, passages from state").fetchall())
             values |= {"vector": str(list(vector)), "repos": list(passages)}
-            ways.append(_NEAREST if sum(passages.values()) <= EXACT_BELOW else _BY_GRAPH)
+            queries.append(_NEAREST if sum(passages.values()) <= EXACT_LIMIT else _BY_GRAPH)
         numbers = set[int]()
-        for way in ways:
-            numbers |= {row[0] for row in self.con.execute(way.format(those=those), values)}
-        return self._nominees(numbers)
+        for query in queries:
+            numbers |= {row[0] for row in self.con.execute(query.format(those=filter_join), values)}
+        return self._read_nominees(numbers)
 
-    def _nominees(self, numbers: Collection[int]) -> list[Nominee]:
+    def _read_nominees(self, numbers: Collection[int]) -> list[Nominee]:
         """Records by number; of the same bytes what holds, then the oldest."""
-        rows = self.con.execute(_WHOLE, (list(numbers),), binary=True).fetchall()
+        rows = self.con.execute(_NOMINEES, (list(numbers),), binary=True).fetchall()
         nominees = dict[str, Nominee]()
         for row in sorted(rows, key=lambda row: (row[4], -row[0])):
             *columns, stems, data, vectors = row
-            tokens = tokens_in(stems, data)
-            address = addressed(row[1], row_of(columns))
-            nominees[row[2]] = Nominee(address, tokens, unpacked(vectors, row[0]))
+            tokens = unpack_tokens(stems, data)
+            address = add_store_prefix(row[1], build_row(columns))
+            nominees[row[2]] = Nominee(address, tokens, unpack_vectors(vectors, row[0]))
         return list(nominees.values())
 
-    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
+    def read_rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """See `engine.Reader`."""
-        return [addressed(repo, row) for repo, row in rows_with(self.con, field, _split(values))]
+        return [
+            add_store_prefix(repo, row)
+            for repo, row in read_rows(self.con, field, _split_addresses(values))
+        ]
 
-    def named(self, names: Collection[str]) -> list[Row]:
+    def read_rows_by_name(self, names: Collection[str]) -> list[Row]:
         """See `engine.Reader`."""
-        which = "d.shown and d.id in (select doc from link where value = any(%s))"
+        condition = "d.shown and d.id in (select doc from link where value = any(%s))"
         digests = [digest("name", name) for name in names]
-        rows = self.con.execute(f"{ROWS} from doc d where {which}", (digests,))
-        return [addressed(row[1], row_of(row)) for row in rows]
+        rows = self.con.execute(f"{ROWS} from doc d where {condition}", (digests,))
+        return [add_store_prefix(row[1], build_row(row)) for row in rows]
 
-    def details(self, paths: Collection[str]) -> dict[str, Details]:
+    def read_details(self, paths: Collection[str]) -> dict[str, Details]:
         """See `engine.Reader`."""
-        visible = {repository.number: repository for repository in self.repositories()}
-        rows = self.con.execute(_DETAILS, values_of("path", _split(paths)))
+        visible = {repository.number: repository for repository in self.list_repositories()}
+        rows = self.con.execute(_DETAILS, build_values("path", _split_addresses(paths)))
         return {
             f"{repo} {path}": Details(
-                card_in(data), Provenance(**json.loads(who)), visible[repo], tuple(others)
+                unpack_card(data), Provenance(**json.loads(who)), visible[repo], tuple(others)
             )
             for repo, path, data, who, others in rows
         }
 
 
-def _split(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
+def _split_addresses(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
     """The numbers and values of addresses."""
     parts = [str(address).partition(" ") for address in dict.fromkeys(addresses)]
     return [(int(repo), value) for repo, _, value in parts]
 
 
-def _limits(wanted: Filter) -> tuple[str, dict[str, Any]]:
+def _build_filter(criteria: Filter) -> tuple[str, dict[str, Any]]:
     """A filter as what joins the records that satisfy it, and the values in that; "" if all do."""
     values = dict[str, Any]()
-    for name, texts in wanted.exact.items():
-        values[name] = [plain(f"{name}={text}") for text in texts]
-    conditions = list(_conditions(wanted, values))
-    values |= {"since": wanted.since, "until": wanted.until}
-    joined = " and ".join(["join doc d on d.id = x.doc and d.shown", *conditions])
-    return (joined if conditions else ""), values
+    for name, texts in criteria.exact_terms.items():
+        values[name] = [clean_text(f"{name}={text}") for text in texts]
+    conditions = list(_iter_conditions(criteria, values))
+    values |= {"since": criteria.since, "until": criteria.until}
+    join = " and ".join(["join doc d on d.id = x.doc and d.shown", *conditions])
+    return (join if conditions else ""), values
 
 
-def _conditions(wanted: Filter, names: Iterable[str]) -> Iterator[str]:
+def _iter_conditions(criteria: Filter, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         yield f"d.terms && %({name})s"
-    if wanted.live:
+    if criteria.live:
         yield "d.live"
-    if wanted.since is not None:
+    if criteria.since is not None:
         yield "d.created >= %(since)s"
-    if wanted.until is not None:
+    if criteria.until is not None:
         yield "d.created <= %(until)s"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.chain import NO_FACTS, Facts, Node
 from filemem.index import Row
-from filemem.index.document import node_from
+from filemem.index.document import build_node
 from filemem.org.engine import Repository
 
 if TYPE_CHECKING:
@@ -39,40 +39,40 @@ _BY_LINK = """d.id in (select l.doc from link l
 Pairs = Sequence[tuple[int, str]]  # numbers of repositories, each with a value in one
 
 
-def repositories(con: Connection) -> list[Repository]:
+def list_repositories(con: Connection) -> list[Repository]:
     """Return all repositories that are visible, by name."""
     return [Repository(*row) for row in con.execute(f"{REPOSITORIES} order by r.name")]
 
 
-def rows_with(con: Connection, field: str, pairs: Pairs) -> list[tuple[int, Row]]:
+def read_rows(con: Connection, field: str, pairs: Pairs) -> list[tuple[int, Row]]:
     """Return the records that have a value in a field, each with the number of its repository."""
     query = f"{ROWS} from doc d where {BY_FIELD.get(field, _BY_LINK)}"
-    rows = con.execute(query, values_of(field, pairs)) if pairs else ()
-    return [(row[1], row_of(row)) for row in rows]
+    rows = con.execute(query, build_values(field, pairs)) if pairs else ()
+    return [(row[1], build_row(row)) for row in rows]
 
 
-def values_of(field: str, pairs: Pairs) -> dict[str, Any]:
+def build_values(field: str, pairs: Pairs) -> dict[str, Any]:
     """Return the values for a question by one field."""
-    values = [digest(field, text) if field in LINKS else plain(text) for _, text in pairs]
+    values = [digest(field, text) if field in LINKS else clean_text(text) for _, text in pairs]
     return {"repos": [repo for repo, _ in pairs], "values": values}
 
 
-def row_of(columns: Sequence[Any]) -> Row:
+def build_row(columns: Sequence[Any]) -> Row:
     """Return the record that some columns are, in the order of ROWS."""
-    number, _, blob, node, live, visible, meanings, facts = columns
+    number, _, blob, node, live, is_visible, meanings, facts = columns
     meanings = json.loads(meanings) if meanings else {}
-    facts = Facts.of(json.loads(facts)) if facts else NO_FACTS
-    return Row(number, blob, _node(node), live, visible, meanings, facts=facts)
+    facts = Facts.from_lists(json.loads(facts)) if facts else NO_FACTS
+    return Row(number, blob, _parse_node(node), live, is_visible, meanings, facts=facts)
 
 
 @lru_cache(maxsize=8192)
-def _node(text: str) -> Node:
-    return node_from(json.loads(text))
+def _parse_node(text: str) -> Node:
+    return build_node(json.loads(text))
 
 
-def plain(value: str, most: int | None = 500) -> str:
+def clean_text(value: str, max_size: int | None = 500) -> str:
     """Return a text as the database can have it: without NUL, and no longer than an index takes."""
-    return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")[:most]
+    return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")[:max_size]
 
 
 def digest(kind: str, value: str) -> int:

@@ -8,22 +8,22 @@ from socket import socket
 from typing import Any, NamedTuple
 
 from filemem import VERSION
-from filemem.org.guard import App, Guard, Tokens, looked_up
+from filemem.org.guard import App, Guard, TokenLookup, look_up_principal
 from filemem.org.log import log
-from filemem.org.memory import Everything
+from filemem.org.memory import OrgMemory
 from filemem.org.offer import DIALECT, ROUTES
 from filemem.org.oidc import People, Provider
-from filemem.org.outside import OrgSite, Outside, works
+from filemem.org.outside import OrgSite, PathMiddleware, build_handlers
 from filemem.org.postgres import Postgres
 from filemem.server import http
 
-SEES_ALL = (
+SEES_ALL_WARNING = (
     "this login can read past row security; log in as a member of the role of the service:"
     " docs/organisation.md"
 )
 
 
-class Serving(NamedTuple):
+class ServiceOptions(NamedTuple):
     """How the service answers."""
 
     host: str
@@ -36,24 +36,32 @@ class Serving(NamedTuple):
     folder: str = ""  # where several processes keep their figures
 
 
-def serve(engine: Postgres, how: Serving, on_crash: Any, listening: socket | None = None) -> None:
+def serve(
+    engine: Postgres, options: ServiceOptions, on_crash: Any, listener: socket | None = None
+) -> None:
     """Serve until a signal comes.
 
     `listening`: the socket of several processes. Raises BrokenStore: the database is not usable.
     """
-    if engine.sees_all():
-        log("warning", SEES_ALL)
+    if engine.can_see_all():
+        log("warning", SEES_ALL_WARNING)
 
-    people = People(how.provider) if how.provider else None
-    whose = Tokens(partial(looked_up, engine, people))
-    outside = works(engine, whose, how.hook_secret, how.folder)
+    people = People(options.provider) if options.provider else None
+    tokens = TokenLookup(partial(look_up_principal, engine, people))
+    handlers = build_handlers(engine, tokens, options.hook_secret, options.folder)
 
-    def guard(app: App) -> App:
-        return Outside(Guard(app, whose, how.rate), outside)
+    def wrap_app(app: App) -> App:
+        return PathMiddleware(Guard(app, tokens, options.rate), handlers)
 
-    address = http.Address(how.host, how.port, remote=True, names=tuple(how.names), guard=guard)
-    memory: Any = Everything(engine, how.audit_days)
-    site = OrgSite(rows=ROUTES)
+    address = http.Address(
+        options.host,
+        options.port,
+        is_remote_allowed=True,
+        extra_names=tuple(options.names),
+        guard=wrap_app,
+    )
+    memory: Any = OrgMemory(engine, options.audit_days)
+    site = OrgSite(routes=ROUTES)
     http.serve(
-        DIALECT, lambda: memory, VERSION, address, site, on_crash=on_crash, listening=listening
+        DIALECT, lambda: memory, VERSION, address, site, on_crash=on_crash, server_socket=listener
     )

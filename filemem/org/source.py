@@ -11,22 +11,31 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from filemem.index import Counts, Found, Model, ModelUnavailable, Row, with_leading
-from filemem.index.document import record_from
+from filemem.index import (
+    CandidateSet,
+    Model,
+    ModelUnavailable,
+    Row,
+    TermCounts,
+    search_with_predecessors,
+)
+from filemem.index.document import parse_card
 from filemem.index.model import Floats
-from filemem.index.place import Asked
-from filemem.index.plan import Plan, admits, bm25, plan, rarity
-from filemem.index.vectors import Ranking, merged
+from filemem.index.place import PreparedQuery
+from filemem.index.plan import QueryPlan, bm25, build_plan, compute_rarity, is_match
+from filemem.index.vectors import Ranking, merge_vectors
 from filemem.index.words import FIELDS, STEM
-from filemem.org.engine import HEAD, Details, Reader
-from filemem.query import FEW, Filter, Provenance, Terms, bare
+from filemem.org.engine import HEAD_MARK, Details, IndexReader
+from filemem.query import FEW_RECORDS, Filter, Provenance, Terms, strip_store_key
 from filemem.record import Record
 from filemem.record.visibility import EVERYBODY
-from filemem.repo.mirror import web_page
+from filemem.repo.mirror import build_page_url
 
 # What a stem adds that stands in a record, and in its title or topic: about as in BM25.
-MARKS = {"": 1.0, HEAD: 0.6}
-MOST_HELD = 10_000  # records that the words of a question name, about; commoner ones name none
+MARK_WEIGHTS = {"": 1.0, HEAD_MARK: 0.6}
+MAX_NAMED_RECORDS = (
+    10_000  # records that the words of a question name, about; commoner ones name none
+)
 
 
 class Organisation:
@@ -34,129 +43,141 @@ class Organisation:
 
     reader = EVERYBODY
     synonyms = ""
-    barred = ()
+    barred_ids = ()
 
-    def __init__(self, reader: Reader, model: Model) -> None:
+    def __init__(self, reader: IndexReader, model: Model) -> None:
         self._reader = reader
         self._model = model
-        self._page: Mapping[str, Details] = {}  # of the records that were asked for last
+        self._last_details: Mapping[str, Details] = {}  # of the records that were asked for last
 
     def clock(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def incomplete(self) -> str:
+    def explain_incompleteness(self) -> str:
         return ""
 
     def nominate(
-        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: Counts | None = None
-    ) -> Found:
+        self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: TermCounts | None = None
+    ) -> CandidateSet:
         """The best records, as `Index.candidates` has them."""
-        worth = counts or self._counts(terms)
-        terms = _meant_as_it_is(terms, worth)
-        vector, degraded = self._vector(terms, mode)
-        prepared = plan(terms, None if vector is None else self._telling(terms))
-        words = _naming(prepared, worth) if mode != "vector" or vector is None else {}
-        question = Asked(terms, prepared, worth, None)
-        best = with_leading(partial(self._best, question, words, vector, depth), wanted)
+        term_counts = counts or self._count_terms(terms)
+        terms = _strip_alternatives(terms, term_counts)
+        vector, degraded = self._build_query_vector(terms, mode)
+        query_plan = build_plan(
+            terms, None if vector is None else self._compute_word_weights(terms)
+        )
+        words = _choose_stems(query_plan, term_counts) if mode != "vector" or vector is None else {}
+        question = PreparedQuery(terms, query_plan, term_counts, None)
+        best = search_with_predecessors(
+            partial(self._find_best, question, words, vector, depth), wanted
+        )
         return best._replace(degraded=degraded or None)
 
-    def _counts(self, terms: Terms) -> Counts:
+    def _count_terms(self, terms: Terms) -> TermCounts:
         """How many records hold each form of the words, of those that may be seen."""
-        clauses = plan(terms).clauses
+        clauses = build_plan(terms).clauses
         forms = {(clause.field, term) for clause in clauses for term in clause.terms}
-        return self._reader.statistics(forms)
+        return self._reader.count_terms(forms)
 
-    def _telling(self, terms: Terms) -> Mapping[str, float]:
+    def _compute_word_weights(self, terms: Terms) -> Mapping[str, float]:
         """How much each word of a query tells, and what may be said instead of it."""
-        instead = [phrase for alike in terms.alike for phrase, _ in alike.instead]
-        return self._model.table.telling((*terms.words, *instead))
+        alternatives = [phrase for alike in terms.alternatives for phrase, _ in alike.substitutes]
+        return self._model.table.compute_word_weights((*terms.words, *alternatives))
 
-    def _vector(self, terms: Terms, mode: str) -> tuple[Floats | None, str]:
+    def _build_query_vector(self, terms: Terms, mode: str) -> tuple[Floats | None, str]:
         """The vector of a query, if it has one, and why not."""
         if mode == "keyword" or not terms.text.strip():
             return None, ""
         try:
-            vector = self._model.table.query_vector(terms)
+            vector = self._model.table.build_query_vector(terms)
         except ModelUnavailable as error:
             return None, f"{error.one_line}; only words were searched"
         return vector if vector.any() else None, ""
 
-    def _best(
+    def _find_best(
         self,
-        question: Asked,
+        question: PreparedQuery,
         words: Mapping[str, float],
         vector: Floats | None,
         depth: int,
-        wanted: Filter,
-    ) -> Found:
+        criteria: Filter,
+    ) -> CandidateSet:
         numbers = None if vector is None else vector.tolist()
-        every = self._reader.nominate(words, numbers, wanted, depth)
-        nominees = [nominee for nominee in every if admits(question.plan, nominee.tokens)]
+        all_nominees = self._reader.nominate(words, numbers, criteria, depth)
+        nominees = [nominee for nominee in all_nominees if is_match(question.plan, nominee.tokens)]
         if vector is not None and nominees:
-            vectors = merged([nominee.vectors for nominee in nominees])
-            near = Ranking([(vectors, None)], vector, self._model.table)
-            question = question._replace(near=near)
+            vectors = merge_vectors([nominee.vectors for nominee in nominees])
+            ranking = Ranking([(vectors, None)], vector, self._model.table)
+            question = question._replace(ranking=ranking)
         scores = {
             nominee.row.number: bm25(question.plan, nominee.tokens, question.counts)
             for nominee in nominees
         }
-        return question.best([nominee.row for nominee in nominees], scores, depth)
+        return question.select_best([nominee.row for nominee in nominees], scores, depth)
 
-    def by_id(self, ids: Collection[str]) -> dict[str, Row]:
-        rows = self._reader.rows("id", ids) if ids else []
-        return {row.written.id: row for row in rows if row.visible}
+    def find_by_id(self, ids: Collection[str]) -> dict[str, Row]:
+        rows = self._reader.read_rows("id", ids) if ids else []
+        return {row.raw_node.id: row for row in rows if row.is_visible}
 
-    def records(self, paths: Iterable[str]) -> dict[str, Record]:
-        self._page = self._reader.details(list(paths))
-        return {path: record_from(details.card) for path, details in self._page.items()}
+    def read_records(self, paths: Iterable[str]) -> dict[str, Record]:
+        self._last_details = self._reader.read_details(list(paths))
+        return {path: parse_card(details.card) for path, details in self._last_details.items()}
 
-    def provenances(
+    def read_provenances(
         self,
         paths: Iterable[str],
         *,
         detail: bool,  # noqa: ARG002
     ) -> dict[str, Provenance]:
-        return {path: self._page[path].who for path in paths}
+        return {path: self._last_details[path].provenance for path in paths}
 
-    def home(self, path: str) -> dict[str, Any]:
-        details = self._page[path]
+    def get_location(self, path: str) -> dict[str, Any]:
+        details = self._last_details[path]
         repository = details.repository
-        own = bare(path)
-        own = own if repository.store == "." else f"{repository.store}/{own}"
-        page = web_page(repository.source)
+        own_path = strip_store_key(path)
+        own_path = own_path if repository.store == "." else f"{repository.store}/{own_path}"
+        page = build_page_url(repository.source)
         return {
-            "path": own,
+            "path": own_path,
             "repository": repository.name,
             "quoted": True,
-            "link": f"{page}/blob/{repository.head}/{own}" if page else "",
+            "link": f"{page}/blob/{repository.head}/{own_path}" if page else "",
             "seen_at": repository.seen_at,
             "also_in": details.also_in,
         }
 
 
-def _meant_as_it_is(terms: Terms, worth: Counts) -> Terms:
+def _strip_alternatives(terms: Terms, counts: TermCounts) -> Terms:
     """A query without what may be said instead, if it is one word that few records hold."""
-    if not (terms.alike and terms.is_word):
+    if not (terms.alternatives and terms.is_word):
         return terms
-    clauses = [clause for _, group in plan(terms).words for clause in group]
-    held = [worth.having(clause.field, clause.terms[0]) for clause in clauses]
-    return terms._replace(alike=()) if 0 < max(held, default=0) <= FEW else terms
+    clauses = [clause for _, group in build_plan(terms).words for clause in group]
+    record_counts = [counts.get_document_count(clause.field, clause.terms[0]) for clause in clauses]
+    return (
+        terms._replace(alternatives=())
+        if 0 < max(record_counts, default=0) <= FEW_RECORDS
+        else terms
+    )
 
 
-def _naming(prepared: Plan, counts: Counts) -> dict[str, float]:
+def _choose_stems(query_plan: QueryPlan, counts: TermCounts) -> dict[str, float]:
     """The stems by which records are nominated and what each is worth, the rare ones."""
-    worth = dict[str, float]()
-    held = dict[str, int]()
-    for clause in prepared.clauses:
+    weights = dict[str, float]()
+    record_counts = dict[str, int]()
+    for clause in query_plan.clauses:
         for term in clause.terms:
             if FIELDS[clause.field][1] == STEM or not term.isascii():
-                worth[term] = max(worth.get(term, 0.0), clause.boost * rarity([clause], counts))
-                held[term] = max(held.get(term, 0), counts.having(clause.field, term))
+                weights[term] = max(
+                    weights.get(term, 0.0), clause.boost * compute_rarity([clause], counts)
+                )
+                record_counts[term] = max(
+                    record_counts.get(term, 0), counts.get_document_count(clause.field, term)
+                )
     words = dict[str, float]()
     total = 0
-    for term in sorted(worth, key=held.__getitem__):
-        total += held[term]
-        if words and total > MOST_HELD:
+    for term in sorted(weights, key=record_counts.__getitem__):
+        total += record_counts[term]
+        if words and total > MAX_NAMED_RECORDS:
             break
-        words |= {f"{term}{mark}": worth[term] * share for mark, share in MARKS.items()}
+        words |= {f"{term}{mark}": weights[term] * share for mark, share in MARK_WEIGHTS.items()}
     return words

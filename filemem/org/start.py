@@ -13,15 +13,15 @@ from typing import Any
 from filemem import config
 from filemem.errors import BadInput
 from filemem.org import many
-from filemem.org.commands import opened
-from filemem.org.oidc import provider
-from filemem.org.service import Serving, serve
+from filemem.org.commands import open_index
+from filemem.org.oidc import build_provider
+from filemem.org.service import ServiceOptions, serve
 from filemem.server import http
 
 
-def start(
-    here: Path,
-    how: Mapping[str, Any],
+def start_service(
+    folder: Path,
+    options: Mapping[str, Any],
     workers: int,
     on_crash: Callable[..., None],
     *,
@@ -38,34 +38,40 @@ def start(
 
     Raises BadInput, BrokenStore, before anything listens.
     """
-    protected(how["host"], behind_proxy=behind_proxy)
-    with opened(here) as index:
-        index.repositories()  # whether the database can be used
-    stated = config.load(here)
-    who = provider(
-        stated.org_oidc_issuer,
-        stated.org_oidc_audience,
-        stated.org_oidc_name,
-        stated.org_oidc_groups,
+    refuse_unprotected(options["host"], behind_proxy=behind_proxy)
+    with open_index(folder) as index:
+        index.list_repositories()  # whether the database can be used
+    settings = config.load(folder)
+    identity_provider = build_provider(
+        settings.org_oidc_issuer,
+        settings.org_oidc_audience,
+        settings.org_oidc_name,
+        settings.org_oidc_groups,
     )
-    serving = Serving(**how, hook_secret=stated.org_hook_secret, provider=who)
-    run(partial(_answer, str(here), on_crash), serving, workers)
+    service_options = ServiceOptions(
+        **options, hook_secret=settings.org_hook_secret, provider=identity_provider
+    )
+    run_service(partial(_serve_process, str(folder), on_crash), service_options, workers)
 
 
-def _answer(here: str, on_crash: Callable[..., None], how: Serving, listening: Any) -> None:
+def _serve_process(
+    folder: str, on_crash: Callable[..., None], options: ServiceOptions, listener: Any
+) -> None:
     """Answer in this process: the only one, or one of several."""
-    with opened(Path(here)) as index:
-        serve(index, how, on_crash, listening)
+    with open_index(Path(folder)) as index:
+        serve(index, options, on_crash, listener)
 
 
-def protected(host: str, *, behind_proxy: bool) -> None:
+def refuse_unprotected(host: str, *, behind_proxy: bool) -> None:
     """Refuse an address that others could reach without encryption. Raises BadInput."""
     if not (behind_proxy or http.is_loopback(host)):
         hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
         raise BadInput(f"{host} can be reached from other machines", hint, field="host")
 
 
-def run(answer: Callable[[Serving, socket | None], None], how: Serving, workers: int) -> None:
+def run_service(
+    answer: Callable[[ServiceOptions, socket | None], None], options: ServiceOptions, workers: int
+) -> None:
     """Answer until a signal comes.
 
     Args:
@@ -74,9 +80,11 @@ def run(answer: Callable[[Serving, socket | None], None], how: Serving, workers:
         workers: how many processes.
     """
     if workers == 1:
-        return answer(how, None)
-    address = http.Address(how.host, how.port, remote=True, guard=lambda app: app)
-    with http.listen(address) as listening, TemporaryDirectory() as folder:
+        return answer(options, None)
+    address = http.Address(
+        options.host, options.port, is_remote_allowed=True, guard=lambda app: app
+    )
+    with http.open_server_socket(address) as listener, TemporaryDirectory() as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # for the processes that begin now
-        many.run(partial(answer, how._replace(folder=folder)), listening, workers)
+        many.run_processes(partial(answer, options._replace(folder=folder)), listener, workers)
     return None

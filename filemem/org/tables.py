@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VERSION = 5  # of schema.sql, and of what is packed
 LOCK = 4_242  # of the database, for what one process does at a time
 DERIVED = ("doc", "link", "body", "passage")
-_SEEN = {
+_REPOSITORY_COLUMNS = {
     "repo": "id",
     **dict.fromkeys(("state", "df", *DERIVED), "repo"),
 }  # table -> which repository
@@ -31,7 +31,7 @@ _GIN = """create index if not exists body_keys on body using gin (keys(repo, ste
   with (fastupdate = off)"""
 
 
-def make(con: Connection, model: str, dimensions: int) -> str:
+def create_tables(con: Connection, model: str, dimensions: int) -> str:
     """Make what is missing, in a transaction of the caller's; return what was done, in words.
 
     `model` and its `dimensions`: what makes the vectors. Raises BrokenStore: the server is too old.
@@ -39,26 +39,26 @@ def make(con: Connection, model: str, dimensions: int) -> str:
     con.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
     if con.info.server_version < _OLDEST_SERVER:
         raise BrokenStore("the database is older than PostgreSQL 16", "filemem needs 16 or newer")
-    _extend(con)
-    roles = _roles(con)
-    schema = str(value(con, "select current_schema()"))
-    names = {"SCHEMA": quoted(con, schema), "DIMENSIONS": str(dimensions)}
-    names |= {"DATABASE": quoted(con, con.info.dbname)}
-    names |= {part.upper(): quoted(con, name) for part, name in roles.items()}
-    form = None
-    if value(con, "select to_regclass('meta') is not null"):
-        form = con.execute("select version, model from meta").fetchone()
-    _run(con, "kept.sql", names)
-    if form != (VERSION, model):
-        if form:
+    _install_extension(con)
+    roles = _create_roles(con)
+    schema = str(fetch_value(con, "select current_schema()"))
+    names = {"SCHEMA": quote_name(con, schema), "DIMENSIONS": str(dimensions)}
+    names |= {"DATABASE": quote_name(con, con.info.dbname)}
+    names |= {part.upper(): quote_name(con, name) for part, name in roles.items()}
+    stored_form = None
+    if fetch_value(con, "select to_regclass('meta') is not null"):
+        stored_form = con.execute("select version, model from meta").fetchone()
+    _run_file(con, "kept.sql", names)
+    if stored_form != (VERSION, model):
+        if stored_form:
             tables = ", ".join((*DERIVED, "df", "state", "total", "meta"))
             con.execute(f"drop table if exists {tables} cascade")
             con.execute("drop function if exists visible, holding, keys cascade")
-        _run(con, "schema.sql", names)
+        _run_file(con, "schema.sql", names)
         con.execute("insert into meta values (%s, %s)", (VERSION, model))
-    words = _words(con)
-    _run(con, "rights.sql", names)
-    for table, column in _SEEN.items():
+    index_note = _create_word_index(con)
+    _run_file(con, "rights.sql", names)
+    for table, column in _REPOSITORY_COLUMNS.items():
         con.execute(f"alter table {table} enable row level security")
         con.execute(f"drop policy if exists seen on {table}")
         con.execute(f"drop policy if exists brought on {table}")
@@ -66,29 +66,33 @@ def make(con: Connection, model: str, dimensions: int) -> str:
         con.execute(f"create policy seen on {table} to {names['SERVICE']} {visible}")
         con.execute(f"create policy brought on {table} to {names['WORKER']} using (true)")
     con.execute("update meta set worker = %(worker)s, service = %(service)s", roles)
-    return "the database is ready" if form == (VERSION, model) else f"the database is made {words}"
+    return (
+        "the database is ready"
+        if stored_form == (VERSION, model)
+        else f"the database is made {index_note}"
+    )
 
 
-def value(con: Connection, query: str, values: Any = ()) -> Any:
+def fetch_value(con: Connection, query: str, values: Any = ()) -> Any:
     """Return the one value of the one row that a query answers with."""
     row = con.execute(query, values).fetchone()
     return row[0] if row else None
 
 
-def quoted(con: Connection, name: str) -> str:
+def quote_name(con: Connection, name: str) -> str:
     """Return a name as SQL has it."""
-    return str(value(con, "select quote_ident(%s)", (name,)))
+    return str(fetch_value(con, "select quote_ident(%s)", (name,)))
 
 
-def _extend(con: Connection) -> None:
+def _install_extension(con: Connection) -> None:
     con.execute("create extension if not exists vector")
-    version = str(value(con, "select extversion from pg_extension where extname = 'vector'"))
+    version = str(fetch_value(con, "select extversion from pg_extension where extname = 'vector'"))
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_VECTOR:
         hint = "install pgvector 0.8 or newer, then run: alter extension vector update"
         raise BrokenStore(f"the database has pgvector {version}", hint)
 
 
-def _roles(con: Connection) -> dict[str, str]:
+def _create_roles(con: Connection) -> dict[str, str]:
     """Make the roles of the worker and the service, if they are missing; return their names.
 
     Roles belong to the whole server, so their names have that of the database.
@@ -96,19 +100,19 @@ def _roles(con: Connection) -> dict[str, str]:
     roles = dict[str, str]()
     for part in ("worker", "service"):
         name = f"filemem_{part}_{con.info.dbname}"[:63]
-        role = quoted(con, name)
-        if not value(con, "select count(*) from pg_roles where rolname = %s", (name,)):
+        role = quote_name(con, name)
+        if not fetch_value(con, "select count(*) from pg_roles where rolname = %s", (name,)):
             con.execute(f"create role {role} nologin")
-        if not value(con, "select pg_has_role(current_user, %s, 'set')", (name,)):
+        if not fetch_value(con, "select pg_has_role(current_user, %s, 'set')", (name,)):
             con.execute(f"grant {role} to current_user with inherit false, set true")
         roles[part] = name
     return roles
 
 
-def _words(con: Connection) -> str:
+def _create_word_index(con: Connection) -> str:
     """Make the index of words."""
     query = "select count(*) from pg_available_extensions where name = 'pg_textsearch'"
-    if value(con, query):
+    if fetch_value(con, query):
         con.execute("create extension if not exists pg_textsearch")
         con.execute(_BM25)
         return "ready; words by BM25"
@@ -116,7 +120,7 @@ def _words(con: Connection) -> str:
     return "ready; words by rarity: the database has no BM25 index"
 
 
-def _run(con: Connection, file: str, names: dict[str, str]) -> None:
+def _run_file(con: Connection, file: str, names: dict[str, str]) -> None:
     """Run a file of statements, with names in place of the words in capitals."""
     text = Path(__file__).with_name(file).read_text("utf-8")
     for word, name in names.items():

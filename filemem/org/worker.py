@@ -16,60 +16,66 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.errors import FilememError, Locked, NotFound
 from filemem.org import look
 from filemem.org.engine import Repository
-from filemem.org.hosts import AT_ONCE
-from filemem.repo.mirror import Mirror, Silent, opened
-from filemem.repo.run import LONG
+from filemem.org.hosts import MAX_PER_HOST
+from filemem.repo.mirror import HostTimeout, Mirror, open_mirror
+from filemem.repo.run import LONG_LIMIT
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
 
 # What a repository can bring upon a worker.
-TROUBLE = (FilememError, OSError, ValueError, LookupError, RecursionError)
-DOUBLED = 5  # how often the limit of a call doubles with failures: to about an hour
-_ROUNDS = 3  # attempts while other workers write the same repository
+SYNC_ERRORS = (FilememError, OSError, ValueError, LookupError, RecursionError)
+MAX_DOUBLINGS = 5  # how often the limit of a call doubles with failures: to about an hour
+_MAX_ATTEMPTS = 3  # attempts while other workers write the same repository
 
 
-class Pass(NamedTuple):
+class SyncResult(NamedTuple):
     """What one look at some repositories came to."""
 
     changed: int = 0  # records that were put in or taken out
     failed: int = 0  # repositories
 
 
-class _Looks:
+class _SyncRun:
     """One look at some repositories: each host has threads of its own, and waits for no other."""
 
     def __init__(self, engine: Postgres, cache: Path, environment: Mapping[str, str]) -> None:
         self._engine = engine
-        self._where = (cache, environment)
-        self._silent = set[str]()  # hosts that did not answer
+        self._clone_options = (cache, environment)
+        self._silent_hosts = set[str]()  # hosts that did not answer
 
-    def look(self, repository: Repository) -> Pass:
+    def sync_repository(self, repository: Repository) -> SyncResult:
         """Look at one. A host that was silent once is not asked again."""
         try:
-            if repository.host in self._silent:
-                raise Silent(f"{repository.host} did not answer before, so it was not asked")
-            return Pass(changed=take(self._engine, repository.number, *self._where))
-        except TROUBLE as error:
-            if isinstance(error, Silent):
-                self._silent.add(repository.host)
-            self._engine.fail(repository.number, reason(error))
-            return Pass(failed=1)
+            if repository.host in self._silent_hosts:
+                raise HostTimeout(f"{repository.host} did not answer before, so it was not asked")
+            return SyncResult(
+                changed=sync_repository(self._engine, repository.number, *self._clone_options)
+            )
+        except SYNC_ERRORS as error:
+            if isinstance(error, HostTimeout):
+                self._silent_hosts.add(repository.host)
+            self._engine.note_failure(repository.number, format_reason(error))
+            return SyncResult(failed=1)
 
-    def run(self, repositories: Collection[Repository]) -> Pass:
+    def run(self, repositories: Collection[Repository]) -> SyncResult:
         """Look at all of them."""
         with ExitStack() as stack:
             hosts = {repository.host for repository in repositories}
-            lanes = {host: stack.enter_context(ThreadPoolExecutor(AT_ONCE)) for host in hosts}
-            ends = [lanes[row.host].submit(self.look, row) for row in repositories]
-        passes = [end.result() for end in ends]
-        changed = sum(done.changed for done in passes)
-        return Pass(changed, sum(done.failed for done in passes))
+            executors = {
+                host: stack.enter_context(ThreadPoolExecutor(MAX_PER_HOST)) for host in hosts
+            }
+            futures = [
+                executors[row.host].submit(self.sync_repository, row) for row in repositories
+            ]
+        results = [end.result() for end in futures]
+        changed_count = sum(done.changed for done in results)
+        return SyncResult(changed_count, sum(done.failed for done in results))
 
 
-def work(
+def sync_repositories(
     engine: Postgres, cache: Path, environment: Mapping[str, str], names: Collection[str] = ()
-) -> Pass:
+) -> SyncResult:
     """Look at every repository once, or at those of some names.
 
     Args:
@@ -80,59 +86,65 @@ def work(
 
     Raises NotFound: a name is not in the index.
     """
-    repositories = engine.repositories()
+    repositories = engine.list_repositories()
     if names:
         repositories = [repository for repository in repositories if repository.name in names]
-        unknown = set(names) - {repository.name for repository in repositories}
-        if unknown:
-            raise NotFound(f"no repository {min(unknown)!r}", "`filemem org status` lists them")
-    done = _Looks(engine, cache, environment).run(repositories)
-    engine.tidy()
-    return done
+        unknown_names = set(names) - {repository.name for repository in repositories}
+        if unknown_names:
+            raise NotFound(
+                f"no repository {min(unknown_names)!r}", "`filemem org status` lists them"
+            )
+    result = _SyncRun(engine, cache, environment).run(repositories)
+    engine.update_statistics()
+    return result
 
 
-def reason(error: Exception) -> str:
+def format_reason(error: Exception) -> str:
     """Why a look failed, in a sentence."""
     return getattr(error, "told", "") or f"{type(error).__name__}: {error}"
 
 
-def take(engine: Postgres, number: int, cache: Path, environment: Mapping[str, str]) -> int:
+def sync_repository(
+    engine: Postgres, number: int, cache: Path, environment: Mapping[str, str]
+) -> int:
     """Bring one repository in step; return how many records changed.
 
     Raises what is in TROUBLE. A call of Git may take longer each time that the repository failed,
     so a large one comes in.
     """
-    repository = engine.repository(number)
+    repository = engine.read_repository(number)
     if repository is None:
         return 0
-    limit = LONG * 2 ** min(repository.tries, DOUBLED)
-    with opened(repository.source, cache, environment, limit) as repo:
-        for _ in range(_ROUNDS):
-            changed = _brought(engine, number, repo)
-            if changed is not None:
-                return changed
+    limit = LONG_LIMIT * 2 ** min(repository.failure_count, MAX_DOUBLINGS)
+    with open_mirror(repository.source, cache, environment, limit) as repo:
+        for _ in range(_MAX_ATTEMPTS):
+            changed_count = _sync_once(engine, number, repo)
+            if changed_count is not None:
+                return changed_count
     raise Locked("other workers change it all the time", "it is tried again")
 
 
-def _brought(engine: Postgres, number: int, repo: Mirror) -> int | None:
+def _sync_once(engine: Postgres, number: int, repo: Mirror) -> int | None:
     """Bring in what differs; None if another worker changed the repository meanwhile."""
-    last = engine.repository(number)
+    last = engine.read_repository(number)
     if last is None:
         return 0
-    now = look.standing(repo, last)
-    if now[:3] == (last.head, last.store, last.words):
-        engine.seen(number)
+    head_state = look.read_head_state(repo, last)
+    if head_state[:3] == (last.head, last.store, last.words):
+        engine.note_seen(number)
         return 0
-    kept = engine.kept(number)
-    difference = look.compare(repo, last, now, kept)
-    changed = 0
+    manifest = engine.read_manifest(number)
+    difference = look.fetch_difference(repo, last, head_state, manifest)
+    changed_count = 0
     left_out = list[str]()
-    with engine.taking(number) as shelf:
+    with engine.lock_shelf(number) as shelf:
         if shelf is None or shelf.repository.head != last.head:
             return None if shelf else 0
-        for part in look.changes(repo, difference, kept):
-            shelf.put(part.docs, difference.born)
-            changed += len(part.docs)
+        for part in look.iter_changes(repo, difference, manifest):
+            shelf.put(part.docs, difference.first_authors)
+            changed_count += len(part.docs)
             left_out += part.left_out
-        shelf.done(now.head, now.store, now.mark, look.summary(left_out))
-    return changed
+        shelf.note_state(
+            head_state.head, head_state.store, head_state.words_mark, look.format_left_out(left_out)
+        )
+    return changed_count

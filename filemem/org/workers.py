@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.org.hosts import Hosts
-from filemem.org.log import begin, log
+from filemem.org.log import log, set_up_logging
 from filemem.org.queue import CHANNEL, Job, Queue
-from filemem.org.worker import TROUBLE, Pass, reason, take, work
-from filemem.repo.mirror import Silent
+from filemem.org.worker import (
+    SYNC_ERRORS,
+    SyncResult,
+    format_reason,
+    sync_repositories,
+    sync_repository,
+)
+from filemem.repo.mirror import HostTimeout
 
 if TYPE_CHECKING:
     from filemem.org.postgres import Postgres
 
-IDLE = 5.0  # seconds after which a thread looks at the queue, also if it heard nothing
-RENEWED = 20.0  # seconds between two renewals of what this process holds
-LONGEST = 30.0  # seconds between two attempts to reach the database
+IDLE_SECONDS = 5.0  # seconds after which a thread looks at the queue, also if it heard nothing
+RENEW_SECONDS = 20.0  # seconds between two renewals of what this process holds
+MAX_WAIT = 30.0  # seconds between two attempts to reach the database
 
 
 class Workers:
@@ -44,110 +50,116 @@ class Workers:
         self._environment = environment
         self._pause = pause
         self._queue = Queue(engine)
-        self._ended = threading.Event()
-        self._news = threading.Condition()
-        self._heard = 0  # how often something came in
+        self._stop_event = threading.Event()
+        self._news_condition = threading.Condition()
+        self._news_count = 0  # how often something came in
         self._hosts = Hosts(1)
-        self._running = list[threading.Thread]()
-        self._spare = 0  # threads that were started as others waited
-        self._changed = threading.Event()  # since the statistics were renewed
-        self._changed.set()
+        self._threads = list[threading.Thread]()
+        self._spare_count = 0  # threads that were started as others waited
+        self._changed_event = threading.Event()  # since the statistics were renewed
+        self._changed_event.set()
 
-    def once(self, names: Collection[str] = ()) -> Pass:
+    def run_once(self, names: Collection[str] = ()) -> SyncResult:
         """Look at every repository once, or at those of some names. Raises NotFound."""
-        return work(self._engine, self._cache, self._environment, names)
+        return sync_repositories(self._engine, self._cache, self._environment, names)
 
     def run(self, threads: int) -> None:
         """Look at repositories until `end` is called, so many at a time."""
-        begin()
+        set_up_logging()
         self._hosts = Hosts(threads)
-        for job in (self._listen, self._count, *[self._work] * threads):
-            self._start(job)
-        while self._running:
-            self._running.pop().join()
+        for job in (self._listen, self._update_statistics, *[self._process_next_job] * threads):
+            self._start_thread(job)
+        while self._threads:
+            self._threads.pop().join()
 
-    def _start(self, job: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._lasting, args=(job,))
-        self._running.append(thread)
+    def _start_thread(self, job: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._run_repeatedly, args=(job,))
+        self._threads.append(thread)
         thread.start()
 
-    def _relieve(self) -> None:
+    def _start_spare_threads(self) -> None:
         """Let a new thread go on for each that waits for a host."""
-        while self._spare < self._hosts.stuck():
-            self._spare += 1
-            self._start(self._work)
+        while self._spare_count < self._hosts.count_stuck():
+            self._spare_count += 1
+            self._start_thread(self._process_next_job)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Let the threads end after what they are at."""
-        self._ended.set()
-        self._wake()
+        self._stop_event.set()
+        self._wake_threads()
 
-    def _lasting(self, job: Callable[[], None]) -> None:
+    def _run_repeatedly(self, job: Callable[[], None]) -> None:
         """Do a job again and again; wait longer each time while the database cannot be used."""
         wait = 1.0
-        while not self._ended.is_set():
+        while not self._stop_event.is_set():
             try:
                 job()
                 wait = 1.0
             except BrokenStore as error:
                 log("error", "the database cannot be used", reason=error.one_line, wait=wait)
-                self._ended.wait(wait)
-                wait = min(wait * 2, LONGEST)
+                self._stop_event.wait(wait)
+                wait = min(wait * 2, MAX_WAIT)
 
     def _listen(self) -> None:
-        with self._engine.listening(CHANNEL) as wait:
-            while not self._ended.is_set():
-                self._queue.fill(self._hosts.repositories())
-                self._wake()  # something may have become due while no notice came through
-                until = time.monotonic() + RENEWED
-                while time.monotonic() < until and not self._ended.is_set():
+        with self._engine.listen(CHANNEL) as wait:
+            while not self._stop_event.is_set():
+                self._queue.add_missing_and_renew(self._hosts.list_repositories())
+                self._wake_threads()  # something may have become due while no notice came through
+                until = time.monotonic() + RENEW_SECONDS
+                while time.monotonic() < until and not self._stop_event.is_set():
                     if wait(1.0):
-                        self._wake()
-                    self._relieve()
-        self._queue.free()
+                        self._wake_threads()
+                    self._start_spare_threads()
+        self._queue.release_jobs()
 
-    def _wake(self) -> None:
-        with self._news:
-            self._heard += 1
-            self._news.notify_all()
+    def _wake_threads(self) -> None:
+        with self._news_condition:
+            self._news_count += 1
+            self._news_condition.notify_all()
 
-    def _work(self) -> None:
-        heard = self._heard
-        job = None if self._hosts.full() else self._queue.take(self._hosts.avoided())
+    def _process_next_job(self) -> None:
+        known_news = self._news_count
+        job = (
+            None
+            if self._hosts.is_full()
+            else self._queue.take_job(self._hosts.list_avoided_hosts())
+        )
         if job is None:
-            with self._news:
-                self._news.wait_for(lambda: self._heard != heard, IDLE)
+            with self._news_condition:
+                self._news_condition.wait_for(lambda: self._news_count != known_news, IDLE_SECONDS)
             return
-        self._hosts.begin(job.repository, job.host)
-        silent = False
+        self._hosts.begin_look(job.repository, job.host)
+        is_silent = False
         try:
-            silent = self._look(job)
+            is_silent = self._sync_repository(job)
         finally:
-            self._hosts.end(job.repository, silent=silent)
+            self._hosts.end_look(job.repository, is_silent=is_silent)
 
-    def _look(self, job: Job) -> bool:
+    def _sync_repository(self, job: Job) -> bool:
         """Look at a repository; return whether its host was silent."""
-        began = time.monotonic()
+        start_time = time.monotonic()
         trouble = ""
-        silent = False
-        changed = 0
+        is_silent = False
+        changed_count = 0
         try:
-            changed = take(self._engine, job.repository, self._cache, self._environment)
-        except TROUBLE as error:
-            trouble = reason(error)
-            silent = isinstance(error, Silent)
-            self._engine.fail(job.repository, trouble)
-        self._queue.done(job, self._pause, failed=bool(trouble))
-        taken = round(time.monotonic() - began, 3)
+            changed_count = sync_repository(
+                self._engine, job.repository, self._cache, self._environment
+            )
+        except SYNC_ERRORS as error:
+            trouble = format_reason(error)
+            is_silent = isinstance(error, HostTimeout)
+            self._engine.note_failure(job.repository, trouble)
+        self._queue.finish_job(job, self._pause, has_failed=bool(trouble))
+        seconds = round(time.monotonic() - start_time, 3)
         if trouble:
-            log("warning", "failed", repository=job.name, reason=trouble, seconds=taken)
-        if changed:
-            self._changed.set()
-            log("info", "changed", repository=job.name, records=changed, seconds=taken)
-        return silent
+            log("warning", "failed", repository=job.name, reason=trouble, seconds=seconds)
+        if changed_count:
+            self._changed_event.set()
+            log("info", "changed", repository=job.name, records=changed_count, seconds=seconds)
+        return is_silent
 
-    def _count(self) -> None:
-        self._changed.wait(IDLE)
-        if self._changed.is_set() and not self._ended.wait(IDLE):
-            self._changed.clear()
-            self._engine.tidy()
+    def _update_statistics(self) -> None:
+        self._changed_event.wait(IDLE_SECONDS)
+        if self._changed_event.is_set() and not self._stop_event.wait(IDLE_SECONDS):
+            self._changed_event.clear()
+            self._engine.update_statistics()

@@ -1,50 +1,50 @@
 """The pure part of a search: what a query says, what a filter passes, where a hit is placed."""
 
 from filemem.query.filter import (
-    FIELDS,
+    TERM_BY_FIELD,
     Filter,
     Reader,
-    affects_match,
-    among,
-    fixed,
-    fold,
-    merge,
-    passes,
-    touches,
-    within,
+    fold_value,
+    get_literal_prefix,
+    has_overlap,
+    is_covered,
+    is_included,
+    is_inside_repository,
+    is_match,
+    merge_filters,
 )
 from filemem.query.hit import (
-    WEAK,
+    WEAK_SHARE,
     Drift,
     Evidence,
     Hit,
-    Name,
     Provenance,
+    RecordLabel,
     Results,
     Snippet,
-    bare,
+    strip_store_key,
 )
-from filemem.query.order import Placed, arrange, is_unclear
+from filemem.query.order import Placement, arrange_hits, is_unclear
 from filemem.query.score import (
-    FEW,
+    FEW_RECORDS,
     HYBRID,
     KEYWORD_ONLY,
     MEANING_ONLY,
     Candidate,
-    Scored,
-    likely,
-    promising,
-    relevance,
-    score,
-    topical,
+    ScoredCandidate,
+    compute_likelihood,
+    compute_relevance,
+    compute_topicality,
+    list_best_positions,
+    score_candidates,
 )
-from filemem.query.snippet import beyond, prose, rejected_before, snippet
+from filemem.query.snippet import build_snippet, extract_prose, list_named_rejections, strip_title
 from filemem.query.terms import (
     MAX_BYTES,
     MAX_TERMS,
     Terms,
-    loosened,
-    parse,
+    loosen_phrases,
     parse_moment,
+    parse_query,
     split_identifiers,
 )

@@ -11,8 +11,10 @@ FRESH = "fresh"
 CHANGED = "changed"
 MISSING = "missing"
 UNKNOWN = "unknown"
-WEAK = 0.5  # of the score of the best: what has less is counted, not shown, unless asked for
-HALF = 0.5  # a file that keeps less of itself is another: by this Git finds renames (diff -M)
+WEAK_SHARE = 0.5  # of the score of the best: what has less is counted, not shown, unless asked for
+OUTGROWN_SHARE = (
+    0.5  # a file that keeps less of itself is another: by this Git finds renames (diff -M)
+)
 
 
 class Provenance(NamedTuple):
@@ -42,22 +44,24 @@ class Drift(NamedTuple):
     reason: str = ""
 
     @property
-    def drifted(self) -> bool:
+    def has_drifted(self) -> bool:
         """Whether anything is not what it was."""
         return self.verdict in (CHANGED, MISSING)
 
     @property
-    def outgrown(self) -> bool:
+    def is_outgrown(self) -> bool:
         """Whether code left a decision behind: a path that it states is gone, or half its files."""
-        return self.verdict == MISSING or (self.drifted and len(self.missing) >= HALF * self.files)
+        return self.verdict == MISSING or (
+            self.has_drifted and len(self.missing) >= OUTGROWN_SHARE * self.files
+        )
 
     def __str__(self) -> str:
         if self.verdict in (FRESH, UNKNOWN):
             return ": ".join(filter(None, (self.verdict, self.reason)))
-        gone = self.verdict == MISSING
-        touched = len(self.missing) if gone else len(self.changed) + len(self.missing)
-        more = f", {len(self.changed)} changed" if gone and self.changed else ""
-        return f"{self.verdict} ({touched} of {self.files} file{'s'[: self.files - 1]}{more})"
+        has_missing = self.verdict == MISSING
+        touched_count = len(self.missing) if has_missing else len(self.changed) + len(self.missing)
+        changed_note = f", {len(self.changed)} changed" if has_missing and self.changed else ""
+        return f"{self.verdict} ({touched_count} of {self.files} file{'s'[: self.files - 1]}{changed_note})"
 
 
 class Evidence(NamedTuple):
@@ -120,17 +124,19 @@ class Hit(NamedTuple):
         """What replaced it, else what is proposed to."""
         return (*self.superseded_by, *self.proposed)
 
-    def without_keys(self) -> "Hit":
+    def strip_store_keys(self) -> "Hit":
         """The hit with ids as its own store has them: see `bare`."""
         return self._replace(
-            superseded_by=tuple(map(bare, self.superseded_by)),
-            heads=tuple(map(bare, self.heads)),
-            proposed=tuple(map(bare, self.proposed)),
-            related=tuple(edge._replace(target=bare(edge.target)) for edge in self.related),
+            superseded_by=tuple(map(strip_store_key, self.superseded_by)),
+            heads=tuple(map(strip_store_key, self.heads)),
+            proposed=tuple(map(strip_store_key, self.proposed)),
+            related=tuple(
+                edge._replace(target=strip_store_key(edge.target)) for edge in self.related
+            ),
         )
 
 
-def bare(address: str) -> str:
+def strip_store_key(address: str) -> str:
     """Return the id or path in an address, which begins with the key of a store and a space."""
     return address.partition(" ")[2]
 
@@ -167,7 +173,7 @@ class Results:
         return len(self.hits)
 
 
-class Name(NamedTuple):
+class RecordLabel(NamedTuple):
     """What people know a record by."""
 
     title: str

@@ -13,30 +13,32 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from filemem.chain import NO_FACTS, Facts, Node
-from filemem.query.score import Scored
+from filemem.query.score import ScoredCandidate
 from filemem.record import DECISION, UNKNOWN
 
-MOST_OF_A_CHAIN = 3
+MAX_PER_CHAIN = 3
 
 
-class Placed(NamedTuple):
+class Placement(NamedTuple):
     """One place in the answer."""
 
     id: str  # the record
-    scored: Scored | None  # None where it holds for a record that was found: the caller loads it
+    scored: (
+        ScoredCandidate | None
+    )  # None where it holds for a record that was found: the caller loads it
     earlier: int = 0  # found of the same chain and left out; stated on its newest alone
-    worth: float = 0.0  # the score of the best found of its chain
+    chain_score: float = 0.0  # the score of the best found of its chain
 
 
-def arrange(
-    scored: Iterable[Scored],
+def arrange_hits(
+    scored: Iterable[ScoredCandidate],
     facts: Mapping[str, Facts],
     *,
-    unclear: Collection[str] = (),
-    may_bring: Callable[[str], bool] = lambda _: True,
-    may_show: Callable[[str], bool] = lambda _: True,
+    unclear_ids: Collection[str] = (),
+    can_bring: Callable[[str], bool] = lambda _: True,
+    can_show: Callable[[str], bool] = lambda _: True,
     limit: int | None = None,
-) -> tuple[Placed, ...]:
+) -> tuple[Placement, ...]:
     """Return the places of an answer, best first.
 
     `scored` has each record once, `facts` are those of the decisions among them. `unclear` are
@@ -44,16 +46,19 @@ def arrange(
     the filter. `may_show`: whether what was found is for more than to lead to what holds.
     """
     by_id = {row.id: row for row in sorted(scored, key=attrgetter("rank"))}
-    last = [node for node in by_id if node in unclear and may_show(node)]
-    placed: list[Placed] = []
-    for group in _groups(by_id, facts):
-        if limit is not None and len(placed) >= limit:
+    last_ids = [node for node in by_id if node in unclear_ids and can_show(node)]
+    placements: list[Placement] = []
+    for group in _group_by_chain(by_id, facts):
+        if limit is not None and len(placements) >= limit:
             break
         members = {node: facts.get(node, NO_FACTS) for node in group}
-        placed += _of_one_chain(members, by_id, unclear, may_bring, may_show)
-    least = min((place.worth for place in placed), default=1.0)
-    placed += [Placed(node, by_id[node], 0, min(least, by_id[node].scores.final)) for node in last]
-    return tuple(placed[:limit])
+        placements += _place_chain(members, by_id, unclear_ids, can_bring, can_show)
+    least_score = min((place.chain_score for place in placements), default=1.0)
+    placements += [
+        Placement(node, by_id[node], 0, min(least_score, by_id[node].scores.final))
+        for node in last_ids
+    ]
+    return tuple(placements[:limit])
 
 
 def is_unclear(node: Node) -> bool:
@@ -61,50 +66,52 @@ def is_unclear(node: Node) -> bool:
     return node.type == DECISION and node.status == UNKNOWN
 
 
-def _groups(nodes: Iterable[str], facts: Mapping[str, Facts]) -> list[list[str]]:
+def _group_by_chain(nodes: Iterable[str], facts: Mapping[str, Facts]) -> list[list[str]]:
     """Put together what shares a topic or a head; groups and members stay in order."""
     leader: dict[str, str] = {}
 
-    def lead(name: str) -> str:
+    def find_leader(name: str) -> str:
         while leader.setdefault(name, name) != name:
             leader[name] = name = leader[leader[name]]
         return name
 
     for node in nodes:
-        for other in facts.get(node, NO_FACTS).ties:
+        for other in facts.get(node, NO_FACTS).shared_keys:
             if other != node:
-                leader[lead(other)] = lead(node)
+                leader[find_leader(other)] = find_leader(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
-        groups[lead(node)].append(node)
+        groups[find_leader(node)].append(node)
     return list(groups.values())
 
 
-def _of_one_chain(
+def _place_chain(
     members: Mapping[str, Facts],
-    by_id: Mapping[str, Scored],
-    unclear: Collection[str],
-    may_bring: Callable[[str], bool],
-    may_show: Callable[[str], bool],
-) -> list[Placed]:
-    live = _live(members)
-    visible = [node for node in members if may_show(node)]
-    heads = [node for node in visible if node in live]
-    missing = [node for node in live if node not in by_id and may_bring(node)]
-    heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    others = [node for node in visible if node not in live and node not in unclear]
-    others.sort(key=lambda node: by_id[node].created, reverse=True)
-    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    earlier = len(others) - len(kept)
-    worth = by_id[next(iter(members))].scores.final
-    placed = [Placed(node, by_id.get(node), worth=worth) for node in (*heads, *kept)]
-    return [place._replace(earlier=earlier) for place in placed[:1]] + placed[1:]
+    by_id: Mapping[str, ScoredCandidate],
+    unclear_ids: Collection[str],
+    can_bring: Callable[[str], bool],
+    can_show: Callable[[str], bool],
+) -> list[Placement]:
+    live_ids = _list_live(members)
+    visible_ids = [node for node in members if can_show(node)]
+    heads = [node for node in visible_ids if node in live_ids]
+    missing_heads = [node for node in live_ids if node not in by_id and can_bring(node)]
+    heads += missing_heads[: max(0, MAX_PER_CHAIN - len(heads))]
+    other_ids = [node for node in visible_ids if node not in live_ids and node not in unclear_ids]
+    other_ids.sort(key=lambda node: by_id[node].created, reverse=True)
+    kept_ids = other_ids[: max(0, MAX_PER_CHAIN - len(heads))]
+    omitted_count = len(other_ids) - len(kept_ids)
+    chain_score = by_id[next(iter(members))].scores.final
+    placements = [
+        Placement(node, by_id.get(node), chain_score=chain_score) for node in (*heads, *kept_ids)
+    ]
+    return [place._replace(earlier=omitted_count) for place in placements[:1]] + placements[1:]
 
 
-def _live(members: Mapping[str, Facts]) -> Collection[str]:
+def _list_live(members: Mapping[str, Facts]) -> Collection[str]:
     """Return the heads of decisions in order, and every head of a forked topic."""
-    live: dict[str, None] = {}
+    live_ids: dict[str, None] = {}
     for node, facts in members.items():
         if node in facts.heads or facts.superseded_by:
-            live.update(dict.fromkeys((*facts.heads, *facts.forked)))
-    return live
+            live_ids.update(dict.fromkeys((*facts.heads, *facts.forked_heads)))
+    return live_ids

@@ -13,7 +13,7 @@ from operator import attrgetter, mul
 from typing import NamedTuple
 
 from filemem.chain import NO_FACTS, Facts, Node
-from filemem.query.snippet import COMMON
+from filemem.query.snippet import COMMON_WORDS
 from filemem.record import DECISION
 
 
@@ -34,19 +34,19 @@ KEYWORD_ONLY = Weights(keyword=1.0)
 MEANING_ONLY = Weights(keyword=0.0, vector=0.60, title=0.10, wording=0.30)
 
 # A checkpoint holds the words of all that was in the works; what was decided should come first.
-LESSER = 0.5
+LESSER_FACTOR = 0.5
 
 # Where a record is as likely about the question as not, and how fast that turns.
-EVEN = 0.42
-STEEP = 12.0
+EVEN_POINT = 0.42
+STEEPNESS = 12.0
 
 # Share of a query's words, by weight, that a full match has: else "use" alone makes one.
-ENOUGH = 0.5
+FULL_MATCH_SHARE = 0.5
 
 # The most that several words are worth if no vector says that the same is meant.
-WORDS_ALONE = 0.94
+WORDS_ONLY_LIMIT = 0.94
 
-FEW = 3  # records that hold a word that is asked for alone
+FEW_RECORDS = 3  # records that hold a word that is asked for alone
 
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
@@ -84,7 +84,7 @@ class Scores(NamedTuple):
     final: float = 0.0
 
 
-class Scored(NamedTuple):
+class ScoredCandidate(NamedTuple):
     """A candidate with its scores."""
 
     id: str
@@ -107,16 +107,16 @@ class _Scale(NamedTuple):
     least_wording: float
 
 
-def score(
+def score_candidates(
     candidates: Iterable[Candidate],
     *,
     now: int,
     recency: bool = True,
     weights: Weights | None = None,
-    lesser: Container[str] = (),
-    whole: float = 0.0,
-    word: bool = False,
-) -> tuple[Scored, ...]:
+    lesser_ids: Container[str] = (),
+    full_score: float = 0.0,
+    is_word: bool = False,
+) -> tuple[ScoredCandidate, ...]:
     """Return the candidates with scores, best first.
 
     `candidates` are what words and vectors found, each record once. `recency`: whether age counts.
@@ -127,48 +127,57 @@ def score(
     in meaning other texts are.
     """
     rows = list(candidates)
-    scale = _scale(rows, weights, recency=recency, whole=whole, word=word)
+    scale = _build_scale(rows, weights, recency=recency, full_score=full_score, is_word=is_word)
     total = sum(scale.weights)
-    is_few = 0 < sum(row.keyword > 0 for row in rows) <= FEW
-    is_name = word and is_few and scale.weights.keyword > 0
-    rated: list[Scored] = []
+    is_few = 0 < sum(row.keyword > 0 for row in rows) <= FEW_RECORDS
+    is_name = is_word and is_few and scale.weights.keyword > 0
+    scored: list[ScoredCandidate] = []
     for row in rows:
-        parts = _parts(row, scale, _recency(row.node, now) if recency else 0.0)
+        parts = _compute_parts(row, scale, _compute_node_recency(row.node, now) if recency else 0.0)
         final = min(1.0, sum(map(mul, scale.weights, parts)) / total)
-        if row.node.id in lesser:
-            final *= LESSER
+        if row.node.id in lesser_ids:
+            final *= LESSER_FACTOR
         if is_name:
             final = final / 2 + (0.5 if row.keyword > 0 else 0.0)
-        rated.append(Scored(row.node.id, row.node.created, Scores(*parts, final)))
-    return tuple(sorted(rated, key=attrgetter("rank")))
+        scored.append(ScoredCandidate(row.node.id, row.node.created, Scores(*parts, final)))
+    return tuple(sorted(scored, key=attrgetter("rank")))
 
 
-def _scale(
-    rows: Sequence[Candidate], weights: Weights | None, *, recency: bool, whole: float, word: bool
+def _build_scale(
+    rows: Sequence[Candidate],
+    weights: Weights | None,
+    *,
+    recency: bool,
+    full_score: float,
+    is_word: bool,
 ) -> _Scale:
     cosines = [row.cosine for row in rows if row.cosine is not None]
     wordings = [row.wording for row in rows if row.wording is not None]
     best_keyword = max((row.keyword for row in rows), default=0.0)
     if cosines:
-        full = ENOUGH * whole
-    elif word or not whole:
-        full = whole
+        best_possible = FULL_MATCH_SHARE * full_score
+    elif is_word or not full_score:
+        best_possible = full_score
     else:  # one word that a sentence shares with a record makes no full match
-        full = max(whole, best_keyword / WORDS_ALONE)
+        best_possible = max(full_score, best_keyword / WORDS_ONLY_LIMIT)
     return _Scale(
-        _weights(weights, cosines=bool(cosines), wordings=bool(wordings), recency=recency),
-        max(best_keyword, full) or 1.0,
-        _unit(max(cosines, default=0.0)),
-        _unit(max(wordings, default=0.0)),
-        _unit(min(wordings, default=0.0)),
+        _select_weights(
+            weights, has_cosines=bool(cosines), has_wordings=bool(wordings), recency=recency
+        ),
+        max(best_keyword, best_possible) or 1.0,
+        _clamp_cosine(max(cosines, default=0.0)),
+        _clamp_cosine(max(wordings, default=0.0)),
+        _clamp_cosine(min(wordings, default=0.0)),
     )
 
 
-def _weights(weights: Weights | None, *, cosines: bool, wordings: bool, recency: bool) -> Weights:
+def _select_weights(
+    weights: Weights | None, *, has_cosines: bool, has_wordings: bool, recency: bool
+) -> Weights:
     """Return the weights of the parts that the candidates have."""
-    if weights is None or not (cosines or weights.keyword):
-        weights = HYBRID if cosines else KEYWORD_ONLY
-    if not wordings:
+    if weights is None or not (has_cosines or weights.keyword):
+        weights = HYBRID if has_cosines else KEYWORD_ONLY
+    if not has_wordings:
         weights = weights._replace(wording=0.0)
     return weights if recency else weights._replace(recency=0.0)
 
@@ -176,7 +185,7 @@ def _weights(weights: Weights | None, *, cosines: bool, wordings: bool, recency:
 _Parts = tuple[float, float, float, float, float]
 
 
-def _parts(row: Candidate, scale: _Scale, recency: float) -> _Parts:
+def _compute_parts(row: Candidate, scale: _Scale, recency: float) -> _Parts:
     """Return the parts of a score, in the order of Weights.
 
     A record not yet embedded is judged by its words on this query's scale, or a fresh save would
@@ -187,15 +196,15 @@ def _parts(row: Candidate, scale: _Scale, recency: float) -> _Parts:
         vector = keyword * scale.cosine
         wording = keyword * scale.best_wording
     else:
-        vector = _unit(row.cosine)
+        vector = _clamp_cosine(row.cosine)
         wording = scale.least_wording
     if row.wording is not None:
-        wording = _unit(row.wording)
-    title = vector if row.title_cosine is None else _unit(row.title_cosine)
+        wording = _clamp_cosine(row.wording)
+    title = vector if row.title_cosine is None else _clamp_cosine(row.title_cosine)
     return keyword, vector, title, wording, recency
 
 
-def relevance(scores: Scores) -> float:
+def compute_relevance(scores: Scores) -> float:
     """How likely a record is about the question, 0..1, whatever else was found: see `likely`.
 
     Only the parts that are cosines count: the keyword part is relative to the best of its query,
@@ -203,69 +212,69 @@ def relevance(scores: Scores) -> float:
     """
     if not scores.vector and not scores.wording:  # no vectors: the words are all there is to go by
         return scores.keyword
-    return likely(sum(map(mul, MEANING_ONLY, scores)) / sum(MEANING_ONLY))
+    return compute_likelihood(sum(map(mul, MEANING_ONLY, scores)) / sum(MEANING_ONLY))
 
 
-def likely(meaning: float) -> float:
+def compute_likelihood(meaning: float) -> float:
     """Put a mean of cosines on the scale of users' thresholds: a logistic curve, .5 at EVEN.
 
     Measured on two retrieval sets with the bundled model: relevant records have a mean of .40 to
     .80 (median .58), the best record for a question about something else .17 to .44 (median .30).
     """
-    return 1.0 / (1.0 + math.exp(-STEEP * (meaning - EVEN)))
+    return 1.0 / (1.0 + math.exp(-STEEPNESS * (meaning - EVEN_POINT)))
 
 
 # What is quickly known of a candidate: keyword, cosine and title_cosine.
-Quick = tuple[float, float | None, float | None]
+QuickScores = tuple[float, float | None, float | None]
 
 
-def promising(parts: Sequence[Quick], most: int) -> list[int]:
+def list_best_positions(parts: Sequence[QuickScores], limit: int) -> list[int]:
     """Return the places of the best candidates."""
     best_keyword = max([keyword for keyword, _, _ in parts], default=0.0) or 1.0
     best_cosine = max([cosine for _, cosine, _ in parts if cosine is not None], default=0.0)
 
-    def worth(at: int) -> float:
-        keyword, cosine, title = parts[at]
+    def estimate_score(position: int) -> float:
+        keyword, cosine, title = parts[position]
         vector = keyword / best_keyword * best_cosine if cosine is None else cosine
-        near = HYBRID.title * (vector if title is None else title)
-        near = (HYBRID.vector + HYBRID.wording) * vector + near
-        return HYBRID.keyword * keyword / best_keyword + near
+        closeness = HYBRID.title * (vector if title is None else title)
+        closeness = (HYBRID.vector + HYBRID.wording) * vector + closeness
+        return HYBRID.keyword * keyword / best_keyword + closeness
 
-    return sorted(range(len(parts)), key=worth, reverse=True)[:most]
+    return sorted(range(len(parts)), key=estimate_score, reverse=True)[:limit]
 
 
-def recency_of(created: int, now: int) -> float:
+def compute_recency(created: int, now: int) -> float:
     """Return 1 for now or the future, one half after each HALF_LIFE."""
     return float(0.5 ** (max(0, now - created) / HALF_LIFE))
 
 
-def _recency(node: Node, now: int) -> float:
+def _compute_node_recency(node: Node, now: int) -> float:
     """What a record's age is worth: a decision has none, it holds until it is superseded."""
-    return 1.0 if node.type == DECISION else recency_of(node.created, now)
+    return 1.0 if node.type == DECISION else compute_recency(node.created, now)
 
 
-def _unit(cosine: float) -> float:
+def _clamp_cosine(cosine: float) -> float:
     if cosine < 0.0:
         return 0.0
     return 1.0 if cosine > 1.0 else cosine
 
 
-MOST_WORDS = 2_000  # of each text; more does not change the answer
-_STEM = 6  # letters; what is beyond them is taken for an ending
+MAX_WORDS = 2_000  # of each text; more does not change the answer
+_STEM_LENGTH = 6  # letters; what is beyond them is taken for an ending
 
 
-def topical(question: str, topic: str) -> float:
+def compute_topicality(question: str, topic: str) -> float:
     """How far a question is about a topic by its name, 0..1: the share of words in common."""
-    words = _words(question.replace("_", " "))
-    names = _words(topic.replace("_", " "))
+    words = _split_stems(question.replace("_", " "))
+    names = _split_stems(topic.replace("_", " "))
     return 2 * len(words & names) / ((len(words) + len(names)) or 1)
 
 
 @lru_cache(maxsize=4)  # a text is compared with several
-def _words(text: str) -> frozenset[str]:
+def _split_stems(text: str) -> frozenset[str]:
     words = (match.group().casefold() for match in re.finditer(r"\w+", text))
     return frozenset(
-        word[:_STEM]
-        for word, _ in zip(words, range(MOST_WORDS), strict=False)
-        if word not in COMMON
+        word[:_STEM_LENGTH]
+        for word, _ in zip(words, range(MAX_WORDS), strict=False)
+        if word not in COMMON_WORDS
     )

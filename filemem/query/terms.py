@@ -12,21 +12,21 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import Any, NamedTuple
 
-from filemem.query.filter import NAMED, READ, Filter, Reading, fold
+from filemem.query.filter import FIELD_BY_TERM, TERM_FORMATS, Filter, TermFormat, fold_value
 from filemem.record import parse_span
 
 MAX_BYTES = 2048
 MAX_TERMS = 64
 # Words; a longer query is a sentence, and a single word in quotes is set off in it, not asked for.
-PROSE = 12
+MAX_QUERY_WORDS = 12
 DAY = 86_400_000  # milliseconds
 # Letters of scripts without spaces.
 UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-LONG_RUN = 5  # characters of such a script that are more than one word
+LONG_RUN_LENGTH = 5  # characters of such a script that are more than one word
 
-_CURLY = str.maketrans("“”„‟«»", '""' * 3)
+_CURLY_QUOTES = str.maketrans("“”„‟«»", '""' * 3)
 # Never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`).
-_EDGE = ",;!?"
+_SENTENCE_MARKS = ",;!?"
 
 
 class Substitute(NamedTuple):
@@ -36,11 +36,11 @@ class Substitute(NamedTuple):
     weight: float
 
 
-class Alike(NamedTuple):
+class Alternative(NamedTuple):
     """Some words of a query, as typed, and what developers say instead, best first."""
 
     words: tuple[str, ...]
-    instead: tuple[Substitute, ...]
+    substitutes: tuple[Substitute, ...]
 
 
 class Terms(NamedTuple):
@@ -50,14 +50,16 @@ class Terms(NamedTuple):
     phrases: tuple[str, ...] = ()  # quoted, in PROSE of several words; every one must occur
     excluded: tuple[str, ...] = ()  # words or phrases behind a minus; none may occur
     text: str = ""  # the query without exclusions and restrictions, for the embedder
-    odd: tuple[str, ...] = ()  # `outcome:broken` is no restriction: it is read as words
-    cut: bool = False  # whether there was more than counts
-    alike: tuple[Alike, ...] = ()  # what may be said instead of its words; `parse` knows of none
+    unread_tokens: tuple[str, ...] = ()  # `outcome:broken` is no restriction: it is read as words
+    is_cut: bool = False  # whether there was more than counts
+    alternatives: tuple[
+        Alternative, ...
+    ] = ()  # what may be said instead of its words; `parse` knows of none
 
     @property
     def is_word(self) -> bool:
         """Whether all of it is one word; a long run of a script without spaces is a sentence."""
-        run = re.search(f"{UNSPACED}{{{LONG_RUN},}}", self.text)
+        run = re.search(f"{UNSPACED}{{{LONG_RUN_LENGTH},}}", self.text)
         return len(self.words) + len(self.phrases) == 1 and " " not in self.text and not run
 
 
@@ -65,98 +67,98 @@ class Query(NamedTuple):
     """What a query string asks for, and what it is restricted to."""
 
     terms: Terms
-    wanted: Filter
+    restriction: Filter
 
 
-def parse(text: str, now: int | None = None) -> Query:
+def parse_query(text: str, now: int | None = None) -> Query:
     """Read a query string; at most 2 KB and 64 words of it count.
 
     A restriction given twice (`tag:a tag:b`, `tag:a,b`) means either; one with a value that its
     field cannot have (`type:string`) is plain text, and so are ages (`since:2w`) without `now`.
     """
-    reading = _Reading(text, now)
-    for match in _TOKEN.finditer(clean(text).translate(_CURLY)):
-        reading.add(match)
-    return reading.query()
+    reader = _QueryReader(text, now)
+    for match in _TOKEN.finditer(clean_text(text).translate(_CURLY_QUOTES)):
+        reader.add_token(match)
+    return reader.build_query()
 
 
-class _Reading:
+class _QueryReader:
     """A query half read."""
 
     def __init__(self, text: str, now: int | None) -> None:
         self.now = now
-        self.is_prose = len(text.split()) > PROSE
+        self.is_prose = len(text.split()) > MAX_QUERY_WORDS
         self.is_cut = len(text.encode("utf-8", "replace")) > MAX_BYTES
-        self.left = MAX_TERMS
+        self.words_left = MAX_TERMS
         self.words: dict[str, None] = {}
         self.phrases: dict[str, None] = {}
         self.excluded: dict[str, None] = {}
-        self.odd: dict[str, None] = {}
-        self.plain: list[str] = []
-        self.wanted = Filter()
+        self.unread_tokens: dict[str, None] = {}
+        self.text_words: list[str] = []
+        self.restriction = Filter()
 
-    def add(self, token: re.Match[str]) -> None:
+    def add_token(self, token: re.Match[str]) -> None:
         """Take a word or a phrase in quotes, with what stands in front of it."""
-        if self._restrict(token):
+        if self._add_restriction(token):
             return
         text = token[0]
         minus, key, bare = token.group("minus", "key", "bare")
-        if key or text in _EMPTY:
-            self.odd[text] = None
-        words = self._allowed(_words(text.lstrip("-") if minus else text))
+        if key or text in _EMPTY_KEYS:
+            self.unread_tokens[text] = None
+        words = self._take_words(_split_words(text.lstrip("-") if minus else text))
         if words and minus:
             self.excluded[" ".join(words)] = None
         elif words:
-            self.plain += words
-            self._add(words, in_quotes=bare is None and not key)
+            self.text_words += words
+            self._add_words(words, in_quotes=bare is None and not key)
 
-    def _restrict(self, token: re.Match[str]) -> bool:
+    def _add_restriction(self, token: re.Match[str]) -> bool:
         """Take a restriction such as `tag:a`; False if it is none."""
         minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
         if minus or not key:
             return False
-        restriction = _restriction(key, quoted if bare is None else bare, self.now)
-        self.wanted = _widen(self.wanted, restriction)
+        restriction = _parse_restriction(key, quoted if bare is None else bare, self.now)
+        self.restriction = _widen_filter(self.restriction, restriction)
         return bool(restriction)
 
-    def _allowed(self, words: list[str]) -> list[str]:
+    def _take_words(self, words: list[str]) -> list[str]:
         """Return as many words as are left."""
-        self.is_cut |= len(words) > self.left
-        words = words[: self.left]
-        self.left -= len(words)
+        self.is_cut |= len(words) > self.words_left
+        words = words[: self.words_left]
+        self.words_left -= len(words)
         return words
 
-    def _add(self, words: list[str], *, in_quotes: bool) -> None:
+    def _add_words(self, words: list[str], *, in_quotes: bool) -> None:
         if in_quotes and (len(words) > 1 or not self.is_prose):
             self.phrases[" ".join(words)] = None
         else:
             self.words.update(dict.fromkeys(words))
 
-    def query(self) -> Query:
+    def build_query(self) -> Query:
         """Return what was read."""
         terms = Terms(
             words=tuple(self.words),
             phrases=tuple(self.phrases),
             excluded=tuple(self.excluded),
-            text=" ".join(self.plain),
-            odd=tuple(self.odd),
-            cut=self.is_cut,
+            text=" ".join(self.text_words),
+            unread_tokens=tuple(self.unread_tokens),
+            is_cut=self.is_cut,
         )
-        return Query(terms, self.wanted)
+        return Query(terms, self.restriction)
 
 
-def loosened(terms: Terms) -> Terms:
+def loosen_phrases(terms: Terms) -> Terms:
     """Return the same query with its phrases as plain words, for when nothing holds them."""
     words = (*terms.words, *(word for phrase in terms.phrases for word in phrase.split()))
     return terms._replace(words=tuple(dict.fromkeys(words)), phrases=())
 
 
-def clean(text: str, limit: int = MAX_BYTES) -> str:
+def clean_text(text: str, limit: int = MAX_BYTES) -> str:
     """Return at most `limit` bytes of text, NFC, line breaks as spaces, no control characters."""
-    short = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
-    spaced = "".join(" " if char.isspace() else char for char in short)
+    shortened = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
+    spaced_text = "".join(" " if char.isspace() else char for char in shortened)
     return unicodedata.normalize(
-        "NFC", "".join(c for c in spaced if unicodedata.category(c) != "Cc")
+        "NFC", "".join(c for c in spaced_text if unicodedata.category(c) != "Cc")
     )
 
 
@@ -169,7 +171,7 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
     """
     word = text.strip().casefold()
     if word in _DAYS:
-        return _day(word, now, end=end)
+        return _compute_day(word, now, end=end)
     age = re.fullmatch(_AGE, word)
     if age:
         return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
@@ -181,20 +183,20 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
     return span.last if end else span.first
 
 
-def _day(word: str, now: int | None, *, end: bool) -> int | None:
+def _compute_day(word: str, now: int | None, *, end: bool) -> int | None:
     if now is None or word == "now":
         return now
     first = now - now % DAY - _DAYS[word]
     return first + DAY - 1 if end else first
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Cut at white space, strip sentence marks, and drop what has no letter or digit."""
-    words = (word.strip(_EDGE).rstrip(".:") for word in text.replace('"', " ").split())
+    words = (word.strip(_SENTENCE_MARKS).rstrip(".:") for word in text.replace('"', " ").split())
     return [word for word in words if _LETTER.search(word)]
 
 
-def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
+def _parse_restriction(key: str, value: str, now: int | None) -> dict[str, object]:
     """Return the field of Filter that `key:value` sets; none if the value is invalid for it."""
     if key in ("since", "until"):
         moment = parse_moment(value, now, end=key == "until")
@@ -203,34 +205,40 @@ def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
     if key == "path":
         return {"path": value} if value else {}
     if key == "is":
-        return {"live": True} if fold(value) == "live" else {}
-    values = _values(key, value)
-    return {NAMED[key]: values} if values else {}
+        return {"live": True} if fold_value(value) == "live" else {}
+    values = _parse_values(key, value)
+    return {FIELD_BY_TERM[key]: values} if values else {}
 
 
-def _values(key: str, value: str) -> tuple[str, ...]:
-    read, allowed = READ.get(key, Reading())
-    whole = [value] if key in ("topic", "branch") else []  # it may have a comma in it
+def _parse_values(key: str, value: str) -> tuple[str, ...]:
+    parser, choices = TERM_FORMATS.get(key, TermFormat())
+    full_values = [value] if key in ("topic", "branch") else []  # it may have a comma in it
     parts = [] if key == "branch" else value.split(",")
-    values = tuple(dict.fromkeys(filter(None, map(read, (*whole, *parts)))))
-    return values if not allowed or set(values) <= set(allowed) else ()
+    values = tuple(dict.fromkeys(filter(None, map(parser, (*full_values, *parts)))))
+    return values if not choices or set(values) <= set(choices) else ()
 
 
-def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
+def _widen_filter(restriction: Filter, additions: Mapping[str, object]) -> Filter:
     """Add a restriction: values of one field are alternatives, of single values the last counts."""
-    changed: dict[str, Any] = dict(more)
-    for field, value in more.items():
+    changes: dict[str, Any] = dict(additions)
+    for field, value in additions.items():
         if isinstance(value, tuple):
-            changed[field] = tuple(dict.fromkeys((*getattr(wanted, field), *value)))
-    return wanted._replace(**changed)
+            changes[field] = tuple(dict.fromkeys((*getattr(restriction, field), *value)))
+    return restriction._replace(**changes)
 
 
 _LETTER = re.compile(r"[^\W_]")
 _AGE = r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])"
 _UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
 _DAYS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
-_KEYS = (*(key for key in NAMED if key not in ("user", "run")), "path", "is", "since", "until")
-_EMPTY = frozenset(f"{key}:" for key in _KEYS)
+_KEYS = (
+    *(key for key in FIELD_BY_TERM if key not in ("user", "run")),
+    "path",
+    "is",
+    "since",
+    "until",
+)
+_EMPTY_KEYS = frozenset(f"{key}:" for key in _KEYS)
 _TOKEN = re.compile(
     r'(?P<minus>-(?=[^\W\d]|"|[#.]\w))?'
     rf"(?:(?P<key>{'|'.join(_KEYS)}):)?"
@@ -241,12 +249,12 @@ _TOKEN = re.compile(
 # -- what is said instead of a word ------------------------------------------------------------
 # In lists with a group on each line: `auth | sign in > oauth, saml`.
 
-MOST_LINES = 500  # of a list; what is beyond is not read
-MOST_TEXT = 65_536  # bytes of a list
-MOST_NAMED = 16  # phrases of a line
-MOST_ALIKE = 12  # phrases that stand for one
-KIND = 0.5  # weight of a kind of the thing, and of the thing for a kind of it
-_LOOKED_UP = 3  # words of a phrase of a query, at most
+MAX_LINES = 500  # of a list; what is beyond is not read
+MAX_LIST_SIZE = 65_536  # bytes of a list
+MAX_PHRASES = 16  # phrases of a line
+MAX_SUBSTITUTES = 12  # phrases that stand for one
+KIND_WEIGHT = 0.5  # weight of a kind of the thing, and of the thing for a kind of it
+_MAX_PHRASE_WORDS = 3  # words of a phrase of a query, at most
 _PHRASE = re.compile(r"(?=.{0,59}\w)[^|>,\s]+( [^|>,\s]+){0,3}")
 
 Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
@@ -256,58 +264,58 @@ Synonyms = Mapping[tuple[str, ...], tuple[Substitute, ...]]
 class Group(NamedTuple):
     """Phrases that mean the same, and kinds of it."""
 
-    same: list[str]
+    synonyms: list[str]
     kinds: list[str]
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether it has phrases of a list, several, and not too many."""
-        phrases = self.same + self.kinds
-        return 1 < len(phrases) <= MOST_NAMED and all(map(_PHRASE.fullmatch, phrases))
+        phrases = self.synonyms + self.kinds
+        return 1 < len(phrases) <= MAX_PHRASES and all(map(_PHRASE.fullmatch, phrases))
 
 
-class Groups(NamedTuple):
+class GroupList(NamedTuple):
     """The groups of a list, and the numbers of malformed lines."""
 
     groups: list[Group]
-    malformed: list[int]
+    malformed_lines: list[int]
 
 
-def groups(text: str, begins: Sequence[str] = ()) -> Groups:
+def parse_groups(text: str, prefixes: Sequence[str] = ()) -> GroupList:
     """Read a list.
 
     `begins`: read only lines with a word that begins in one of these ways; a query needs few, and
     at once.
     """
-    near = re.compile(rf"\b(?:{'|'.join(map(re.escape, begins))})")
-    read = Groups([], [])
-    for number, line in enumerate(text[:MOST_TEXT].casefold().splitlines()[:MOST_LINES], 1):
+    prefix_pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, prefixes))})")
+    result = GroupList([], [])
+    for number, line in enumerate(text[:MAX_LIST_SIZE].casefold().splitlines()[:MAX_LINES], 1):
         is_comment = not line.strip() or line.lstrip().startswith("#")
-        if is_comment or (begins and not near.search(line)):
+        if is_comment or (prefixes and not prefix_pattern.search(line)):
             continue
-        group = _group(line)
-        if group.is_sound:
-            read.groups.append(group)
+        group = _parse_group(line)
+        if group.is_valid:
+            result.groups.append(group)
         else:
-            read.malformed.append(number)
-    return read
+            result.malformed_lines.append(number)
+    return result
 
 
-def _group(line: str) -> Group:
+def _parse_group(line: str) -> Group:
     head, mark, tail = line.partition(">")
-    same = [phrase.strip() for phrase in head.split("|")]
-    return Group(same, [phrase.strip() for phrase in tail.split(",")] if mark else [])
+    synonyms = [phrase.strip() for phrase in head.split("|")]
+    return Group(synonyms, [phrase.strip() for phrase in tail.split(",")] if mark else [])
 
 
-def synonyms(text: str, key: Key, begins: Sequence[str] = ()) -> Synonyms:
+def build_synonyms(text: str, key: Key, prefixes: Sequence[str] = ()) -> Synonyms:
     """Return what a list says may stand for its phrases, by `key`.
 
     What means the same comes first, then kinds.
     """
     table: dict[tuple[str, ...], dict[tuple[str, ...], Substitute]] = defaultdict(dict)
-    for group in groups(text, begins).groups:
-        keys = {phrase: key(phrase) for phrase in (*group.same, *group.kinds)}
-        for phrase, substitute in _pairs(group):
+    for group in parse_groups(text, prefixes).groups:
+        keys = {phrase: key(phrase) for phrase in (*group.synonyms, *group.kinds)}
+        for phrase, substitute in _iter_pairs(group):
             other = keys[substitute.phrase]
             if other == keys[phrase]:
                 continue
@@ -315,45 +323,49 @@ def synonyms(text: str, key: Key, begins: Sequence[str] = ()) -> Synonyms:
             if other not in substitutes or substitute.weight > substitutes[other].weight:
                 substitutes[other] = substitute
     return {
-        phrase: tuple(sorted(substitutes.values(), key=lambda row: -row.weight)[:MOST_ALIKE])
+        phrase: tuple(sorted(substitutes.values(), key=lambda row: -row.weight)[:MAX_SUBSTITUTES])
         for phrase, substitutes in table.items()
     }
 
 
-def _pairs(group: Group) -> Iterator[tuple[str, Substitute]]:
+def _iter_pairs(group: Group) -> Iterator[tuple[str, Substitute]]:
     """Yield the phrases of a group with what may stand for them."""
-    for phrase, other in product(group.same, group.same):
+    for phrase, other in product(group.synonyms, group.synonyms):
         yield phrase, Substitute(other, 1.0)
-    for phrase, kind in product(group.same, group.kinds):
-        yield phrase, Substitute(kind, KIND)
-        yield kind, Substitute(phrase, KIND)
+    for phrase, kind in product(group.synonyms, group.kinds):
+        yield phrase, Substitute(kind, KIND_WEIGHT)
+        yield kind, Substitute(phrase, KIND_WEIGHT)
 
 
-def alike(words: Sequence[str], lists: Sequence[Synonyms], key: Key) -> tuple[Alike, ...]:
+def list_alternatives(
+    words: Sequence[str], synonym_lists: Sequence[Synonyms], key: Key
+) -> tuple[Alternative, ...]:
     """Return what may be said instead of the words of a query.
 
     The longest phrases of it are looked up first.
     """
-    typed = [word for word in words for _ in key(word)]
+    typed_words = [word for word in words for _ in key(word)]
     parts = [part for word in words for part in key(word)]
-    rows: list[Alike] = []
-    at = 0
-    while at < len(parts):
-        for end in range(min(at + _LOOKED_UP, len(parts)), at, -1):
-            instead = _instead(tuple(parts[at:end]), lists)
-            if instead:
-                rows.append(Alike(tuple(dict.fromkeys(typed[at:end])), instead))
-                at = end
+    rows: list[Alternative] = []
+    start = 0
+    while start < len(parts):
+        for end in range(min(start + _MAX_PHRASE_WORDS, len(parts)), start, -1):
+            substitutes = _list_substitutes(tuple(parts[start:end]), synonym_lists)
+            if substitutes:
+                rows.append(Alternative(tuple(dict.fromkeys(typed_words[start:end])), substitutes))
+                start = end
                 break
         else:
-            at += 1
+            start += 1
     return tuple(rows)
 
 
-def _instead(phrase: tuple[str, ...], lists: Sequence[Synonyms]) -> tuple[Substitute, ...]:
+def _list_substitutes(
+    phrase: tuple[str, ...], synonym_lists: Sequence[Synonyms]
+) -> tuple[Substitute, ...]:
     """Return what the lists say for a phrase; of two weights of one substitute the last counts."""
-    rows = chain(*(synonyms.get(phrase, ()) for synonyms in lists))
-    return tuple({row.phrase: row for row in rows}.values())[:MOST_ALIKE]
+    rows = chain(*(synonyms.get(phrase, ()) for synonyms in synonym_lists))
+    return tuple({row.phrase: row for row in rows}.values())[:MAX_SUBSTITUTES]
 
 
 # -- names of code, taken apart, so that any spelling of a name finds any other -----------------
@@ -363,10 +375,10 @@ _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
 _HASH = re.compile(r"[0-9a-f]{7,}")
 _PIECE = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_AROUND = ".,:;!?()[]{}<>*`'\""  # what stands beside a name in prose
-_IN_PATHS = frozenset("./:")
+_PROSE_MARKS = ".,:;!?()[]{}<>*`'\""  # what stands beside a name in prose
+_PATH_SIGNS = frozenset("./:")
 _MAX_PARTS = 12  # of one run without separators; longer ones are hashes or noise, not names
-_MAX_RUN = 64  # characters; the same
+_MAX_RUN_LENGTH = 64  # characters; the same
 
 
 def split_identifiers(text: str) -> str:
@@ -378,41 +390,41 @@ def split_identifiers(text: str) -> str:
     """
     parts: dict[str, None] = {}
     for run in dict.fromkeys(unicodedata.normalize("NFC", text).split()):
-        word = run.strip(_AROUND)
+        word = run.strip(_PROSE_MARKS)
         if not (word.isalpha() and word[1:].islower()):  # most words of prose leave here
-            parts.update(dict.fromkeys(_parts_of_all(word)))
+            parts.update(dict.fromkeys(_split_run(word)))
     return " ".join(parts)
 
 
 @lru_cache(maxsize=4096)  # a project speaks of the same names again and again
-def _parts_of_all(run: str) -> tuple[str, ...]:
-    return tuple(part for name in _NAME.findall(run) for part in _parts(name))
+def _split_run(run: str) -> tuple[str, ...]:
+    return tuple(part for name in _NAME.findall(run) for part in _split_name(name))
 
 
-def _parts(name: str) -> tuple[str, ...]:
+def _split_name(name: str) -> tuple[str, ...]:
     runs = [run for run in _BREAK.split(name) if run]
     words: list[str] = []
     for run in runs:
-        pieces = _pieces(run)
+        pieces = _split_pieces(run)
         words += pieces
         if len(pieces) > 1 and len(runs) > 1:
             words.append(run)
     if len(words) < 2:
         return ()
-    if len(name) <= _MAX_RUN and _IN_PATHS.isdisjoint(name):
+    if len(name) <= _MAX_RUN_LENGTH and _PATH_SIGNS.isdisjoint(name):
         words.append("".join(runs))
     return tuple(word.lower() for word in words)
 
 
-def _pieces(run: str) -> list[str]:
+def _split_pieces(run: str) -> list[str]:
     """Cut a name into words; what is too long for a name stays whole."""
-    if len(run) > _MAX_RUN or _HASH.fullmatch(run):
+    if len(run) > _MAX_RUN_LENGTH or _HASH.fullmatch(run):
         return [run]
-    pieces = _cut(run)
+    pieces = _split_case(run)
     return pieces if len(pieces) <= _MAX_PARTS else [run]
 
 
-def _cut(run: str) -> list[str]:
+def _split_case(run: str) -> list[str]:
     """Cut where case changes, at digits, and before the last capital of `HTTPServer`."""
     if run.isascii():
         return _PIECE.findall(run)

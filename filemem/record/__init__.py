@@ -1,24 +1,30 @@
 """The record format: text and bytes in, values and bytes out. Users read docs/format.md."""
 
-from filemem.record.adr_write import DATED_NAME, write_adr
-from filemem.record.amend import amend, refuse_markup
-from filemem.record.body import edges_in, parse_outcome, references_said, without_edges
+from filemem.record.adr_write import DATED_NAME, render_adr
+from filemem.record.amend import amend_record, refuse_markup
+from filemem.record.body import parse_edges, parse_named_edges, parse_outcome, strip_edges
 from filemem.record.identity import (
-    adr_number,
-    derived_id,
+    build_id,
+    build_import_id,
+    build_record_path,
+    build_topic_key,
+    compute_number,
+    derive_id,
     is_markup,
-    made_id,
-    new_id,
-    number,
-    record_path,
-    short_id,
-    slug,
-    topic_key,
-    topic_of_heading,
+    parse_adr_number,
+    parse_topic,
+    shorten_id,
+    slugify,
 )
 from filemem.record.keys import KEYS
-from filemem.record.lines import MAX_FILE, cut, hidden_characters, named, one_line
-from filemem.record.merge import merge
+from filemem.record.lines import (
+    MAX_FILE_SIZE,
+    describe_character,
+    find_hidden_characters,
+    join_lines,
+    shorten_line,
+)
+from filemem.record.merge import merge_versions
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,
@@ -34,19 +40,19 @@ from filemem.record.model import (
     VISIBILITIES,
     Edge,
     Outcome,
-    Parsed,
+    ParsedRecord,
     Problem,
     Record,
 )
-from filemem.record.parse import explained, parse
+from filemem.record.parse import parse_record, resolve_own_status
 from filemem.record.references import (
     ReferenceIndex,
-    answering,
-    names_of,
-    numbers_in,
-    readings,
-    reference_index,
+    build_reference_index,
+    iter_names,
+    iter_readings,
+    list_matching_ids,
+    list_numbers,
     resolve_reference,
 )
-from filemem.record.render import refuse_unreadable, render
-from filemem.record.times import age, format_time, moment, parse_span, parse_time
+from filemem.record.render import refuse_unreadable, render_record
+from filemem.record.times import format_age, format_time, parse_span, parse_time, to_datetime

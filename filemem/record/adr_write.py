@@ -13,16 +13,16 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from filemem.record import body as md
-from filemem.record.adr_read import field_named, read_preamble
-from filemem.record.identity import ADR_NAME, SUFFIX, slug
+from filemem.record.adr_read import parse_preamble, resolve_field
+from filemem.record.identity import ADR_NAME, SUFFIX, slugify
 from filemem.record.keys import KEYS, TEXT
-from filemem.record.lines import escape, tidy
-from filemem.record.markup import in_markdown
+from filemem.record.lines import escape_text, normalize_text
+from filemem.record.markup import to_markdown
 from filemem.record.model import DECISION, Record
-from filemem.record.parse import parse, read_header
-from filemem.record.render import link, value_of
-from filemem.record.status import by_word, is_status, read_status
-from filemem.record.times import first_date
+from filemem.record.parse import parse_header, parse_record
+from filemem.record.render import format_key_value, format_link
+from filemem.record.status import index_words, is_status, parse_status
+from filemem.record.times import find_first_date
 
 DATED_NAME = rf"(?:\d{{4}}-\d\d-\d\d|\d{{8}})([-_ ]).+{SUFFIX}"
 _FIELD = re.compile(
@@ -31,12 +31,12 @@ _FIELD = re.compile(
 )
 _BULLET = re.compile(r"[ \t]*[*-] ")
 _SECTION = re.compile(r"## (?P<number>(?:\d+[.)][ \t]+)?)(?P<name>.*\S)")
-_LEFT_OUT = ("id", "type", "created")  # the path and Git say these where no neighbour does
+_OMITTED_KEYS = ("id", "type", "created")  # the path and Git say these where no neighbour does
 _STATUS_KEYS = ("status", "state")
 _DATE_KEYS = ("date", "created", "start-date", "creation-date", "date-created")
 
 # Names of sections by what they hold, in the words of templates: en de fr es pt it ja ko zh.
-SECTIONS = by_word(
+SECTION_KINDS = index_words(
     {
         "context": """
             context, background, problem, kontext, hintergrund, contexte, contexto, contesto,
@@ -52,7 +52,7 @@ SECTIONS = by_word(
         """,
     }
 )
-_CONTEXT_SECTION = tuple(word for word, kind in SECTIONS.items() if kind == "context")
+_CONTEXT_NAMES = tuple(word for word, kind in SECTION_KINDS.items() if kind == "context")
 
 
 class NewFile(NamedTuple):
@@ -69,7 +69,7 @@ class Shape(NamedTuple):
     header: str  # the text of its header, without the fences
     keys: tuple[str, ...]  # of the header, as written
     heading: str
-    above: tuple[str, ...]  # lines above the first section
+    lead_lines: tuple[str, ...]  # lines above the first section
     sections: tuple[str, ...]  # names of its `##` sections, as written
     status: str  # as written
 
@@ -79,19 +79,19 @@ class Shape(NamedTuple):
         return any(key.casefold() in _STATUS_KEYS for key in self.keys)
 
 
-class Name(NamedTuple):
+class FileName(NamedTuple):
     """The name of the new file; `number` is None in a folder that names its files by date."""
 
     path: str
     number: int | None
-    former: int  # the model's number
+    model_number: int  # the model's number
 
 
-def write_adr(
+def render_adr(
     record: Record,
-    newest: str,
-    like: bytes,
-    replaced: Iterable[tuple[str, str]],
+    model_name: str,
+    model_data: bytes,
+    replaced_records: Iterable[tuple[str, str]],
     day: str,
     step: int = 1,
 ) -> NewFile:
@@ -101,89 +101,93 @@ def write_adr(
     the new decision replaces, `day` is the writer's own, such as `2025-11-20`. `step` counts up
     where a name is taken: numbers after the newest, or files of one day and title.
     """
-    shape = _shape(like, newest)
-    name = _name(newest, record.title, day, step)
-    status = _status(shape, record.status)
-    links = [f"Supersedes {link(*pair)}" for pair in replaced]
-    rows = list(_header_rows(shape, record, name, status, day))
-    parts = _parts(record, shape, status, day, links)
-    body = "\n\n".join((f"# {_heading(shape, record, name)}", *parts)) + "\n"
-    targets = tuple(quote(path) for _, path in replaced)
-    wanted = record._replace(supersedes=targets or (() if record.topic_stated else None))
-    read = parse(_whole(rows, body), name.path).record or record
-    rows += _unsaid(wanted, read)
-    return NewFile(name.path, _whole(rows, body), read.id if read.id_stated else "")
+    shape = _parse_shape(model_data, model_name)
+    name = _build_name(model_name, record.title, day, step)
+    status = _format_status(shape, record.status)
+    links = [f"Supersedes {format_link(*pair)}" for pair in replaced_records]
+    rows = list(_iter_header_rows(shape, record, name, status, day))
+    parts = _iter_parts(record, shape, status, day, links)
+    body = "\n\n".join((f"# {_format_heading(shape, record, name)}", *parts)) + "\n"
+    targets = tuple(quote(path) for _, path in replaced_records)
+    expected = record._replace(supersedes=targets or (() if record.topic_stated else None))
+    actual = parse_record(_render_file(rows, body), name.path).record or record
+    rows += _iter_missing_rows(expected, actual)
+    return NewFile(name.path, _render_file(rows, body), actual.id if actual.id_stated else "")
 
 
-def _shape(like: bytes, name: str) -> Shape:
-    text = like.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
-    text = in_markdown(text, name)
-    header = read_header(text)
-    lines = text[header.body :].split("\n")
-    parts = md.outline(lines, frozenset())
-    first = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
+def _parse_shape(data: bytes, name: str) -> Shape:
+    text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    text = to_markdown(text, name)
+    header = parse_header(text)
+    lines = text[header.body_start :].split("\n")
+    outline = md.parse_outline(lines, frozenset())
+    section_start = next(
+        (at for at, line in enumerate(lines) if line.startswith("## ")), len(lines)
+    )
     sections = [match["name"] for line in lines if (match := _SECTION.match(line))]
     keys = {key.casefold(): str(value) for key, value in header.values.items()}
     status = next((keys[key] for key in _STATUS_KEYS if key in keys), "")
-    title = parts.title.line if parts.title else -1
+    title = outline.title.line if outline.title else -1
     return Shape(
-        header=text[: header.body],
+        header=text[: header.body_start],
         keys=tuple(header.values),
-        heading=parts.title.text if parts.title else "",
-        above=tuple(lines[:first]),
+        heading=outline.title.text if outline.title else "",
+        lead_lines=tuple(lines[:section_start]),
         sections=tuple(sections),
-        status=status or read_preamble(lines, parts.code, title).status.text,
+        status=status or parse_preamble(lines, outline.code_lines, title).status.text,
     )
 
 
-def _name(newest: str, title: str, day: str, step: int) -> Name:
-    dated = re.fullmatch(DATED_NAME, newest)
-    if dated:
-        date = day if newest[4] == "-" else day.replace("-", "")
-        again = f"-{step}" if step > 1 else ""
-        return Name(f"{date}{dated[1]}{slug(title)}{again}.md", None, 0)
-    numbered = re.fullmatch(ADR_NAME, newest)
-    series, digits, apart = numbered.groups() if numbered else ("", "0000", "-")
+def _build_name(model_name: str, title: str, day: str, step: int) -> FileName:
+    date_match = re.fullmatch(DATED_NAME, model_name)
+    if date_match:
+        date = day if model_name[4] == "-" else day.replace("-", "")
+        suffix = f"-{step}" if step > 1 else ""
+        return FileName(f"{date}{date_match[1]}{slugify(title)}{suffix}.md", None, 0)
+    number_match = re.fullmatch(ADR_NAME, model_name)
+    series, digits, separator = number_match.groups() if number_match else ("", "0000", "-")
     number = int(digits) + step
-    path = f"{series}{number:0{len(digits)}}{apart or '-'}{slug(title)}.md"
-    return Name(path, number, int(digits))
+    path = f"{series}{number:0{len(digits)}}{separator or '-'}{slugify(title)}.md"
+    return FileName(path, number, int(digits))
 
 
-def _status(shape: Shape, status: str) -> str:
+def _format_status(shape: Shape, status: str) -> str:
     """Our status in the model's word where it has the same one, else in its letter case."""
-    written = shape.status.strip().strip("*_")
-    if is_status(written) and read_status(written).status == status:
-        return written
-    first = re.search(r"[^\W\d_]", written)
-    return status if first and first[0].islower() else status.capitalize()
+    model_status = shape.status.strip().strip("*_")
+    if is_status(model_status) and parse_status(model_status).status == status:
+        return model_status
+    first_letter = re.search(r"[^\W\d_]", model_status)
+    return status if first_letter and first_letter[0].islower() else status.capitalize()
 
 
-def _heading(shape: Shape, record: Record, name: Name) -> str:
+def _format_heading(shape: Shape, record: Record, name: FileName) -> str:
     """The heading with the new number where the model's heading has its own."""
-    pattern = rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{name.former})([\s.:)–—-]{{1,3}})(?=\S)"
-    count = re.match(pattern, shape.heading)
-    if not count or name.number is None:
+    pattern = rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{name.model_number})([\s.:)–—-]{{1,3}})(?=\S)"
+    number_match = re.match(pattern, shape.heading)
+    if not number_match or name.number is None:
         return record.title
-    return f"{count[1]}{name.number:0{len(count[2])}}{count[3]}{record.title}"
+    return f"{number_match[1]}{name.number:0{len(number_match[2])}}{number_match[3]}{record.title}"
 
 
-def _header_rows(shape: Shape, record: Record, name: Name, status: str, day: str) -> Iterator[str]:
+def _iter_header_rows(
+    shape: Shape, record: Record, name: FileName, status: str, day: str
+) -> Iterator[str]:
     """The model's keys that we can fill, in its order and its spelling."""
     for key in shape.keys:
-        folded = key.casefold()
-        if folded in _STATUS_KEYS:
+        key_name = key.casefold()
+        if key_name in _STATUS_KEYS:
             yield f"{key}: {status}"
-        elif folded in _DATE_KEYS:
+        elif key_name in _DATE_KEYS:
             yield f"{key}: {day}"
-        elif folded == "title":
-            yield f"{key}: {value_of(record, 'title', TEXT)}"
-        elif folded == "id":
-            yield from _id_row(shape, name)
+        elif key_name == "title":
+            yield f"{key}: {format_key_value(record, 'title', TEXT)}"
+        elif key_name == "id":
+            yield from _iter_id_rows(shape, name)
 
 
-def _id_row(shape: Shape, name: Name) -> Iterator[str]:
+def _iter_id_rows(shape: Shape, name: FileName) -> Iterator[str]:
     """The model's `id` line with the new number, where its id is made of its number."""
-    row = re.search(rf"(?mi)^id:.*?\b(0*{name.former})\b(?=\D*$)", shape.header)
+    row = re.search(rf"(?mi)^id:.*?\b(0*{name.model_number})\b(?=\D*$)", shape.header)
     if row and name.number is not None:
         number = f"{name.number:0{len(row[1])}}"
         start, end = row.span(1)
@@ -191,79 +195,83 @@ def _id_row(shape: Shape, name: Name) -> Iterator[str]:
         yield shape.header[row.start() : start] + number + shape.header[end:line_end]
 
 
-def _unsaid(wanted: Record, read: Record) -> Iterator[str]:
+def _iter_missing_rows(expected: Record, actual: Record) -> Iterator[str]:
     """Header rows for what the file does not say yet."""
     for key in KEYS:
-        if key.name in _LEFT_OUT or getattr(read, key.field) == getattr(wanted, key.field):
+        if key.name in _OMITTED_KEYS or getattr(actual, key.field) == getattr(expected, key.field):
             continue
-        value = value_of(wanted, key.field, key.shape)
+        value = format_key_value(expected, key.field, key.shape)
         if value:
             yield f"{key.name}: {value}"
 
 
-def _whole(header: Sequence[str], body: str) -> bytes:
+def _render_file(header: Sequence[str], body: str) -> bytes:
     return ("\n".join(("---", *header, "---", body)) if header else body).encode()
 
 
-def _parts(record: Record, shape: Shape, status: str, day: str, links: list[str]) -> Iterator[str]:
+def _iter_parts(
+    record: Record, shape: Shape, status: str, day: str, links: list[str]
+) -> Iterator[str]:
     """Yield the parts below the heading."""
-    lead = list(filter(None, (_filled(line, status, day) for line in shape.above)))
-    bullet = _BULLET.match(lead[0]) if lead else None
+    lead_lines = list(filter(None, (_fill_line(line, status, day) for line in shape.lead_lines)))
+    bullet = _BULLET.match(lead_lines[0]) if lead_lines else None
     if bullet:
-        lead += [bullet[0] + link for link in links]
-    if lead:
-        yield "\n".join(lead)
-    if not (shape.has_status_key or any(status in line for line in lead)):
-        yield f"## {_status_section(shape)}"
+        lead_lines += [bullet[0] + link for link in links]
+    if lead_lines:
+        yield "\n".join(lead_lines)
+    if not (shape.has_status_key or any(status in line for line in lead_lines)):
+        yield f"## {_find_status_section(shape)}"
         yield status
     if not bullet:
         yield from links
-    yield from _sections(record, shape)
+    yield from _iter_sections(record, shape)
 
 
-def _filled(line: str, status: str, day: str) -> str:
+def _fill_line(line: str, status: str, day: str) -> str:
     """A line that states status or date, with our own value; "" for any other line."""
     field = _FIELD.match(line)
     if not field:
         return ""
-    kind = field_named(field["label"])
-    if kind == "date" or first_date(field["value"][:40]) is not None:
-        filling = day
+    kind = resolve_field(field["label"])
+    if kind == "date" or find_first_date(field["value"][:40]) is not None:
+        new_value = day
     elif kind == "status":
-        filling = status
+        new_value = status
     else:
         return ""
-    return f"{field['lead']}{field['label']}{field['colon'].rstrip()} {filling}"
+    return f"{field['lead']}{field['label']}{field['colon'].rstrip()} {new_value}"
 
 
-def _section(shape: Shape, kind: str, default: str) -> str:
+def _find_section_name(shape: Shape, kind: str, default: str) -> str:
     """The model's name for a section of this kind."""
-    names = (name for name in shape.sections if SECTIONS.get(name.casefold()) == kind)
+    names = (name for name in shape.sections if SECTION_KINDS.get(name.casefold()) == kind)
     return next(names, default)
 
 
-def _status_section(shape: Shape) -> str:
-    names = (name for name in shape.sections if field_named(name) == "status")
+def _find_status_section(shape: Shape) -> str:
+    names = (name for name in shape.sections if resolve_field(name) == "status")
     return next(names, "Status")
 
 
-def _context_section(shape: Shape) -> str:
+def _find_context_section(shape: Shape) -> str:
     """The model's name for the reasons, such as `Context and Problem Statement`."""
-    names = (name for name in shape.sections if name.casefold().startswith(_CONTEXT_SECTION))
+    names = (name for name in shape.sections if name.casefold().startswith(_CONTEXT_NAMES))
     return next(names, "Context")
 
 
-def _sections(record: Record, shape: Shape) -> Iterator[str]:
+def _iter_sections(record: Record, shape: Shape) -> Iterator[str]:
     names = md.SECTIONS[DECISION]
-    yield f"## {_context_section(shape)}"
-    yield escape(tidy(record.text), names)
-    decision = _section(shape, "decision", md.DECISION_SECTION)
+    yield f"## {_find_context_section(shape)}"
+    yield escape_text(normalize_text(record.text), names)
+    decision = _find_section_name(shape, "decision", md.DECISION_SECTION)
     yield f"## {decision}"
-    yield escape(tidy(record.decision), None if decision.casefold() in names else names)
-    consequences = _section(shape, "consequences", "")
+    yield escape_text(
+        normalize_text(record.decision), None if decision.casefold() in names else names
+    )
+    consequences = _find_section_name(shape, "consequences", "")
     if consequences:
         yield f"## {consequences}"
     if record.rejected:
-        yield f"## {md.REJECTED}\n{md.write_items(record.rejected)}"
+        yield f"## {md.REJECTED}\n{md.format_items(record.rejected)}"
     if record.outcomes:
-        yield "\n".join((f"## {md.OUTCOMES}", *map(md.write_outcome, record.outcomes)))
+        yield "\n".join((f"## {md.OUTCOMES}", *map(md.format_outcome, record.outcomes)))

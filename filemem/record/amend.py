@@ -14,14 +14,30 @@ from typing import NamedTuple
 
 from filemem.errors import BadInput, Conflict
 from filemem.record import body as md
-from filemem.record.body import tidy_outcomes, write_outcome
+from filemem.record.body import format_outcome, normalize_outcomes
 from filemem.record.identity import is_markup
-from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, stated_title, word
-from filemem.record.lines import WAY_OUT, escape, kept_at_ends, lf, one_line, tidy, with_ends_of
+from filemem.record.keys import ALIASES, KEY_BY_NAME, KEY_ORDER, get_stated_title, strip_hash_sign
+from filemem.record.lines import (
+    CONFLICT_HINT,
+    count_kept_ends,
+    escape_text,
+    join_lines,
+    normalize_line_ends,
+    normalize_text,
+    restore_line_ends,
+)
 from filemem.record.model import DECISION, Outcome, Record
-from filemem.record.parse import Split, parse, read_header, split_header
+from filemem.record.parse import HeaderSplit, parse_header, parse_record, split_header
 from filemem.record.render import refuse_unreadable
-from filemem.record.yaml import Entry, Span, Value, flow, read_entries, scalar, typed
+from filemem.record.yaml import (
+    Entry,
+    Span,
+    Value,
+    format_flow,
+    format_scalar,
+    parse_entries,
+    to_typed_value,
+)
 
 # What a change may alter besides the field of its name.
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {
@@ -51,7 +67,7 @@ class _Change(NamedTuple):
         return {*self.keys, *(part for part in parts if getattr(self, part) is not None)}
 
 
-def amend(
+def amend_record(
     data: bytes,
     path: str,
     *,
@@ -71,53 +87,53 @@ def amend(
     other lines.
     """
     refuse_markup(path)
-    before = _readable(data, path)
-    raw = data.decode()
-    bom = _BOM if raw.startswith(_BOM) else ""
-    raw = raw.removeprefix(bom)
-    stated = read_header(lf(raw)).values
+    before = _require_readable(data, path)
+    file_text = data.decode()
+    bom = _BOM if file_text.startswith(_BOM) else ""
+    file_text = file_text.removeprefix(bom)
+    stated = parse_header(normalize_line_ends(file_text)).values
     change = _Change(
         keys={
-            name: _as_written(name, stated.get(name), value)
+            name: _restore_hash_signs(name, stated.get(name), value)
             for name, value in keys.items()
             if not (name == "outcome" and outcome)
         },
         outcome=outcome,
-        title=None if title is None else one_line(title),
-        text=None if text is None else tidy(text),
+        title=None if title is None else join_lines(title),
+        text=None if text is None else normalize_text(text),
     )
-    for edit in _edits(path, before, change):
-        raw = with_ends_of(raw, edit(lf(raw)))
-    changed = (bom + raw).encode()
-    if changed != data:
-        refuse_unreadable(changed, path, data)
-        _prove(before, changed, path, change)
-    return changed
+    for edit in _iter_edits(path, before, change):
+        file_text = restore_line_ends(file_text, edit(normalize_line_ends(file_text)))
+    new_data = (bom + file_text).encode()
+    if new_data != data:
+        refuse_unreadable(new_data, path, data)
+        _verify_change(before, new_data, path, change)
+    return new_data
 
 
-def _readable(data: bytes, path: str) -> Record:
+def _require_readable(data: bytes, path: str) -> Record:
     """Return the record of a file that may be changed. Raises BadInput if it has errors."""
-    parsed = parse(data, path)
+    parsed = parse_record(data, path)
     error = next((problem for problem in parsed.problems if problem.level == "error"), None)
     if parsed.record is not None and error is None:
         return parsed.record
     line = error.line if error else 1
     why = error.message if error else "the file cannot be read"
-    hint = f"correct the file and save it as UTF-8 ({WAY_OUT}), then try again"
+    hint = f"correct the file and save it as UTF-8 ({CONFLICT_HINT}), then try again"
     raise BadInput(f"{path}:{line}: {why}", hint)
 
 
-def _edits(path: str, before: Record, change: _Change) -> Iterator[Callable[[str], str]]:
+def _iter_edits(path: str, before: Record, change: _Change) -> Iterator[Callable[[str], str]]:
     """Yield the steps of a change; each makes a text with LF line ends of another."""
     for name, value in change.keys.items():
         yield partial(_set_key, path=path, name=name, value=value)
     if change.outcome is not None:
         yield partial(_append_outcome, path=path, before=before, outcome=change.outcome)
-        yield partial(_follow_newest, path=path, before=before, outcome=change.outcome)
+        yield partial(_update_outcome_key, path=path, before=before, outcome=change.outcome)
     if change.title is not None:
         yield partial(_set_title, path=path, type_=before.type, title=change.title)
     if change.text is not None and before.text != change.text:
-        yield partial(_set_text, type_=before.type, wanted=change.text)
+        yield partial(_set_text, type_=before.type, new_text=change.text)
 
 
 def refuse_markup(path: str) -> None:
@@ -132,12 +148,12 @@ def refuse_markup(path: str) -> None:
 # -- the proof ------------------------------------------------------------------------------------
 
 
-def _prove(before: Record, changed: bytes, path: str, change: _Change) -> None:
+def _verify_change(before: Record, data: bytes, path: str, change: _Change) -> None:
     """Raise Conflict unless what was asked for is the only difference."""
-    parsed = parse(changed, path)
+    parsed = parse_record(data, path)
     after = parsed.record or before
-    stated = read_header(lf(changed.decode().removeprefix(_BOM))).values
-    for name in _missed(before, after, stated, change):
+    stated = parse_header(normalize_line_ends(data.decode().removeprefix(_BOM))).values
+    for name in _iter_unapplied_names(before, after, stated, change):
         why = f"{path}: `{name}` cannot be changed in the way it is written"
         raise Conflict(why, "edit the file by hand")
     if "status" in change.keys:
@@ -145,20 +161,20 @@ def _prove(before: Record, changed: bytes, path: str, change: _Change) -> None:
             if problem.code == "status-differs":
                 why = f"{path}:{problem.line}: {problem.message}"
                 raise Conflict(why, "change the status there by hand")
-    for name in _altered(before, after, change.names):
+    for name in _iter_altered_names(before, after, change.names):
         why = f"{path}: the change would alter `{name}` as well"
         raise Conflict(why, "edit the file by hand")
 
 
-def _missed(
+def _iter_unapplied_names(
     before: Record, after: Record, stated: Mapping[str, Value], change: _Change
 ) -> Iterator[str]:
     """Yield the names of what did not become as it was asked for."""
     for name, value in change.keys.items():
-        if not _holds(stated.get(name), value):
+        if not _is_same_value(stated.get(name), value):
             yield name
     if change.outcome is not None:
-        log = {*before.outcomes, *tidy_outcomes([change.outcome])}
+        log = {*before.outcomes, *normalize_outcomes([change.outcome])}
         if set(after.outcomes) != log:
             yield "outcome"
     if change.title is not None and after.title != change.title:
@@ -167,7 +183,7 @@ def _missed(
         yield "text"
 
 
-def _altered(before: Record, after: Record, names: Set[str]) -> Iterator[str]:
+def _iter_altered_names(before: Record, after: Record, names: Set[str]) -> Iterator[str]:
     """Yield the fields and unknown keys that differ beside these names."""
     allowed = {"extra"}
     for name in names:
@@ -192,26 +208,28 @@ _BULLET = re.compile(r"[ \t]*([-*+])[ \t]")
 class _Body(NamedTuple):
     """The lines of a body and its parts, what stands above it, and how it ends."""
 
-    above: str
+    header_text: str
     lines: list[str]
-    parts: md.Outline
-    end: str
+    outline: md.Outline
+    final_newline: str
 
-    def text(self, lines: Sequence[str]) -> str:
+    def replace_lines(self, lines: Sequence[str]) -> str:
         """Return the text of the file with these lines in place of its body."""
-        return self.above + "\n".join(lines) + self.end
+        return self.header_text + "\n".join(lines) + self.final_newline
 
 
-def _body(text: str, type_: str) -> _Body:
-    header = read_header(text)
-    above = text[: header.body]
-    below = text[header.body :]
-    end = "\n" if (below or above or "\n").endswith("\n") else ""
-    lines = below.removesuffix("\n").split("\n") if below else []
-    above += "\n" if above and not above.endswith("\n") else ""
-    linked = "supersedes" in header.values
-    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), linked=linked)
-    return _Body(above, lines, parts, end)
+def _parse_body(text: str, type_: str) -> _Body:
+    header = parse_header(text)
+    header_text = text[: header.body_start]
+    body_text = text[header.body_start :]
+    final_newline = "\n" if (body_text or header_text or "\n").endswith("\n") else ""
+    lines = body_text.removesuffix("\n").split("\n") if body_text else []
+    header_text += "\n" if header_text and not header_text.endswith("\n") else ""
+    has_links = "supersedes" in header.values
+    outline = md.parse_outline(
+        lines, md.SECTIONS[type_], stated_title=get_stated_title(header), has_links=has_links
+    )
+    return _Body(header_text, lines, outline, final_newline)
 
 
 def _append_outcome(text: str, path: str, before: Record, outcome: Outcome) -> str:
@@ -219,30 +237,30 @@ def _append_outcome(text: str, path: str, before: Record, outcome: Outcome) -> s
     if before.type != DECISION:
         message = f"{path} is of type {before.type}; only decisions have outcomes"
         raise BadInput(message, field="outcome")
-    body = _body(text, DECISION)
+    body = _parse_body(text, DECISION)
     lines = body.lines
-    ranges = body.parts.ranges(md.OUTCOMES)
+    ranges = body.outline.get_ranges(md.OUTCOMES)
     start, stop = ranges[-1] if ranges else (0, len(lines))
     while stop > start and not lines[stop - 1].strip():
         stop -= 1
     if ranges:
         bullet = _BULLET.match(lines[stop - 1]) if stop > start else None
-        new = [write_outcome(outcome, bullet[1] if bullet else "-")]
+        new_lines = [format_outcome(outcome, bullet[1] if bullet else "-")]
     else:
-        new = [*([""] if stop else []), f"## {md.OUTCOMES}", write_outcome(outcome)]
-    return body.text([*lines[:stop], *new, *lines[stop:]])
+        new_lines = [*([""] if stop else []), f"## {md.OUTCOMES}", format_outcome(outcome)]
+    return body.replace_lines([*lines[:stop], *new_lines, *lines[stop:]])
 
 
-def _follow_newest(text: str, path: str, before: Record, outcome: Outcome) -> str:
+def _update_outcome_key(text: str, path: str, before: Record, outcome: Outcome) -> str:
     """Return the text with the `outcome` key that the newest entry of the log asks for.
 
     A file without a header gets none.
     """
     if not split_header(text).kind:
         return text
-    after = parse(text.encode(), path).record
+    after = parse_record(text.encode(), path).record
     newest = after.outcome if after else outcome.outcome
-    is_stated = "outcome" in read_header(text).values and "outcome" not in before.extra
+    is_stated = "outcome" in parse_header(text).values and "outcome" not in before.extra
     if is_stated and before.outcome == newest:
         return text  # perhaps in another spelling
     return _set_key(text, path, "outcome", newest)
@@ -252,75 +270,86 @@ def _set_title(text: str, path: str, type_: str, title: str) -> str:
     """Return the text with another heading; without one it gets one above its text."""
     if not title:
         raise BadInput("title must not be empty", field="title")
-    if stated_title(read_header(text)):
+    if get_stated_title(parse_header(text)):
         return _set_key(text, path, "title", title)
-    body = _body(text, type_)
+    body = _parse_body(text, type_)
     lines = body.lines
-    old = body.parts.title
-    if old is None:
-        first = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-        heading = [f"# {title}", *([""] if lines[first:] else [])]
-        return body.text([*lines[:first], *heading, *lines[first:]])
-    if old.text == title:
+    title_line = body.outline.title
+    if title_line is None:
+        first_line = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
+        heading = [f"# {title}", *([""] if lines[first_line:] else [])]
+        return body.replace_lines([*lines[:first_line], *heading, *lines[first_line:]])
+    if title_line.text == title:
         return text
-    hashes = _HASHES.match(lines[old.line])
+    hashes = _HASHES.match(lines[title_line.line])
     heading = [f"{hashes[0] if hashes else '# '}{title}"]
-    return body.text([*lines[: old.line], *heading, *lines[old.line + 1 :]])
+    return body.replace_lines([*lines[: title_line.line], *heading, *lines[title_line.line + 1 :]])
 
 
 class _Insertion(NamedTuple):
     """Lines to write, and the line of the body that they go in front of."""
 
-    place: int
+    position: int
     lines: list[str]
 
 
-def _set_text(text: str, type_: str, wanted: str) -> str:
+def _set_text(text: str, type_: str, new_text: str) -> str:
     """Return the text of a file with other text below its heading.
 
     Lines that stay keep their bytes.
     """
-    body = _body(text, type_)
-    old = md.text_lines(body.lines, body.parts)
-    new = [*wanted.split("\n"), ""] if wanted else []
-    head, tail = kept_at_ends([line.text for line in old], new)
-    if head and _is_trimmed(body, old[head - 1]):
+    body = _parse_body(text, type_)
+    old_lines = md.list_text_lines(body.lines, body.outline)
+    new_lines = [*new_text.split("\n"), ""] if new_text else []
+    head, tail = count_kept_ends([line.text for line in old_lines], new_lines)
+    if head and _is_trimmed(body, old_lines[head - 1]):
         head -= 1  # its blanks would count once more follows
-    written = [*escape(wanted, md.SECTIONS[type_]).split("\n"), ""][head : len(new) - tail]
-    replaced = {line.place for line in old[head : len(old) - tail]}
-    place, inserted = _insertion(body, old[:head], old[head:], written)
+    added_lines = [*escape_text(new_text, md.SECTIONS[type_]).split("\n"), ""][
+        head : len(new_lines) - tail
+    ]
+    replaced_positions = {line.position for line in old_lines[head : len(old_lines) - tail]}
+    position, inserted_lines = _build_insertion(
+        body, old_lines[:head], old_lines[head:], added_lines
+    )
     lines = [*enumerate(body.lines)]
-    above = [line for number, line in lines[:place] if number not in replaced]
-    below = [line for number, line in lines[place:] if number not in replaced]
-    return body.text([*above, *inserted, *below])
+    above = [line for number, line in lines[:position] if number not in replaced_positions]
+    below = [line for number, line in lines[position:] if number not in replaced_positions]
+    return body.replace_lines([*above, *inserted_lines, *below])
 
 
 def _is_trimmed(body: _Body, line: md.TextLine) -> bool:
     """Whether a line ends in blanks that are not read, because it ends a part."""
-    return bool(line.text) and body.lines[line.place][-1] != line.text[-1]
+    return bool(line.text) and body.lines[line.position][-1] != line.text[-1]
 
 
-def _insertion(
-    body: _Body, kept: Sequence[md.TextLine], rest: Sequence[md.TextLine], written: list[str]
+def _build_insertion(
+    body: _Body,
+    kept_lines: Sequence[md.TextLine],
+    following_lines: Sequence[md.TextLine],
+    new_lines: list[str],
 ) -> _Insertion:
     """Return where new text goes: behind what is kept, in place of the rest, or on top."""
-    if kept:
-        place = max(line.place for line in kept) + 1
-        return _Insertion(place, written if kept[-1].place >= 0 else ["", *written])
-    top = body.parts.home
-    if rest and not any(line.strip() for line in body.lines[top : rest[0].place]):
-        return _Insertion(rest[0].place, written)
-    return _Insertion(top, _set_apart(written, top, body.lines[top : top + 1]))
+    if kept_lines:
+        position = max(line.position for line in kept_lines) + 1
+        return _Insertion(position, new_lines if kept_lines[-1].position >= 0 else ["", *new_lines])
+    text_start = body.outline.text_start
+    if following_lines and not any(
+        line.strip() for line in body.lines[text_start : following_lines[0].position]
+    ):
+        return _Insertion(following_lines[0].position, new_lines)
+    return _Insertion(
+        text_start, _add_blank_lines(new_lines, text_start, body.lines[text_start : text_start + 1])
+    )
 
 
-def _set_apart(text: list[str], top: int, following: Sequence[str]) -> list[str]:
+def _add_blank_lines(text: list[str], position: int, next_lines: Sequence[str]) -> list[str]:
     """Return text with one blank line to what stands above and below, none at its end."""
     while text and not text[-1]:
         text.pop()
     if not text:
         return []
-    above = [""] if top else []
-    below = [""] if any(map(str.strip, following)) else []
+    above = [""] if position else []
+    below = [""] if any(map(str.strip, next_lines)) else []
     return [*above, *text, *below]
 
 
@@ -330,26 +359,26 @@ _COMMENT = re.compile(r"(?:^|\s)#", re.MULTILINE)
 _DASH = re.compile(r"[ \t]*-[ \t]*")
 
 
-def _holds(stated: Value | None, wanted: object) -> bool:
+def _is_same_value(stated: Value | None, expected: object) -> bool:
     """Return whether a value as read means the wanted one; None: the key is absent."""
-    if wanted is None or stated is None:
-        return stated is None and wanted is None
-    if isinstance(wanted, str):
-        return isinstance(stated, str) and str(stated) == wanted
-    if isinstance(wanted, list | tuple):
-        plain = [item if isinstance(item, Mapping) else str(item) for item in wanted]
-        return isinstance(stated, list) and stated == plain
-    return typed(stated) == wanted
+    if expected is None or stated is None:
+        return stated is None and expected is None
+    if isinstance(expected, str):
+        return isinstance(stated, str) and str(stated) == expected
+    if isinstance(expected, list | tuple):
+        items = [item if isinstance(item, Mapping) else str(item) for item in expected]
+        return isinstance(stated, list) and stated == items
+    return to_typed_value(stated) == expected
 
 
-def _as_written(name: str, stated: Value | None, value: object) -> object:
+def _restore_hash_signs(name: str, stated: Value | None, value: object) -> object:
     """Return a new value of a key, its words with the `#` that they have in the file."""
     if not (isinstance(stated, list) and isinstance(value, list | tuple)):
         return value
     if name not in ("tags", "concepts"):
         return value
-    written = {word(item): item for item in stated if isinstance(item, str)}
-    return tuple(written.get(item, item) for item in value)
+    written_words = {strip_hash_sign(item): item for item in stated if isinstance(item, str)}
+    return tuple(written_words.get(item, item) for item in value)
 
 
 def _set_key(text: str, path: str, name: str, value: object) -> str:
@@ -358,29 +387,29 @@ def _set_key(text: str, path: str, name: str, value: object) -> str:
     if not split.kind and value is None:
         return text
     if not split.kind:
-        return f"---\n{scalar(name)}: {flow(value)}\n---\n{text}"
-    entries = _entries(text, split, path, name)
+        return f"---\n{format_scalar(name)}: {format_flow(value)}\n---\n{text}"
+    entries = _require_entries(text, split, path, name)
     entry = next((entry for entry in entries if entry.key == name), None)
     if entry is None:
-        return text if value is None else _insert(text, split, entries, name, value)
-    if _holds(entry.value, value):
+        return text if value is None else _insert_key(text, split, entries, name, value)
+    if _is_same_value(entry.value, value):
         return text
-    entry = _moved(entry, text, split.start)
+    entry = _shift_entry(entry, text, split.start)
     try:
         return _set_entry(text, entry, value)
-    except _Odd as reason:
-        line = text.count("\n", 0, entry.at) + 1
+    except _UnsupportedSyntax as reason:
+        line = text.count("\n", 0, entry.key_start) + 1
         why = f"{path}:{line}: `{name}` {reason}"
         raise Conflict(why, f"set `{name}` there by hand") from None
 
 
-def _entries(text: str, split: Split, path: str, name: str) -> Sequence[Entry]:
+def _require_entries(text: str, split: HeaderSplit, path: str, name: str) -> Sequence[Entry]:
     """Return the keys of a header. Raises Conflict if they are not one on each line."""
     if split.kind == "yaml":
-        entries, in_braces = read_entries(split.header)
+        entries, in_braces = parse_entries(split.header)
         if not in_braces:
             return entries
-    line = read_header(text).lines.get(name, text.count("\n", 0, split.start) + 2)
+    line = parse_header(text).lines.get(name, text.count("\n", 0, split.start) + 2)
     why = (
         "the header is TOML, JSON or in braces, and only lines of `key: value` are changed in place"
     )
@@ -389,109 +418,115 @@ def _entries(text: str, split: Split, path: str, name: str) -> Sequence[Entry]:
 
 def _set_entry(text: str, entry: Entry, value: object) -> str:
     """Return the text with another value of a key, or without its lines if that is None."""
-    first = text.rfind("\n", 0, entry.at) + 1
-    if text[first : entry.at].strip():
-        raise _Odd("does not start its line")
+    line_start = text.rfind("\n", 0, entry.key_start) + 1
+    if text[line_start : entry.key_start].strip():
+        raise _UnsupportedSyntax("does not start its line")
     if value is None:
-        return text[:first] + text[_line_end(text, entry.end) :]
-    return _changed(text, entry, value)
+        return text[:line_start] + text[_find_next_line(text, entry.end) :]
+    return _replace_value(text, entry, value)
 
 
-class _Odd(Exception):
+class _UnsupportedSyntax(Exception):
     """A key is written in a way that is not changed; the text says why."""
 
 
 def _refuse_comments(text: str) -> None:
     if _COMMENT.search(text):
-        raise _Odd("holds comments that the change would remove")
+        raise _UnsupportedSyntax("holds comments that the change would remove")
 
 
-def _line_end(text: str, at: int) -> int:
+def _find_next_line(text: str, position: int) -> int:
     """Return where the line after a position starts."""
-    return text.find("\n", at) + 1 or len(text)
+    return text.find("\n", position) + 1 or len(text)
 
 
-def _moved(entry: Entry, text: str, by: int) -> Entry:
+def _shift_entry(entry: Entry, text: str, offset: int) -> Entry:
     """Return an entry with positions in the whole text, its end without blanks and empty lines."""
-    end = len(text[: entry.end + by].rstrip())
+    end = len(text[: entry.end + offset].rstrip())
     return entry._replace(
-        at=entry.at + by,
-        key_end=entry.key_end + by,
-        start=entry.start + by,
-        end=max(end, entry.key_end + by),
+        key_start=entry.key_start + offset,
+        key_end=entry.key_end + offset,
+        start=entry.start + offset,
+        end=max(end, entry.key_end + offset),
         items=tuple(
-            Span(start + by, len(text[: stop + by].rstrip())) for start, stop in entry.items
+            Span(start + offset, len(text[: stop + offset].rstrip())) for start, stop in entry.items
         ),
     )
 
 
-def _insert(text: str, split: Split, entries: Sequence[Entry], name: str, value: object) -> str:
+def _insert_key(
+    text: str, split: HeaderSplit, entries: Sequence[Entry], name: str, value: object
+) -> str:
     """Add a key behind the one that comes before it in new files, else at the end of the header."""
     order = KEY_ORDER.get(name, len(KEY_ORDER))
-    before = [entry for entry in entries if KEY_ORDER.get(entry.key or "", order) < order]
-    ends = [_moved(entry, text, split.start).end for entry in before]
-    at = _line_end(text, max(ends)) if ends else split.end
+    preceding_entries = [
+        entry for entry in entries if KEY_ORDER.get(entry.key or "", order) < order
+    ]
+    ends = [_shift_entry(entry, text, split.start).end for entry in preceding_entries]
+    position = _find_next_line(text, max(ends)) if ends else split.end
     indent = ""
     if entries:
-        key = split.start + entries[0].at
+        key = split.start + entries[0].key_start
         line = text[text.rfind("\n", 0, key) + 1 :]
         indent = line[: len(line) - len(line.lstrip(" \t"))]
-    return f"{text[:at]}{indent}{scalar(name)}: {flow(value)}\n{text[at:]}"
+    return (
+        f"{text[:position]}{indent}{format_scalar(name)}: {format_flow(value)}\n{text[position:]}"
+    )
 
 
-def _texts(value: object) -> list[str]:
+def _list_texts(value: object) -> list[str]:
     """Return the items of a list of text; none for a list of mappings, such as guards."""
     items = value if isinstance(value, list | tuple) else []
     return [str(item) for item in items if not isinstance(item, Mapping)]
 
 
-def _changed(text: str, entry: Entry, value: object) -> str:
+def _replace_value(text: str, entry: Entry, value: object) -> str:
     """Replace the value of a key; positions are those of the text."""
-    wanted = _texts(value)
-    if wanted and isinstance(entry.value, list):
+    new_items = _list_texts(value)
+    if new_items and isinstance(entry.value, list):
         if entry.style == "block":
-            return _change_items(text, entry, entry.value, wanted)
-        if entry.value and wanted[: len(entry.value)] == entry.value:
-            return _append_items(text, entry, wanted[len(entry.value) :])
+            return _replace_items(text, entry, entry.value, new_items)
+        if entry.value and new_items[: len(entry.value)] == entry.value:
+            return _append_items(text, entry, new_items[len(entry.value) :])
     colon = text.index(":", entry.key_end) + 1
     if entry.style == "block":
         return _replace_block(text, entry, colon, value)
     span = text[entry.start : entry.end]
     if not span:
-        return f"{text[:colon]} {flow(value)}{text[colon:]}"
+        return f"{text[:colon]} {format_flow(value)}{text[colon:]}"
     if "\n" in span:
         _refuse_comments(span if entry.style == "flow" else span.partition("\n")[0])
-    return text[: entry.start] + flow(value) + text[entry.end :]
+    return text[: entry.start] + format_flow(value) + text[entry.end :]
 
 
 def _append_items(text: str, entry: Entry, items: list[str]) -> str:
     """Add items to a list in brackets."""
     end = entry.items[-1].stop
-    added = "".join(f", {scalar(item)}" for item in items)
-    return text[:end] + added + text[end:]
+    new_text = "".join(f", {format_scalar(item)}" for item in items)
+    return text[:end] + new_text + text[end:]
 
 
 def _replace_block(text: str, entry: Entry, colon: int, value: object) -> str:
     """Write a value on the line of its key, in place of the lines below."""
-    below = _line_end(text, colon)
-    end = _line_end(text, entry.end)
-    _refuse_comments(text[below:end])
-    return f"{text[:colon]} {flow(value)}{text[colon:below]}{text[end:]}"
+    next_line = _find_next_line(text, colon)
+    end = _find_next_line(text, entry.end)
+    _refuse_comments(text[next_line:end])
+    return f"{text[:colon]} {format_flow(value)}{text[colon:next_line]}{text[end:]}"
 
 
-def _change_items(text: str, entry: Entry, old: list[Value], wanted: list[str]) -> str:
+def _replace_items(text: str, entry: Entry, old_items: list[Value], new_items: list[str]) -> str:
     """Keep the lines of items that stay at both ends; write new items in the same layout."""
     starts = [text.rfind("\n", 0, start) + 1 for start, _ in entry.items]
-    stops = [_line_end(text, stop) for _, stop in entry.items]
+    stops = [_find_next_line(text, stop) for _, stop in entry.items]
     dash = _DASH.match(text, starts[0])
-    is_text = all(isinstance(item, str) for item in old)
-    if dash is None or len(set(starts)) < len(old) or not is_text:
-        raise _Odd("is not one item on each line")
-    head, tail = kept_at_ends(old, wanted)
-    last = len(old) - tail
-    start = starts[head] if head < len(old) else stops[-1]
-    stop = stops[last - 1] if head < last else start
+    is_text = all(isinstance(item, str) for item in old_items)
+    if dash is None or len(set(starts)) < len(old_items) or not is_text:
+        raise _UnsupportedSyntax("is not one item on each line")
+    head, tail = count_kept_ends(old_items, new_items)
+    kept_end = len(old_items) - tail
+    start = starts[head] if head < len(old_items) else stops[-1]
+    stop = stops[kept_end - 1] if head < kept_end else start
     _refuse_comments(text[start:stop])
-    items = wanted[head : len(wanted) - tail]
-    new = "".join(f"{dash[0].rstrip()} {scalar(item)}\n" for item in items)
-    return text[:start] + new + text[stop:]
+    added_items = new_items[head : len(new_items) - tail]
+    new_lines = "".join(f"{dash[0].rstrip()} {format_scalar(item)}\n" for item in added_items)
+    return text[:start] + new_lines + text[stop:]

@@ -9,7 +9,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 # Program -> the manifest that it changes, and its verbs.
-_ADDING: dict[str, tuple[str, tuple[str, ...]]] = {
+_ADD_COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "npm": ("package.json", ("install", "i", "add")),
     "pnpm": ("package.json", ("install", "i", "add")),
     "yarn": ("package.json", ("add",)),
@@ -25,10 +25,10 @@ _ADDING: dict[str, tuple[str, tuple[str, ...]]] = {
     "gem": ("Gemfile", ("install",)),
     "bundle": ("Gemfile", ("add",)),
 }
-_LONGEST = 4_000  # characters of a command that is read
-_BETWEEN = ";&|()\n"
+_MAX_LENGTH = 4_000  # characters of a command that is read
+_SEPARATORS = ";&|()\n"
 # What may stand in front of a program.
-_PLACE = re.compile(r"sudo|env|time|python[0-9.]*|-\w+|[A-Za-z_]\w*=.*", re.DOTALL)
+_LEADING_WORD = re.compile(r"sudo|env|time|python[0-9.]*|-\w+|[A-Za-z_]\w*=.*", re.DOTALL)
 _SHELL = re.compile(r"(?:ba|z)?sh -[a-z]*c\Z")
 # What is written to a command: no command of its own.
 _HEREDOC = re.compile(
@@ -44,47 +44,51 @@ class Addition(NamedTuple):
     manifest: str
 
 
-def additions(command: str) -> list[Addition]:
+def parse_additions(command: str) -> list[Addition]:
     """Return what a command adds, as far as its words show it. Nothing is run or expanded."""
-    if len(command) > _LONGEST:
+    if len(command) > _MAX_LENGTH:
         return []
     try:
-        rows = [inner for row in _rows(_HEREDOC.sub(r"\3", command)) for inner in _of_shell(row)]
+        rows = [
+            inner
+            for row in _iter_commands(_HEREDOC.sub(r"\3", command))
+            for inner in _iter_shell_commands(row)
+        ]
     except ValueError:  # a quote that is not closed
         return []
-    return [addition for row in rows for addition in _of_one(row)]
+    return [addition for row in rows for addition in _iter_additions(row)]
 
 
-def _rows(command: str) -> Iterator[list[str]]:
+def _iter_commands(command: str) -> Iterator[list[str]]:
     """Yield the words of each command of a line."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=_BETWEEN)
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=_SEPARATORS)
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
-    row: list[str] = []
+    words: list[str] = []
     for word in lexer:
-        if set(word) <= set(_BETWEEN):
-            yield row
-            row = []
+        if set(word) <= set(_SEPARATORS):
+            yield words
+            words = []
         else:
-            row.append(word)
-    yield row
+            words.append(word)
+    yield words
 
 
-def _of_shell(words: list[str]) -> Iterator[list[str]]:
+def _iter_shell_commands(words: list[str]) -> Iterator[list[str]]:
     """Yield the commands of `bash -lc '...'`, whose words some clients join; else the command."""
     if _SHELL.match(" ".join(words[:2])):
-        yield from _rows(" ".join(words[2:]))
+        yield from _iter_commands(" ".join(words[2:]))
     else:
         yield words
 
 
-def _of_one(words: list[str]) -> Iterator[Addition]:
+def _iter_additions(words: list[str]) -> Iterator[Addition]:
     """Yield what one command adds; `python -m pip` and `uv pip` are pip."""
-    words = [*dropwhile(_PLACE.fullmatch, words)]
+    words = [*dropwhile(_LEADING_WORD.fullmatch, words)]
     if words[:2] == ["uv", "pip"]:
         words = words[1:]
     program, verb = (*words, "", "")[:2]
-    manifest, verbs = _ADDING.get(program, ("", ()))
+    manifest, verbs = _ADD_COMMANDS.get(program, ("", ()))
     if verb in verbs:
         for word in words[2:]:
             name = _NAME.match(word)

@@ -22,12 +22,12 @@ MANIFESTS = (  # `record/manifest` reads them
 )
 RULES = ("forbid", "require", "dependency")
 _KEYS = frozenset((*RULES, "in"))
-MOST = 50  # guards of a decision
-LONGEST = 300  # characters of a text, a name or a glob
+MAX_GUARDS = 50  # guards of a decision
+MAX_LENGTH = 300  # characters of a text, a name or a glob
 # A name as manifests write it: `left-pad`, `@acme/ui`, `example.com/cache/v2`, `group:artifact`.
 _PART = r"[\w.~+\-]+"
 _PACKAGE = re.compile(rf"(?!(?:npm|pypi|gem|cargo|pkg):)@?{_PART}(?:/{_PART})*+(?::{_PART})?")
-_EVERY_MANIFEST = tuple(f"**/{name}" for name in MANIFESTS)
+_MANIFEST_GLOBS = tuple(f"**/{name}" for name in MANIFESTS)
 
 
 class Guard(NamedTuple):
@@ -39,24 +39,24 @@ class Guard(NamedTuple):
     forbid: str = ""  # no line holds it
     require: str = ""  # each file holds it
     dependency: str = ""  # no manifest lists it
-    within: tuple[str, ...] = ()
+    stated_globs: tuple[str, ...] = ()
 
     @property
     def globs(self) -> tuple[str, ...]:
         """The globs of all files that it looks into, and those that it leaves out."""
-        named = any(not glob.startswith("!") for glob in self.within)
-        return self.within if named else (*_EVERY_MANIFEST, *self.within)
+        has_included = any(not glob.startswith("!") for glob in self.stated_globs)
+        return self.stated_globs if has_included else (*_MANIFEST_GLOBS, *self.stated_globs)
 
     @property
-    def plain(self) -> dict[str, object]:
+    def mapping(self) -> dict[str, object]:
         """It as a mapping, as a header states it."""
-        stated = {name: getattr(self, name) for name in RULES if getattr(self, name)}
-        return {**stated, **({"in": list(self.within)} if self.within else {})}
+        rules = {name: getattr(self, name) for name in RULES if getattr(self, name)}
+        return {**rules, **({"in": list(self.stated_globs)} if self.stated_globs else {})}
 
     @property
     def sentence(self) -> str:
         """What it says, and where."""
-        return f"{self} in {', '.join(self.within)}" if self.within else str(self)
+        return f"{self} in {', '.join(self.stated_globs)}" if self.stated_globs else str(self)
 
     def __str__(self) -> str:
         if self.dependency:
@@ -66,54 +66,56 @@ class Guard(NamedTuple):
         return f'requires "{self.require}"'
 
 
-def read_guards(value: object) -> tuple[Guard, ...]:
+def parse_guards(value: object) -> tuple[Guard, ...]:
     """Read a list of guards. Raises ValueError, which says what is wrong."""
     if not isinstance(value, list | tuple):
         raise ValueError("begin each guard with `- `")
-    if len(value) > MOST:
-        raise ValueError(f"at most {MOST} guards, not {len(value)}")
-    return tuple(_guard(item, number) for number, item in enumerate(value, 1))
+    if len(value) > MAX_GUARDS:
+        raise ValueError(f"at most {MAX_GUARDS} guards, not {len(value)}")
+    return tuple(_parse_guard(item, number) for number, item in enumerate(value, 1))
 
 
-def _guard(item: object, number: int) -> Guard:
-    place = f"guard {number}"
+def _parse_guard(item: object, number: int) -> Guard:
+    label = f"guard {number}"
     if isinstance(item, Guard):
         return item
     if not isinstance(item, Mapping):
-        raise ValueError(f"{place}: write `forbid: TEXT`, `require: TEXT` or `dependency: NAME`")
-    unknown = [str(key) for key in item if key not in _KEYS]
-    if unknown:
-        raise ValueError(f"{place}: {unknown[0]} is unknown; the keys are {', '.join(RULES)}, in")
-    stated = [name for name in RULES if name in item]
-    if len(stated) != 1:
-        raise ValueError(f"{place}: state one of {', '.join(RULES)}")
-    [rule] = stated
-    text = _stated(rule, item[rule], place)
-    within = _globs(item.get("in", ()), place)
-    if rule != "dependency" and all(glob.startswith("!") for glob in within):
-        raise ValueError(f"{place}: `in` must name the files, such as src/**")
-    return Guard(within=within, **{rule: text})
+        raise ValueError(f"{label}: write `forbid: TEXT`, `require: TEXT` or `dependency: NAME`")
+    unknown_keys = [str(key) for key in item if key not in _KEYS]
+    if unknown_keys:
+        raise ValueError(
+            f"{label}: {unknown_keys[0]} is unknown; the keys are {', '.join(RULES)}, in"
+        )
+    rules = [name for name in RULES if name in item]
+    if len(rules) != 1:
+        raise ValueError(f"{label}: state one of {', '.join(RULES)}")
+    [rule] = rules
+    text = _validate_rule(rule, item[rule], label)
+    stated_globs = _validate_globs(item.get("in", ()), label)
+    if rule != "dependency" and all(glob.startswith("!") for glob in stated_globs):
+        raise ValueError(f"{label}: `in` must name the files, such as src/**")
+    return Guard(stated_globs=stated_globs, **{rule: text})
 
 
-def _stated(rule: str, value: object, place: str) -> str:
-    text = _line(value, f"{place}: {rule}")
+def _validate_rule(rule: str, value: object, label: str) -> str:
+    text = _validate_line(value, f"{label}: {rule}")
     if rule == "dependency" and not _PACKAGE.fullmatch(text):
         raise ValueError(
-            f"{place}: no package is named {text}; write one name alone, as a manifest lists it, "
+            f"{label}: no package is named {text}; write one name alone, as a manifest lists it, "
             "without version, extras or registry"
         )
     return text
 
 
-def _line(value: object, place: str) -> str:
+def _validate_line(value: object, label: str) -> str:
     text = str(value).strip() if isinstance(value, str) else ""
-    if not text or len(text) > LONGEST or len(text.splitlines()) > 1:
-        raise ValueError(f"{place} must be text of one line, up to {LONGEST} characters")
+    if not text or len(text) > MAX_LENGTH or len(text.splitlines()) > 1:
+        raise ValueError(f"{label} must be text of one line, up to {MAX_LENGTH} characters")
     return text
 
 
-def _globs(value: object, place: str) -> tuple[str, ...]:
+def _validate_globs(value: object, label: str) -> tuple[str, ...]:
     items = value if isinstance(value, list | tuple) else [value]
-    if len(items) > MOST:
-        raise ValueError(f"{place}: `in` must have at most {MOST} globs")
-    return tuple(_line(item, f"{place}: in") for item in items)
+    if len(items) > MAX_GUARDS:
+        raise ValueError(f"{label}: `in` must have at most {MAX_GUARDS} globs")
+    return tuple(_validate_line(item, f"{label}: in") for item in items)

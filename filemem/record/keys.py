@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from filemem.record.adr_read import field_named
+from filemem.record.adr_read import resolve_field
 from filemem.record.body import parse_outcome
-from filemem.record.guards import read_guards
-from filemem.record.lines import one_line
-from filemem.record.links import links_in, links_of_field, stated_references
+from filemem.record.guards import parse_guards
+from filemem.record.lines import join_lines
+from filemem.record.links import parse_field_links, parse_field_references, parse_links
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,
@@ -30,9 +30,9 @@ from filemem.record.model import (
     Edge,
     Problem,
 )
-from filemem.record.status import Stated, read_status
+from filemem.record.status import StatedStatus, parse_status
 from filemem.record.times import parse_time
-from filemem.record.yaml import Header, Plain, Value, flow, typed
+from filemem.record.yaml import Header, PlainScalar, Value, format_flow, to_typed_value
 
 TEXT = "text"
 CHOICE = "choice"
@@ -60,12 +60,12 @@ class Key(NamedTuple):
     shape: str
     types: tuple[str, ...] = TYPES
     choices: tuple[str, ...] = ()
-    fills: str = ""  # the field, where that has another name
+    record_field: str = ""  # the field, where that has another name
 
     @property
     def field(self) -> str:
         """The field of a Record that the key fills."""
-        return self.fills or self.name
+        return self.record_field or self.name
 
 
 _D = (DECISION,)
@@ -107,7 +107,7 @@ KEYS: tuple[Key, ...] = (
     Key("agent", TEXT),
     Key("session", TEXT),
     Key("source", ORIGIN),
-    Key("secrets", FLAG, fills="secrets_allowed"),
+    Key("secrets", FLAG, record_field="secrets_allowed"),
     Key("metadata", MAPPING, _O),
 )
 KEY_BY_NAME = {key.name: key for key in KEYS}
@@ -120,154 +120,156 @@ SECRETS_ALLOWED = "allowed"
 ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status", "state": "status"}
 ALIASES |= {"guard": "guards"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
-_OF_FIELD = {"status": "status", "date": "created", "created": "created"}
+_NAME_BY_FIELD = {"status": "status", "date": "created", "created": "created"}
 # What we read and never write.
 SUPERSEDED_BY = Key("superseded_by", EDGES, _D)
 TITLE = Key("title", TEXT)
-NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))  # that tell a header from other text
+HEADER_NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))  # that tell a header from other text
 
 
 # -- how a value of each shape is read ------------------------------------------------------------
 
-_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_NULL_WORDS = frozenset(("", "~", "null", "Null", "NULL"))
 _ONE_WORD = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 
 
-class WrongValue(Exception):
+class InvalidValue(Exception):
     """A value is not what its key asks for; the text says what was expected."""
 
 
-class WrongGuards(WrongValue):
+class InvalidGuards(InvalidValue):
     """The text says what is wrong, and where."""
 
 
-def quoted(value: Value) -> str:
+def quote_value(value: Value) -> str:
     """Return a value as a message shows it, cut to 80 characters."""
-    text = flow(value)
+    text = format_flow(value)
     text = text if isinstance(value, list | dict) or text.startswith('"') else f'"{text}"'
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _plain(value: Value) -> str:
+def _parse_text(value: Value) -> str:
     if isinstance(value, dict) and list(value.values()) == [""]:
         (value,) = value  # `{accepted}`: a template's braces left in
     if not isinstance(value, str):
-        raise WrongValue("text")
+        raise InvalidValue("text")
     return str(value)
 
 
-def _id(value: Value) -> str:
-    text = _plain(value)
+def _parse_id(value: Value) -> str:
+    text = _parse_text(value)
     if not _ONE_WORD.fullmatch(text):
-        raise WrongValue("one word without slashes")
+        raise InvalidValue("one word without slashes")
     return text
 
 
-def _time(value: Value) -> int:
-    time = parse_time(_plain(value))
+def _parse_time(value: Value) -> int:
+    time = parse_time(_parse_text(value))
     if time is None:
-        raise WrongValue("a date or time such as 2025-11-20T14:46:40.123Z")
+        raise InvalidValue("a date or time such as 2025-11-20T14:46:40.123Z")
     return time
 
 
-def _share(value: Value) -> float:
-    text = _plain(value)
+def _parse_share(value: Value) -> float:
+    text = _parse_text(value)
     try:
         share = float(text)
     except ValueError:
         share = math.nan
     if not 0 <= share <= 1:
-        raise WrongValue("a number between 0 and 1")
+        raise InvalidValue("a number between 0 and 1")
     return share
 
 
-def _flag(value: Value) -> bool:
-    if _plain(value).strip() != SECRETS_ALLOWED:
-        raise WrongValue(f"the word {SECRETS_ALLOWED}")
+def _parse_flag(value: Value) -> bool:
+    if _parse_text(value).strip() != SECRETS_ALLOWED:
+        raise InvalidValue(f"the word {SECRETS_ALLOWED}")
     return True
 
 
-def _choice(value: Value, key: Key) -> str:
-    text = _plain(value).strip()
+def _parse_choice(value: Value, key: Key) -> str:
+    text = _parse_text(value).strip()
     if key.name == "status":
         return text  # `read_status` looks at it
     choice = parse_outcome(text) if key.name == "outcome" else text.casefold()
     if choice not in key.choices:
-        raise WrongValue(f"one of {', '.join(key.choices)}")
+        raise InvalidValue(f"one of {', '.join(key.choices)}")
     return choice
 
 
-def _mapping(value: Value) -> dict[str, object]:
+def _parse_mapping(value: Value) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise WrongValue("a mapping")
-    return {str(name): typed(item) for name, item in value.items()}
+        raise InvalidValue("a mapping")
+    return {str(name): to_typed_value(item) for name, item in value.items()}
 
 
-def _origin(value: Value) -> str | dict[str, str]:
+def _parse_origin(value: Value) -> str | dict[str, str]:
     if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
         return {str(name): str(item) for name, item in value.items()}
-    return _plain(value)
+    return _parse_text(value)
 
 
-def _guards(value: Value) -> object:
+def _parse_guards(value: Value) -> object:
     try:
-        return read_guards(value)
+        return parse_guards(value)
     except ValueError as error:
-        raise WrongGuards(str(error)) from None
+        raise InvalidGuards(str(error)) from None
 
 
-def _edges(value: Value) -> tuple[str, ...]:
+def _parse_edges(value: Value) -> tuple[str, ...]:
     if isinstance(value, str):
-        return stated_references(str(value))
-    return _list([_unwrapped(item) for item in value] if isinstance(value, list) else value)
+        return parse_field_references(str(value))
+    return _parse_list(
+        [_restore_wikilink(item) for item in value] if isinstance(value, list) else value
+    )
 
 
-def _unwrapped(item: Value) -> Value:
+def _restore_wikilink(item: Value) -> Value:
     """Return a link; `[[x]]` without quotes is a list in a list."""
     return f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item
 
 
-def _words(value: Value) -> tuple[str, ...]:
-    if isinstance(value, Plain):
-        return tuple(word(part) for part in map(str.strip, value.split(",")) if part)
-    return tuple(map(word, _list(value)))
+def _parse_words(value: Value) -> tuple[str, ...]:
+    if isinstance(value, PlainScalar):
+        return tuple(strip_hash_sign(part) for part in map(str.strip, value.split(",")) if part)
+    return tuple(map(strip_hash_sign, _parse_list(value)))
 
 
-def _list(value: Value) -> tuple[str, ...]:
+def _parse_list(value: Value) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [value]
     if any(not isinstance(item, str) for item in items):
-        raise WrongValue("a list of text")
+        raise InvalidValue("a list of text")
     return tuple(str(item) for item in items if item and not _is_null(item))
 
 
-_READERS: Mapping[str, Callable[[Value], object]] = {
-    TEXT: _plain,
-    LIST: _list,
-    WORDS: _words,
-    EDGES: _edges,
-    TIME: _time,
-    SHARE: _share,
-    MAPPING: _mapping,
-    FLAG: _flag,
-    ORIGIN: _origin,
-    GUARDS: _guards,
+_PARSERS: Mapping[str, Callable[[Value], object]] = {
+    TEXT: _parse_text,
+    LIST: _parse_list,
+    WORDS: _parse_words,
+    EDGES: _parse_edges,
+    TIME: _parse_time,
+    SHARE: _parse_share,
+    MAPPING: _parse_mapping,
+    FLAG: _parse_flag,
+    ORIGIN: _parse_origin,
+    GUARDS: _parse_guards,
 }
 
 
-def _read(value: Value, key: Key) -> object:
+def _parse_value(value: Value, key: Key) -> object:
     """Return a value in the shape of its key. Raises WrongValue."""
     if key.shape == CHOICE:
-        return _choice(value, key)
-    return _id(value) if key.name == "id" else _READERS[key.shape](value)
+        return _parse_choice(value, key)
+    return _parse_id(value) if key.name == "id" else _PARSERS[key.shape](value)
 
 
-def word(text: str) -> str:
+def strip_hash_sign(text: str) -> str:
     """Return a tag or concept without the `#` that some tools put in front."""
     return text.lstrip("#") or text
 
 
 def _is_null(value: Value) -> bool:
-    return isinstance(value, Plain) and value in _NULL
+    return isinstance(value, PlainScalar) and value in _NULL_WORDS
 
 
 # -- from a header to the fields of a Record ------------------------------------------------------
@@ -280,43 +282,43 @@ class Fields(NamedTuple):
     extra: dict[str, object]
 
 
-def read_fields(header: Header, notes: list[Problem]) -> Fields:
+def parse_fields(header: Header, problems: list[Problem]) -> Fields:
     """Return the fields of the Record to be, and what stays under its key.
 
     Problems are added to `notes`.
     """
     fields: dict[str, object] = {}
-    reading = _Reading(header, fields, {}, notes)
+    reader = _FieldReader(header, fields, {}, problems)
     for name, value in header.values.items():
-        reading.add(name, value)
+        reader.add_key(name, value)
     fields["id_stated"] = "id" in fields
     if fields.get("topic"):
         fields["topic_stated"] = True
-    return Fields(fields, reading.extra)
+    return Fields(fields, reader.extra)
 
 
-class _Reading(NamedTuple):
+class _FieldReader(NamedTuple):
     """A header half read."""
 
     header: Header
     fields: dict[str, object]
     extra: dict[str, object]
-    notes: list[Problem]
+    problems: list[Problem]
 
-    def add(self, name: str, value: Value) -> None:
+    def add_key(self, name: str, value: Value) -> None:
         """Take the value of one key."""
-        key = _key_of(name, self.header.values, self.fields)
+        key = _resolve_key(name, self.header.values, self.fields)
         if key is None:
             self.extra[name] = value
-            add_edges(self.fields, links_of_field(name, flow(value).strip("[]")) or ())
+            add_edges(self.fields, parse_field_links(name, format_flow(value).strip("[]")) or ())
         elif not _is_null(value):  # a template's blank is nothing stated
             try:
-                self._fill(name, key, _read(value, key))
-            except WrongValue as wrong:
+                self._set_field(name, key, _parse_value(value, key))
+            except InvalidValue as error:
                 self.extra[name] = value
-                self.notes.append(self._complaint(name, key, wrong))
+                self.problems.append(self._build_problem(name, key, error))
 
-    def _fill(self, name: str, key: Key, value: object) -> None:
+    def _set_field(self, name: str, key: Key, value: object) -> None:
         if key.name == "status":
             self._add_status(name, str(value))
         elif key.shape == EDGES and self.fields.get(key.field):
@@ -325,25 +327,25 @@ class _Reading(NamedTuple):
             self.fields[key.field] = value
 
     def _add_status(self, name: str, text: str) -> None:
-        stated = read_status(text)
-        self.notes.extend(note_status(stated, self.header.lines.get(name, 1), self.fields))
+        stated = parse_status(text)
+        self.problems.extend(apply_status(stated, self.header.lines.get(name, 1), self.fields))
         if stated.status != text:
             self.extra[name] = text
-        add_edges(self.fields, links_in(text))
+        add_edges(self.fields, parse_links(text))
 
-    def _complaint(self, name: str, key: Key, wrong: WrongValue) -> Problem:
-        if isinstance(wrong, WrongGuards):
-            message = f"{name} cannot be read: {wrong}"
+    def _build_problem(self, name: str, key: Key, error: InvalidValue) -> Problem:
+        if isinstance(error, InvalidGuards):
+            message = f"{name} cannot be read: {error}"
         else:
-            message = f"{name} must be {wrong}, not {quoted(self.header.values[name])}"
+            message = f"{name} must be {error}, not {quote_value(self.header.values[name])}"
         # Other makers have types of their own; what states an `id` is ours.
-        is_theirs = key.name == "type" and "id" not in self.header.values
+        is_foreign = key.name == "type" and "id" not in self.header.values
         code = f"bad-{key.name.replace('_', '-')}"
         line = self.header.lines.get(name, 1)
-        return Problem("", line, code, "hint" if is_theirs else "warning", message)
+        return Problem("", line, code, "hint" if is_foreign else "warning", message)
 
 
-def note_status(stated: Stated, line: int, fields: dict[str, object]) -> Iterator[Problem]:
+def apply_status(stated: StatedStatus, line: int, fields: dict[str, object]) -> Iterator[Problem]:
     """Put a status into the fields; yield the problem that it is not understood."""
     if stated.status:
         fields["status"] = stated.status
@@ -353,13 +355,15 @@ def note_status(stated: Stated, line: int, fields: dict[str, object]) -> Iterato
         yield Problem("", line, UNKNOWN_STATUS, "warning", message)
 
 
-def stated_title(header: Header) -> str:
+def get_stated_title(header: Header) -> str:
     """Return the title that a header states, or ""."""
     value = header.values.get(TITLE.name, "")
-    return one_line(value) if isinstance(value, str) and not _is_null(value) else ""
+    return join_lines(value) if isinstance(value, str) and not _is_null(value) else ""
 
 
-def _key_of(name: str, values: Mapping[str, Value], fields: Mapping[str, object]) -> Key | None:
+def _resolve_key(
+    name: str, values: Mapping[str, Value], fields: Mapping[str, object]
+) -> Key | None:
     """Return our key of a name, or None.
 
     Another maker's name (`date`, `Created`, `superseded-by`) is ours too, unless ours stands there.
@@ -367,11 +371,11 @@ def _key_of(name: str, values: Mapping[str, Value], fields: Mapping[str, object]
     key = TITLE if name == TITLE.name else KEY_BY_NAME.get(name)
     if key is not None:
         return key
-    plain = name.lower().replace("-", "_")
-    label = field_named(name) if isinstance(values[name], str) else ""
-    ours = ALIASES.get(plain) or _OF_FIELD.get(label, plain)
-    key = SUPERSEDED_BY if ours == SUPERSEDED_BY.name else KEY_BY_NAME.get(ours)
-    if key is None or ours in values.keys() - {name} or key.field in fields:
+    folded_name = name.lower().replace("-", "_")
+    label = resolve_field(name) if isinstance(values[name], str) else ""
+    own_name = ALIASES.get(folded_name) or _NAME_BY_FIELD.get(label, folded_name)
+    key = SUPERSEDED_BY if own_name == SUPERSEDED_BY.name else KEY_BY_NAME.get(own_name)
+    if key is None or own_name in values.keys() - {name} or key.field in fields:
         return None
     return key
 
@@ -387,7 +391,7 @@ def add_edges(fields: dict[str, object], edges: Iterable[Edge]) -> None:
 
 def add_links(fields: dict[str, object], field: str, links: object) -> None:
     """Add links to other records to those that a field has."""
-    present = fields.get(field)
+    current_links = fields.get(field)
     if isinstance(links, tuple) and links:
-        earlier = present if isinstance(present, tuple) else ()
-        fields[field] = tuple(dict.fromkeys((*earlier, *links)))
+        earlier_links = current_links if isinstance(current_links, tuple) else ()
+        fields[field] = tuple(dict.fromkeys((*earlier_links, *links)))

@@ -20,11 +20,11 @@ class Range(NamedTuple):
     stop: int
 
 
-MAX_FILE = 1024 * 1024  # bytes
-CONFLICT = "conflict"  # the code of a merge that was not finished
+MAX_FILE_SIZE = 1024 * 1024  # bytes
+CONFLICT_CODE = "conflict"  # the code of a merge that was not finished
 # Both sides may have appended to that log.
-WAY_OUT = "keep one side of the text, and every line under Outcomes"
-HEADING_LIMIT = 100  # characters of a first line that become the heading
+CONFLICT_HINT = "keep one side of the text, and every line under Outcomes"
+MAX_HEADING_LENGTH = 100  # characters of a first line that become the heading
 
 # What may stand before a fence: blanks and list markers.
 PREFIX = r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"
@@ -33,99 +33,101 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _LEADING_BLANK = re.compile(r"\A(?:[^\S\n]*+\n)++")
 
 
-def lf(text: str) -> str:
+def normalize_line_ends(text: str) -> str:
     """Return text with LF line ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def tidy(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return text as it is kept: LF line ends, no blank lines around it, only valid characters."""
-    text = lf(text)
+    text = normalize_line_ends(text)
     if "\0" in text:
         text = text.replace("\0", "\ufffd")  # as CommonMark asks
-    return _LEADING_BLANK.sub("", valid(text).rstrip())
+    return _LEADING_BLANK.sub("", replace_surrogates(text).rstrip())
 
 
-def valid(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return text that UTF-8 can hold: lone surrogates, which JSON may have, are replaced."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return text as one line: line ends and the blanks around them become one space."""
-    return " ".join(filter(None, map(str.strip, tidy(text).split("\n"))))
+    return " ".join(filter(None, map(str.strip, normalize_text(text).split("\n"))))
 
 
-def cut(line: str, limit: int) -> str:
+def shorten_line(line: str, limit: int) -> str:
     """Return up to `limit` characters of a line; if there are more, it ends in an ellipsis."""
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def heading(text: str) -> str:
+def get_heading(text: str) -> str:
     """Return the heading for a text that has none: its first line, up to 100 characters."""
-    return tidy(text).partition("\n")[0].strip()[:HEADING_LIMIT].strip()
+    return normalize_text(text).partition("\n")[0].strip()[:MAX_HEADING_LENGTH].strip()
 
 
-def fenced(lines: Lines) -> frozenset[int]:
+def find_code_lines(lines: Lines) -> frozenset[int]:
     """Return the numbers of the lines in fenced blocks. An unclosed fence opens none."""
-    code: set[int] = set()
+    code_lines: set[int] = set()
     start = 0
     fence = ""  # that is open
     for number, line in enumerate(lines):
         match = FENCE.match(line) if "```" in line or "~~~" in line else None
         if match is None:
             continue
-        prefix, marks, rest = match.groups()
+        prefix, marks, info = match.groups()
         if not fence:
-            if marks[0] == "~" or "`" not in rest:
+            if marks[0] == "~" or "`" not in info:
                 start = number
                 fence = marks
-        elif marks.startswith(fence) and not f"{prefix}{rest}".strip():
-            code.update(range(start, number + 1))
+        elif marks.startswith(fence) and not f"{prefix}{info}".strip():
+            code_lines.update(range(start, number + 1))
             fence = ""
-    return frozenset(code)
+    return frozenset(code_lines)
 
 
 # -- two versions of a text -----------------------------------------------------------------------
 
 
-class Kept(NamedTuple):
+class KeptCounts(NamedTuple):
     """How many items stay at the start and at the end."""
 
     head: int
     tail: int
 
 
-def kept_at_ends(old: Sequence[object], new: Sequence[object]) -> Kept:
+def count_kept_ends(old: Sequence[object], new: Sequence[object]) -> KeptCounts:
     """Compare two lists from both ends."""
     shorter = min(len(old), len(new))
     tail = next((n for n in range(shorter) if old[-1 - n] != new[-1 - n]), shorter)
-    rest = shorter - tail
-    return Kept(next((n for n in range(rest) if old[n] != new[n]), rest), tail)
+    remaining = shorter - tail
+    return KeptCounts(next((n for n in range(remaining) if old[n] != new[n]), remaining), tail)
 
 
-def with_ends_of(old: str, new: str) -> str:
+def restore_line_ends(old: str, new: str) -> str:
     """Return `new`, which has LF line ends, with the ends of `old`.
 
     New lines end as their neighbours do.
     """
     lines = _LINE.findall(old)
-    edited = _LINE.findall(new)
-    head, tail = kept_at_ends([lf(line) for line in lines], edited)
+    new_lines = _LINE.findall(new)
+    head, tail = count_kept_ends([normalize_line_ends(line) for line in lines], new_lines)
     stop = len(lines) - tail
     above = lines[max(0, head - 1) : head]
     below = lines[stop : stop + 1]
-    usual = next(filter(None, map(_end, (*lines[head:stop], *above, *below, *lines[:1]))), "\n")
-    middle = []
-    for number, line in enumerate(edited[head : len(edited) - tail], head):
-        end = (_end(lines[number]) if number < stop else "") or usual
-        middle.append(line.removesuffix("\n") + end if line.endswith("\n") else line)
-    return "".join((*lines[:head], *middle, *lines[stop:]))
+    default_end = next(
+        filter(None, map(_get_line_end, (*lines[head:stop], *above, *below, *lines[:1]))), "\n"
+    )
+    changed_lines = []
+    for number, line in enumerate(new_lines[head : len(new_lines) - tail], head):
+        end = (_get_line_end(lines[number]) if number < stop else "") or default_end
+        changed_lines.append(line.removesuffix("\n") + end if line.endswith("\n") else line)
+    return "".join((*lines[:head], *changed_lines, *lines[stop:]))
 
 
-def _end(line: str) -> str:
+def _get_line_end(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :]
 
 
@@ -133,31 +135,33 @@ def _end(line: str) -> str:
 
 HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
 _TARGET = r"\[[^\[\]]*\]\([^()\s]*\)"
-REPLACES = re.compile(rf"Replaces {_TARGET}(?:, {_TARGET})*")  # below a heading: written by a save
+REPLACES_LINE = re.compile(
+    rf"Replaces {_TARGET}(?:, {_TARGET})*"
+)  # below a heading: written by a save
 _ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7}|Replaces \[)")
 _ESCAPED_FENCE = re.compile(rf"({PREFIX})(\\+)(?=```|~~~)")
 
 
-def escape(text: str, sections: frozenset[str] | None = None) -> str:
+def escape_text(text: str, sections: frozenset[str] | None = None) -> str:
     """Escape text of callers, so that reading returns it.
 
     `sections` are those with a meaning where it goes, case folded; None inside of one.
     """
     lines = text.split("\n")
-    code = fenced(lines)
+    code_lines = find_code_lines(lines)
     return "\n".join(
-        line if number in code else _escape_line(line, sections)
+        line if number in code_lines else _escape_line(line, sections)
         for number, line in enumerate(lines)
     )
 
 
 def _escape_line(line: str, sections: frozenset[str] | None) -> str:
-    is_escaped = _ESCAPED_LINE.match(line) or REPLACES.fullmatch(line)
-    is_mark = is_escaped or line.startswith(("<<<<<<<", ">>>>>>>"))
-    return f"\\{line}" if is_mark or _ends_section(line, sections) else escape_fence(line)
+    is_escaped = _ESCAPED_LINE.match(line) or REPLACES_LINE.fullmatch(line)
+    needs_escape = is_escaped or line.startswith(("<<<<<<<", ">>>>>>>"))
+    return f"\\{line}" if needs_escape or _is_section_end(line, sections) else escape_fence(line)
 
 
-def _ends_section(line: str, sections: frozenset[str] | None) -> bool:
+def _is_section_end(line: str, sections: frozenset[str] | None) -> bool:
     """Whether a line is a heading that would end the text."""
     match = HEADING.match(line)
     if match is None:
@@ -194,7 +198,7 @@ def unescape_fence(line: str) -> str:
 # Bidi_Control (UAX #9) and Default_Ignorable_Code_Point (UAX #44), less what ordinary writing
 # needs: marks of direction, single variation selectors, joiners outside Latin text (UTS #51; Indic,
 # Persian, Arabic scripts), the flags of regions.
-HIDDEN = "|".join(
+HIDDEN_CHARACTERS = "|".join(
     (
         "[\u202a-\u202e\u2066-\u2069]+",  # direction overrides and isolates
         "(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+",  # tags
@@ -207,11 +211,11 @@ HIDDEN = "|".join(
 )
 
 
-def hidden_characters(text: str) -> str:
+def find_hidden_characters(text: str) -> str:
     """Return the hidden characters of a text, in the order in which they stand there."""
-    return "" if text.isascii() else "".join(re.findall(HIDDEN, text))
+    return "" if text.isascii() else "".join(re.findall(HIDDEN_CHARACTERS, text))
 
 
-def named(character: str) -> str:
+def describe_character(character: str) -> str:
     """Return what to call the first of some hidden characters."""
     return f"U+{ord(character[0]):04X}, a character that is invisible in review"

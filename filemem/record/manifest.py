@@ -20,30 +20,32 @@ class Dependency(NamedTuple):
     line: int
 
 
-def dependencies(path: str, text: str) -> tuple[Dependency, ...]:
+def parse_dependencies(path: str, text: str) -> tuple[Dependency, ...]:
     """Return the dependencies that a manifest lists, in order; none for other files."""
     name = path.rpartition("/")[2]
     kind = "requirements*.txt" if _REQUIREMENTS.fullmatch(name) else name
-    reader = _READERS.get(kind)
-    if reader is None:
+    parser = _PARSERS.get(kind)
+    if parser is None:
         return ()
     try:
-        return tuple(sorted(set(reader(text)), key=lambda item: (item.line, item.name)))
+        return tuple(sorted(set(parser(text)), key=lambda item: (item.line, item.name)))
     except (ValueError, RecursionError):
         return ()
 
 
-def same(wanted: str, name: str) -> bool:
+def is_same_dependency(expected: str, name: str) -> bool:
     """Return whether a dependency is the wanted one.
 
     Letter case, and `_`, `.` or `-`, make no difference. Of a Maven name `group:artifact` either
     half is enough; the version at the end of a Go module's path does not count.
     """
-    plain = _folded(wanted)
-    return plain == _folded(name) or plain in map(_folded, name.split(":"))
+    normalized = _normalize_name(expected)
+    return normalized == _normalize_name(name) or normalized in map(
+        _normalize_name, name.split(":")
+    )
 
 
-def _folded(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.sub(r"/v\d+$", "", name.strip()).casefold())
 
 
@@ -56,7 +58,7 @@ _GO_ROW = re.compile(r"\s*(?:require\s+)?([^\s()]+)\s+v\S+")
 _GEM = re.compile(r"""\s*gem[\s(]+["']([^"']+)["']""")
 _JSON_TEXT = re.compile(r'"((?:[^"\\]|\\.)*+)"')  # none begins within another
 # tomllib takes the square of the parts of a key.
-_ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
+_LONG_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 _TOML_KEY = re.compile(r"""(?m)^[ \t]*+(?:\[(?:[^\]\n]*\.)?)?["']?([\w@/\-]++)["']?[ \t]*+[.=\]]""")
 _TOML_TEXT = re.compile(r""""([^"\n]*+)"|'([^'\n]*+)'""")
 _GRADLE = re.compile(
@@ -65,64 +67,64 @@ _GRADLE = re.compile(
     r"""\s*name\s*[:=]\s*["']([^"']+))""",
     re.IGNORECASE,
 )
-_OF_NPM = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-_OF_CARGO = ("dependencies", "dev-dependencies", "build-dependencies")
+_NPM_SECTIONS = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+_CARGO_SECTIONS = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
-def _npm(text: str) -> Iterator[Dependency]:
-    manifest = _table(json.loads(text))
-    for section in _OF_NPM:
-        names = _table(manifest.get(section))
-        lines = _lines(_JSON_TEXT, text, text.find(f'"{section}"')) if names else {}
+def _parse_npm(text: str) -> Iterator[Dependency]:
+    manifest = _as_table(json.loads(text))
+    for section in _NPM_SECTIONS:
+        names = _as_table(manifest.get(section))
+        lines = _index_lines(_JSON_TEXT, text, text.find(f'"{section}"')) if names else {}
         for name in names:
             yield Dependency(name, lines.get(name, 1))
 
 
-def _pyproject(text: str) -> Iterator[Dependency]:
-    tables = _toml(text)
-    project = _table(tables.get("project"))
-    lists = [project.get("dependencies"), _table(tables.get("build-system")).get("requires")]
-    lists += _table(project.get("optional-dependencies")).values()
-    lists += _table(tables.get("dependency-groups")).values()
-    lines = _lines(_TOML_TEXT, text)
+def _parse_pyproject(text: str) -> Iterator[Dependency]:
+    tables = _parse_toml(text)
+    project = _as_table(tables.get("project"))
+    lists = [project.get("dependencies"), _as_table(tables.get("build-system")).get("requires")]
+    lists += _as_table(project.get("optional-dependencies")).values()
+    lists += _as_table(tables.get("dependency-groups")).values()
+    lines = _index_lines(_TOML_TEXT, text)
     for requirement in (item for items in lists if isinstance(items, list) for item in items):
         name = _PYTHON_NAME.match(requirement) if isinstance(requirement, str) else None
         if name:
             yield Dependency(name[1], lines.get(requirement, 1))
-    poetry = _table(_table(tables.get("tool")).get("poetry"))
-    groups = [poetry, *map(_table, _table(poetry.get("group")).values())]
-    keys = _lines(_TOML_KEY, text)
-    for key in _names(groups, ("dependencies", "dev-dependencies")):
+    poetry = _as_table(_as_table(tables.get("tool")).get("poetry"))
+    groups = [poetry, *map(_as_table, _as_table(poetry.get("group")).values())]
+    keys = _index_lines(_TOML_KEY, text)
+    for key in _merge_sections(groups, ("dependencies", "dev-dependencies")):
         if key != "python":
             yield Dependency(key, keys.get(key, 1))
 
 
-def _cargo(text: str) -> Iterator[Dependency]:
-    tables = _toml(text)
-    owners = [tables, _table(tables.get("workspace"))]
-    owners += map(_table, _table(tables.get("target")).values())
-    lines = _lines(_TOML_KEY, text)
-    for key, value in _names(owners, _OF_CARGO).items():
-        renamed = _table(value).get("package")
-        yield Dependency(renamed if isinstance(renamed, str) else key, lines.get(key, 1))
+def _parse_cargo(text: str) -> Iterator[Dependency]:
+    tables = _parse_toml(text)
+    parent_tables = [tables, _as_table(tables.get("workspace"))]
+    parent_tables += map(_as_table, _as_table(tables.get("target")).values())
+    lines = _index_lines(_TOML_KEY, text)
+    for key, value in _merge_sections(parent_tables, _CARGO_SECTIONS).items():
+        package = _as_table(value).get("package")
+        yield Dependency(package if isinstance(package, str) else key, lines.get(key, 1))
 
 
-def _toml(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> dict[str, Any]:
     """Read TOML. Raises ValueError: it is none, or a key has more parts than any real one."""
-    if _ENDLESS_KEY.search(text):
+    if _LONG_KEY.search(text):
         raise ValueError("a key has too many parts")
     return tomllib.loads(text)
 
 
-def _names(tables: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> dict[str, Any]:
+def _merge_sections(tables: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> dict[str, Any]:
     """Return the keys of some sections of some tables, with their values."""
     names: dict[str, Any] = {}
     for table, section in product(tables, sections):
-        names.update(_table(table.get(section)))
+        names.update(_as_table(table.get(section)))
     return names
 
 
-def _requirements(text: str) -> Iterator[Dependency]:
+def _parse_requirements(text: str) -> Iterator[Dependency]:
     for line, row in enumerate(text.split("\n"), 1):
         egg = _EGG.search(row)
         name = _PYTHON_NAME.match(row)
@@ -132,33 +134,33 @@ def _requirements(text: str) -> Iterator[Dependency]:
             yield Dependency(name[1], line)
 
 
-def _go(text: str) -> Iterator[Dependency]:
+def _parse_go(text: str) -> Iterator[Dependency]:
     for line, row in enumerate(text.split("\n"), 1):
         module = _GO_ROW.match(row.partition("//")[0])
         if module and module[1] not in ("go", "toolchain", "replace", "exclude", "retract"):
             yield Dependency(module[1], line)
 
 
-def _rows(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Dependency]]:
+def _build_row_parser(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Dependency]]:
     """Return the reader of a manifest with one dependency a row; the groups are its name."""
 
-    def read(text: str) -> Iterator[Dependency]:
+    def parse_rows(text: str) -> Iterator[Dependency]:
         for line, row in enumerate(text.split("\n"), 1):
-            place = pattern.match(row)
-            if place:
-                yield Dependency(":".join(filter(None, place.groups())), line)
+            match = pattern.match(row)
+            if match:
+                yield Dependency(":".join(filter(None, match.groups())), line)
 
-    return read
+    return parse_rows
 
 
-def _maven(text: str) -> Iterator[Dependency]:
+def _parse_maven(text: str) -> Iterator[Dependency]:
     """Read `<dependency>` elements by their look: no XML parser, so no entities, no other files."""
-    plain = _uncommented(text)
+    stripped = _strip_comments(text)
     end = 0
     line = 1
-    for element in plain.split("<dependency>"):
+    for element in stripped.split("<dependency>"):
         body = element.partition("</dependency>")[0]
-        parts = [_element(tag, body) for tag in ("groupId", "artifactId")] if end else []
+        parts = [_find_element(tag, body) for tag in ("groupId", "artifactId")] if end else []
         name = ":".join(part[1] for part in parts if part)
         if name:
             yield Dependency(name, line + body.count("\n", 0, max(p.start() for p in parts if p)))
@@ -166,45 +168,45 @@ def _maven(text: str) -> Iterator[Dependency]:
         end = 1
 
 
-def _element(tag: str, text: str) -> re.Match[str] | None:
+def _find_element(tag: str, text: str) -> re.Match[str] | None:
     return re.search(rf"<{tag}>\s*+([^<\s]++)\s*+</{tag}>", text)
 
 
-def _uncommented(text: str) -> str:
+def _strip_comments(text: str) -> str:
     """Return XML without its comments; lines stay what they are."""
     head, *comments = text.split("<!--")
-    kept = [head]
+    parts = [head]
     for comment in comments:
-        hidden, _, rest = comment.partition("-->")
-        kept += ["\n" * hidden.count("\n"), rest]
-    return "".join(kept)
+        comment_text, _, following_text = comment.partition("-->")
+        parts += ["\n" * comment_text.count("\n"), following_text]
+    return "".join(parts)
 
 
-def _lines(pattern: re.Pattern[str], text: str, start: int = 0) -> dict[str, int]:
+def _index_lines(pattern: re.Pattern[str], text: str, start: int = 0) -> dict[str, int]:
     """Return the first line on which each name stands, from a position on."""
     start = max(0, start)
     line = text.count("\n", 0, start) + 1
     lines: dict[str, int] = {}
-    for place in pattern.finditer(text, start):
-        group = place.lastindex or 0
-        line += text.count("\n", start, place.start(group))
-        start = place.start(group)
-        lines.setdefault(place[group], line)
+    for match in pattern.finditer(text, start):
+        group = match.lastindex or 0
+        line += text.count("\n", start, match.start(group))
+        start = match.start(group)
+        lines.setdefault(match[group], line)
     return lines
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def _as_table(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-_READERS: Mapping[str, Callable[[str], Iterator[Dependency]]] = {
-    "package.json": _npm,
-    "pyproject.toml": _pyproject,
-    "requirements*.txt": _requirements,
-    "go.mod": _go,
-    "Cargo.toml": _cargo,
-    "Gemfile": _rows(_GEM),
-    "pom.xml": _maven,
-    "build.gradle": _rows(_GRADLE),
-    "build.gradle.kts": _rows(_GRADLE),
+_PARSERS: Mapping[str, Callable[[str], Iterator[Dependency]]] = {
+    "package.json": _parse_npm,
+    "pyproject.toml": _parse_pyproject,
+    "requirements*.txt": _parse_requirements,
+    "go.mod": _parse_go,
+    "Cargo.toml": _parse_cargo,
+    "Gemfile": _build_row_parser(_GEM),
+    "pom.xml": _parse_maven,
+    "build.gradle": _build_row_parser(_GRADLE),
+    "build.gradle.kts": _build_row_parser(_GRADLE),
 }

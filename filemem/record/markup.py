@@ -7,7 +7,7 @@ files are read and never written.
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from filemem.record.adr_read import states_field
+from filemem.record.adr_read import is_field_line
 from filemem.record.identity import is_markup
 from filemem.record.keys import ALIASES
 
@@ -15,46 +15,48 @@ Rules = tuple[
     tuple[str, str | Callable[[re.Match[str]], str]], ...
 ]  # a pattern and what it becomes
 _VERBATIM = re.compile(r"-{4,}|\.{4,}|/{4,}|```.*")  # the delimiters of code and of comments
-_ALONE = re.compile(r"\|[^|]*")  # a cell on a line of its own
+_LONE_CELL = re.compile(r"\|[^|]*")  # a cell on a line of its own
 _UNDERLINE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
-_REMARK = re.compile(r"\s*\.\.(?:$|\s+(?![_|\[]|[\w:-]+::))")
+_COMMENT = re.compile(r"\s*\.\.(?:$|\s+(?![_|\[]|[\w:-]+::))")
 _TARGET = re.compile(r"^ *\.\. _`?([^:`\n]{1,200})`?:[ \t]+(\S+)", re.MULTILINE)
 
 
-def in_markdown(text: str, path: str) -> str:
+def to_markdown(text: str, path: str) -> str:
     """Return the text of a record as Markdown."""
     if not is_markup(path):
         return text
-    return "\n".join(_of_rst(text) if path.lower().endswith(".rst") else _of_asciidoc(text))
+    return "\n".join(
+        _convert_rst(text) if path.lower().endswith(".rst") else _convert_asciidoc(text)
+    )
 
 
-def _by(rules: Rules, line: str) -> str:
-    for pattern, written in rules:
-        line = re.sub(pattern, written, line)
+def _apply_rules(rules: Rules, line: str) -> str:
+    for pattern, replacement in rules:
+        line = re.sub(pattern, replacement, line)
     return line
 
 
 # -- AsciiDoc -------------------------------------------------------------------------------------
 
 
-def _link(match: re.Match[str]) -> str:
+def _format_link(match: re.Match[str]) -> str:
     target, text = match.groups()
     return f"[{text or target}]({target})"
 
 
-def _attribute(match: re.Match[str]) -> str:
+def _format_attribute(match: re.Match[str]) -> str:
     """An attribute that states a field is an item; the others are settings of the page."""
     name = match[1].removeprefix("rev").replace("-", "_")
     field = f"- {ALIASES.get(name, name).replace('_', ' ')}: {match[2]}"
-    return field if match[2] and states_field(field) else ""
+    return field if match[2] and is_field_line(field) else ""
 
 
-_TO = r"([^\s\[\]]{1,300}+)"
+_LINK_TARGET = r"([^\s\[\]]{1,300}+)"
 _ASCIIDOC: Rules = (
-    (rf"(?:xref:(?:[\w@.-]{{1,60}}:){{0,3}}+|link:|(?=https?://)){_TO}\[([^\]]{{0,300}})\]", _link),
-    (r"<<([^,>]{1,300}+)(?:,\s*([^>]{0,300}))?>>", _link),
+    (rf"(?:xref:(?:[\w@.-]{{1,60}}:){{0,3}}+|link:|(?=https?://)){_LINK_TARGET}\[([^\]]{{0,300}})\]", _format_link),
+    (r"<<([^,>]{1,300}+)(?:,\s*([^>]{0,300}))?>>", _format_link),
     (r"^(?:={4,}|\*{4,}|_{4,}|\+{4,}|\+|--|[|!]={3,}|'''|<<<|\[.*\]|//.*)$", ""),
-    (r"^:!?([\w-]{1,60})!?:(?:\s+(.*))?$", _attribute),
+    (r"^:!?([\w-]{1,60})!?:(?:\s+(.*))?$", _format_attribute),
     (r"^v\d[\w.]{0,20},\s*(\d{4}-\d\d-\d\d)\b.*", r"- Date: \1"),  # the revision
     (r"^([^\W\d_][^:]{0,60})::\s+", r"- \1: "),
     (r"^([^\W\d_][^:]{0,60})::$", r"**\1**"),
@@ -65,32 +67,32 @@ _ASCIIDOC: Rules = (
 )  # fmt: skip
 
 
-def _of_asciidoc(text: str) -> list[str]:
+def _convert_asciidoc(text: str) -> list[str]:
     rows = []
-    opened = ""
+    open_delimiter = ""
     for line in map(str.rstrip, text.split("\n")):
-        if opened and line != opened:
-            rows.append("" if opened[0] == "/" else line)
-        elif opened or _VERBATIM.fullmatch(line):
+        if open_delimiter and line != open_delimiter:
+            rows.append("" if open_delimiter[0] == "/" else line)
+        elif open_delimiter or _VERBATIM.fullmatch(line):
             rows.append("" if line[0] == "/" else "```")
-            opened = "" if opened else re.sub("```.*", "```", line)
+            open_delimiter = "" if open_delimiter else re.sub("```.*", "```", line)
         else:
-            rows.append(_by(_ASCIIDOC, line))
-    return _joined_cells(rows)
+            rows.append(_apply_rules(_ASCIIDOC, line))
+    return _join_cells(rows)
 
 
-def _joined_cells(rows: list[str]) -> list[str]:
+def _join_cells(rows: list[str]) -> list[str]:
     """Write two cells that stand below each other, and apart from others, as a row.
 
     A blank line between two rows stands below the names, or says nothing.
     """
-    alone = [bool(_ALONE.fullmatch(row)) for row in rows]
-    for at in range(1, len(rows) - 1):
-        if alone[at - 1 : at + 3] == [False, True, True, False]:
-            rows[at + 1] = f"{rows[at]} {rows[at + 1]}"
-            rows[at] = ""
-        elif not rows[at] and rows[at - 1][:1] == rows[at + 1][:1] == "|":
-            rows[at] = "|---|"
+    is_lone_cell = [bool(_LONE_CELL.fullmatch(row)) for row in rows]
+    for index in range(1, len(rows) - 1):
+        if is_lone_cell[index - 1 : index + 3] == [False, True, True, False]:
+            rows[index + 1] = f"{rows[index]} {rows[index + 1]}"
+            rows[index] = ""
+        elif not rows[index] and rows[index - 1][:1] == rows[index + 1][:1] == "|":
+            rows[index] = "|---|"
     return rows
 
 
@@ -107,38 +109,38 @@ _RST: Rules = (
 )
 
 
-def _of_rst(text: str) -> Iterator[str]:
+def _convert_rst(text: str) -> Iterator[str]:
     targets = {name.casefold(): f"[{name}]({target})" for name, target in _TARGET.findall(text)}
     text = re.sub(
         r"`([^`\n]{1,200})`_", lambda name: targets.get(name[1].casefold(), name[0]), text
     )
-    remark = -1  # the indent of the comment that a line belongs to
-    for line in _with_titles(text.split("\n")):
+    comment_indent = -1  # the indent of the comment that a line belongs to
+    for line in _convert_titles(text.split("\n")):
         indent = len(line) - len(line.lstrip())
-        if line and indent <= remark:
-            remark = -1
-        if _REMARK.match(line):
-            remark = indent
-        yield "" if remark >= 0 else _by(_RST, line)
+        if line and indent <= comment_indent:
+            comment_indent = -1
+        if _COMMENT.match(line):
+            comment_indent = indent
+        yield "" if comment_indent >= 0 else _apply_rules(_RST, line)
 
 
-def _with_titles(lines: Sequence[str]) -> list[str]:
+def _convert_titles(lines: Sequence[str]) -> list[str]:
     """Write titles with `#`; their levels are in the order in which their lines come."""
     rows = [*map(str.rstrip, lines), ""]
     styles: dict[str, int] = {}
-    for at in range(len(lines)):
-        if style := _style(rows, at):
+    for index in range(len(lines)):
+        if style := _find_title_style(rows, index):
             level = styles.setdefault(style, len(styles) + 1)
-            rows[at] = f"{'#' * min(6, level)} {rows[at].strip()}"
+            rows[index] = f"{'#' * min(6, level)} {rows[index].strip()}"
     return rows[:-1]
 
 
-def _style(rows: Sequence[str], at: int) -> str:
+def _find_title_style(rows: Sequence[str], index: int) -> str:
     """How the lines of a title look; "" where a row is no title."""
-    title = rows[at].strip()
-    under = rows[at + 1]
-    if not title or len(under) < len(title) or not _UNDERLINE.fullmatch(under):
+    title = rows[index].strip()
+    underline = rows[index + 1]
+    if not title or len(underline) < len(title) or not _UNDERLINE.fullmatch(underline):
         return ""
-    above = at > 0 and rows[at - 1] == under
-    is_text = not _UNDERLINE.fullmatch(title) and (above or rows[at][0] != " ")
-    return under[0] * (1 + above) if is_text else ""
+    has_overline = index > 0 and rows[index - 1] == underline
+    is_text = not _UNDERLINE.fullmatch(title) and (has_overline or rows[index][0] != " ")
+    return underline[0] * (1 + has_overline) if is_text else ""

@@ -9,42 +9,46 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r"[^\W_]+(?:\+\+|#)?")
-_PARTS = re.compile(r",|;|&|\+|\s/\s|\s(?:or|and|with|for|as|in|on|via|behind|instead)\s|\(", re.I)
-_LEADING = re.compile(r"(?<!\S)(?:(?:adopt|adopting|add|adding|use|using|with|via|a|an|the) )+")
-_SHORTEST = 3  # letters of a part of a name that may stand for all of it
+_PHRASE_SEPARATOR = re.compile(
+    r",|;|&|\+|\s/\s|\s(?:or|and|with|for|as|in|on|via|behind|instead)\s|\(", re.I
+)
+_LEADING_WORDS = re.compile(
+    r"(?<!\S)(?:(?:adopt|adopting|add|adding|use|using|with|via|a|an|the) )+"
+)
+_MIN_PART_LENGTH = 3  # letters of a part of a name that may stand for all of it
 
 
-def plain(text: str) -> str:
+def fold_words(text: str) -> str:
     """Return the words of a name or a text, folded, with a space between two."""
     return " ".join(_WORD.findall(text)).casefold()
 
 
-def alternative(rejected: str, name: str) -> bool:
+def is_alternative(rejected: str, name: str) -> bool:
     """Return whether a rejected alternative is a dependency: `Redis: one more service`."""
-    phrases = _PARTS.split(rejected.partition(": ")[0].replace("`", ""))
-    return any(_is_of(plain(phrase), plain(name)) for phrase in phrases)
+    phrases = _PHRASE_SEPARATOR.split(rejected.partition(": ")[0].replace("`", ""))
+    return any(_is_name_match(fold_words(phrase), fold_words(name)) for phrase in phrases)
 
 
-def _is_of(phrase: str, name: str) -> bool:
+def _is_name_match(phrase: str, name: str) -> bool:
     """Return whether a phrase, without `Use a`, begins with a name or is a part of it."""
-    leading = _LEADING.match(phrase)
-    phrase = phrase[leading.end() :] if leading else phrase
+    leading_words = _LEADING_WORDS.match(phrase)
+    phrase = phrase[leading_words.end() :] if leading_words else phrase
     if f"{phrase} ".startswith(f"{name} "):
         return True
-    return len(phrase) >= _SHORTEST and f" {phrase} " in f" {name} "
+    return len(phrase) >= _MIN_PART_LENGTH and f" {phrase} " in f" {name} "
 
 
-def mentions(text: str, name: str) -> bool:
+def is_mentioned(text: str, name: str) -> bool:
     """Return whether a text has the words of a name in a row."""
-    return f" {plain(name)} " in f" {plain(text)} "
+    return f" {fold_words(name)} " in f" {fold_words(text)} "
 
 
-def chooses(text: str, name: str) -> bool:
+def is_chosen(text: str, name: str) -> bool:
     """Return whether a decision uses a dependency: it begins so, `with name`, or `in Name`."""
     words = " ".join(_WORD.findall(text))
-    for place in re.finditer(rf"(?<!\S){re.escape(plain(name))}(?!\S)", words, re.IGNORECASE):
-        before = words[: place.start()].casefold()
-        leading = [*_LEADING.finditer(before)][-1:]
-        if not before or place[0][0].isupper() or any(m.end() == len(before) for m in leading):
+    for match in re.finditer(rf"(?<!\S){re.escape(fold_words(name))}(?!\S)", words, re.IGNORECASE):
+        before = words[: match.start()].casefold()
+        last_leading = [*_LEADING_WORDS.finditer(before)][-1:]
+        if not before or match[0][0].isupper() or any(m.end() == len(before) for m in last_leading):
             return True
     return False

@@ -35,7 +35,7 @@ class Problem(NamedTuple):
         return f"{self.path}:{self.line}: {self.code} {self.message}"
 
     @property
-    def order(self) -> tuple[int, str, int, str, str]:
+    def sort_key(self) -> tuple[int, str, int, str, str]:
         """What problems are sorted by wherever they are shown: the worst first, then by place."""
         return _LEVELS.index(self.level), self.path, self.line, self.code, self.message
 
@@ -124,16 +124,19 @@ class Record(NamedTuple):
     @property
     def edges(self) -> tuple[Edge, ...]:
         """Every edge this record states, front matter first, each target once per kind."""
-        stated = [
+        stated_edges = [
             Edge(kind, target, IN_HEADER)
             for kind in EDGE_KINDS
             for target in (getattr(self, kind) or ())
         ]
-        seen = {(edge.kind, edge.target) for edge in stated}
-        return (*stated, *(edge for edge in self.mentions if (edge.kind, edge.target) not in seen))
+        stated_keys = {(edge.kind, edge.target) for edge in stated_edges}
+        return (
+            *stated_edges,
+            *(edge for edge in self.mentions if (edge.kind, edge.target) not in stated_keys),
+        )
 
 
-class Parsed(NamedTuple):
+class ParsedRecord(NamedTuple):
     """What a file says, and what is wrong with it; without a record if nothing can be read."""
 
     record: Record | None

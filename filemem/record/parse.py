@@ -16,45 +16,52 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from filemem.record import body as md
-from filemem.record.adr_read import Preamble, Statement, read_preamble
-from filemem.record.body import edges_in
+from filemem.record.adr_read import Preamble, Statement, parse_preamble
+from filemem.record.body import parse_edges
 from filemem.record.identity import (
-    PRIVATE,
+    PRIVATE_FOLDER,
     TYPE_OF_FOLDER,
-    derived_id,
+    derive_id,
     is_markup,
-    stem_of,
-    topic_of_heading,
+    parse_topic,
+    strip_suffix,
 )
 from filemem.record.keys import (
-    NAMES,
+    HEADER_NAMES,
     add_edges,
     add_links,
-    note_status,
-    quoted,
-    read_fields,
-    stated_title,
+    apply_status,
+    get_stated_title,
+    parse_fields,
+    quote_value,
 )
-from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading, lf
-from filemem.record.markup import in_markdown
+from filemem.record.lines import (
+    CONFLICT_CODE,
+    CONFLICT_HINT,
+    MAX_FILE_SIZE,
+    find_code_lines,
+    get_heading,
+    normalize_line_ends,
+)
+from filemem.record.markup import to_markdown
 from filemem.record.model import (
     DECISION,
     UNKNOWN,
     UNKNOWN_STATUS,
-    Parsed,
+    ParsedRecord,
     Problem,
     Record,
 )
-from filemem.record.status import Words, own_words, read_status
-from filemem.record.times import first_date, parse_time
-from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
+from filemem.record.status import Words, normalize_words, parse_status
+from filemem.record.times import find_first_date, parse_time
+from filemem.record.yaml import Header, YamlRefusal, format_flow, parse_entries, parse_yaml
 
 MAX_HEADER = 64 * 1024  # characters
-_MOST_UNREAD = 20  # lines of a log that are reported
-_MAX_OTHER = 16 * 1024  # of TOML or JSON
-_MOST_DOTS = 256  # of a line: tomllib takes the square of a dotted key's length
+_MAX_UNREAD_LINES = 20  # lines of a log that are reported
+_MAX_OTHER_HEADER = 16 * 1024  # of TOML or JSON
+_MAX_DOTS = 256  # of a line: tomllib takes the square of a dotted key's length
 _TOML = re.compile(r"^\+{3,}\s*$", re.MULTILINE)
-_BLANK = re.compile(r"(?:[ \t]*\n)*+")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)*+")
 _FILE_NUMBER = re.compile(
     r"^(?:\d{4}-?\d\d-?\d\d[-_ ]+)?(?:(?:[A-Za-z]{2,8}-)?\d{1,5}[-_ ]+)?(?=.)"
 )
@@ -62,58 +69,58 @@ _FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
 
 # Sections with a meaning, and the fields of a Record that they fill.
-_TEXTS = {md.DECISION_SECTION.casefold(): "decision", md.NEXT_STEPS.casefold(): "next_steps"}
-_LISTS = {md.REJECTED.casefold(): "rejected", md.FACTS.casefold(): "facts"}
+_TEXT_FIELDS = {md.DECISION_SECTION.casefold(): "decision", md.NEXT_STEPS.casefold(): "next_steps"}
+_LIST_FIELDS = {md.REJECTED.casefold(): "rejected", md.FACTS.casefold(): "facts"}
 
 
-def parse(data: bytes, path: str) -> Parsed:
+def parse_record(data: bytes, path: str) -> ParsedRecord:
     """Read one file; its store-relative path decides the type where the header does not."""
-    if len(data) > MAX_FILE:
+    if len(data) > MAX_FILE_SIZE:
         problem = Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB")
-        return Parsed(None, (problem,))
-    notes: list[Problem] = []
-    text = in_markdown(_decoded(data, notes), path)
-    reading = _reading(text, path, notes)
-    _add_sections(reading)
-    if reading.is_undated:
-        _add_date_of_name(reading, path.rpartition("/")[2])
-    if reading.may_be_of_others:
-        title = reading.parts.title.line if reading.parts.title else -1
+        return ParsedRecord(None, (problem,))
+    problems: list[Problem] = []
+    text = to_markdown(_decode_text(data, problems), path)
+    draft = _build_draft(text, path, problems)
+    _add_sections(draft)
+    if draft.is_undated:
+        _add_file_date(draft, path.rpartition("/")[2])
+    if draft.can_be_foreign:
+        title = draft.outline.title.line if draft.outline.title else -1
         # The line of links states what the header does.
-        no_prose = reading.parts.code | {reading.parts.home - 1}
-        _add_preamble(reading, read_preamble(reading.lines, no_prose, title))
-    _add_title_and_text(reading)
-    if reading.is_undated:
+        skipped_lines = draft.outline.code_lines | {draft.outline.text_start - 1}
+        _add_preamble(draft, parse_preamble(draft.lines, skipped_lines, title))
+    _add_title_and_text(draft)
+    if draft.is_undated:
         message = "no `created`; Git's first commit of the file counts"
-        notes.append(Problem("", 1, "no-date", "hint", message))
-    if reading.extra:
-        reading.fields["extra"] = reading.extra
-    record = Record(**reading.fields)  # type: ignore[arg-type]
-    return Parsed(record, tuple(note._replace(path=path) for note in notes))
+        problems.append(Problem("", 1, "no-date", "hint", message))
+    if draft.extra:
+        draft.fields["extra"] = draft.extra
+    record = Record(**draft.fields)  # type: ignore[arg-type]
+    return ParsedRecord(record, tuple(note._replace(path=path) for note in problems))
 
 
-def explained(parsed: Parsed, words: Words) -> Parsed:
+def resolve_own_status(parsed: ParsedRecord, words: Words) -> ParsedRecord:
     """Return a file as read, an unknown status read once more with a project's own words."""
     record = parsed.record
     if not words or record is None or record.status != UNKNOWN:
         return parsed
-    stated = read_status(record.status_written, own_words(words))
+    stated = parse_status(record.status_written, normalize_words(words))
     if stated.status == UNKNOWN:
         return parsed
     problems = tuple(problem for problem in parsed.problems if problem.code != UNKNOWN_STATUS)
-    return Parsed(record._replace(status=stated.status, status_written=""), problems)
+    return ParsedRecord(record._replace(status=stated.status, status_written=""), problems)
 
 
-class _Reading(NamedTuple):
+class _RecordDraft(NamedTuple):
     """One file half read: `fields` of the Record to be, and where its parts stand."""
 
     fields: dict[str, object]
     extra: dict[str, object]
     lines: list[str]
-    parts: md.Outline
+    outline: md.Outline
     first_line: int
     header: Header
-    notes: list[Problem]
+    problems: list[Problem]
 
     @property
     def is_undated(self) -> bool:
@@ -121,176 +128,184 @@ class _Reading(NamedTuple):
         return self.fields.get("created") is None and "created" not in self.extra
 
     @property
-    def may_be_of_others(self) -> bool:
+    def can_be_foreign(self) -> bool:
         """Whether its text may state what ours state in the header: status, date, links."""
-        stated = self.fields["id_stated"] and self.fields.get("topic")
-        return self.fields["type"] == DECISION and not stated
+        is_own = self.fields["id_stated"] and self.fields.get("topic")
+        return self.fields["type"] == DECISION and not is_own
 
-    def note(self, number: int, code: str, level: str, message: str) -> None:
+    def add_problem(self, number: int, code: str, level: str, message: str) -> None:
         """Add a problem at a line of the body, counted from 0."""
-        self.notes.append(Problem("", self.first_line + number, code, level, message))
+        self.problems.append(Problem("", self.first_line + number, code, level, message))
 
 
-def _reading(text: str, path: str, notes: list[Problem]) -> _Reading:
-    header = read_header(text)
-    notes += header.notes
-    fields, extra = read_fields(header, notes)
+def _build_draft(text: str, path: str, problems: list[Problem]) -> _RecordDraft:
+    header = parse_header(text)
+    problems += header.problems
+    fields, extra = parse_fields(header, problems)
     fields["path"] = path
-    type_ = str(fields.setdefault("type", _type_of(path)))
+    type_ = str(fields.setdefault("type", _get_type(path)))
     if not fields["id_stated"]:
-        fields["id"] = derived_id(path)
+        fields["id"] = derive_id(path)
         advice = "" if is_markup(path) else ": `filemem adopt FILE` writes one"
         message = f"no `id`; the file is known by its path{advice}"
-        notes.append(Problem("", 1, "no-id", "hint", message))
-    lines = text[header.body :].split("\n")
-    linked = "supersedes" in header.values
-    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), linked=linked)
-    first_line = text.count("\n", 0, header.body) + 1
-    return _Reading(fields, extra, lines, parts, first_line, header, notes)
+        problems.append(Problem("", 1, "no-id", "hint", message))
+    lines = text[header.body_start :].split("\n")
+    has_links = "supersedes" in header.values
+    outline = md.parse_outline(
+        lines, md.SECTIONS[type_], stated_title=get_stated_title(header), has_links=has_links
+    )
+    first_line = text.count("\n", 0, header.body_start) + 1
+    return _RecordDraft(fields, extra, lines, outline, first_line, header, problems)
 
 
-def _type_of(path: str) -> str:
-    folder = path.removeprefix(f"{PRIVATE}/").partition("/")[0]
+def _get_type(path: str) -> str:
+    folder = path.removeprefix(f"{PRIVATE_FOLDER}/").partition("/")[0]
     return TYPE_OF_FOLDER.get(folder, DECISION)
 
 
-def _add_date_of_name(reading: _Reading, name: str) -> None:
+def _add_file_date(draft: _RecordDraft, name: str) -> None:
     date = _FILE_DATE.search(name)
     if date:
-        reading.fields["created"] = parse_time(f"{date[1]}-{date[3]}-{date[4]}")
+        draft.fields["created"] = parse_time(f"{date[1]}-{date[3]}-{date[4]}")
 
 
-def _add_title_and_text(reading: _Reading) -> None:
-    fields = reading.fields
-    parts = reading.parts
-    text = md.read_text(reading.lines, parts.text, parts.code)
-    title = stated_title(reading.header) or (parts.title.text if parts.title else "")
+def _add_title_and_text(draft: _RecordDraft) -> None:
+    fields = draft.fields
+    outline = draft.outline
+    text = md.parse_text(draft.lines, outline.text_ranges, outline.code_lines)
+    title = get_stated_title(draft.header) or (outline.title.text if outline.title else "")
     if not title:
-        title = _heading_of(text, str(fields["path"]))
+        title = _derive_heading(text, str(fields["path"]))
         text = "" if text == title else text
-        reading.note(0, "no-heading", "hint", "no heading (`# ...`)")
+        draft.add_problem(0, "no-heading", "hint", "no heading (`# ...`)")
     fields["title"] = title
     fields["text"] = text
     if fields["type"] == DECISION:
-        _add_decision(reading, title, text)
+        _add_decision(draft, title, text)
 
 
-def _add_decision(reading: _Reading, title: str, text: str) -> None:
-    fields = reading.fields
+def _add_decision(draft: _RecordDraft, title: str, text: str) -> None:
+    fields = draft.fields
     decision = str(fields.setdefault("decision", title))
     if not fields.get("topic"):
-        fields["topic"] = topic_of_heading(title)
+        fields["topic"] = parse_topic(title)
         fields["topic_stated"] = False
-        reading.notes.append(Problem("", 1, "no-topic", "hint", "no `topic`; the heading serves"))
-    mentions = edges_in(text)
+        draft.problems.append(Problem("", 1, "no-topic", "hint", "no `topic`; the heading serves"))
+    mentions = parse_edges(text)
     if decision != title:
-        mentions += edges_in(decision)
+        mentions += parse_edges(decision)
     add_links(fields, "mentions", mentions)
 
 
-def _heading_of(text: str, path: str) -> str:
-    first = heading(text)
-    if first and not first.startswith(("#", "<!--", "```", "---", "|")):
-        return first
-    stem = stem_of(path.rpartition("/")[2])
+def _derive_heading(text: str, path: str) -> str:
+    first_line = get_heading(text)
+    if first_line and not first_line.startswith(("#", "<!--", "```", "---", "|")):
+        return first_line
+    stem = strip_suffix(path.rpartition("/")[2])
     return _FILE_NUMBER.sub("", stem).replace("-", " ").replace("_", " ").strip()
 
 
-def _add_sections(reading: _Reading) -> None:
+def _add_sections(draft: _RecordDraft) -> None:
     """Read the sections that have a meaning in a record of this type."""
-    lines = reading.lines
-    code = reading.parts.code
-    for name, ranges in reading.parts.sections.items():
-        if name in _LISTS:
-            reading.fields[_LISTS[name]] = md.read_items(lines, ranges, code)
-        elif name in _TEXTS:
-            text = md.read_text(lines, ranges, code)
+    lines = draft.lines
+    code_lines = draft.outline.code_lines
+    for name, ranges in draft.outline.sections.items():
+        if name in _LIST_FIELDS:
+            draft.fields[_LIST_FIELDS[name]] = md.parse_items(lines, ranges, code_lines)
+        elif name in _TEXT_FIELDS:
+            text = md.parse_text(lines, ranges, code_lines)
             if text:
-                reading.fields[_TEXTS[name]] = text
+                draft.fields[_TEXT_FIELDS[name]] = text
         else:
-            _add_log(reading, md.read_outcomes(lines, ranges))
+            _add_log(draft, md.parse_outcomes(lines, ranges))
 
 
-def _add_log(reading: _Reading, log: md.Log) -> None:
+def _add_log(draft: _RecordDraft, log: md.OutcomeLog) -> None:
     """Take the log; its newest entry counts, whatever the header says."""
-    if log.unread:
-        reading.extra["outcomes"] = [reading.lines[number].strip() for number in log.unread]
-    for number in log.unread[:_MOST_UNREAD]:
+    if log.unread_lines:
+        draft.extra["outcomes"] = [draft.lines[number].strip() for number in log.unread_lines]
+    for number in log.unread_lines[:_MAX_UNREAD_LINES]:
         message = "not an entry such as `- 2025-11-25T09:14:03Z failed: reason`"
-        reading.note(number, "bad-outcome", "warning", message)
+        draft.add_problem(number, "bad-outcome", "warning", message)
     if not log.entries:
         return
-    newest = log.entries[-1].outcome
-    header = reading.fields.get("outcome")
-    if header not in (None, newest):
-        line = reading.header.lines.get("outcome", 1)
-        why = f"the newest entry of `## Outcomes` says {newest}, which counts"
-        message = f"outcome is {header}, but {why}"
-        reading.notes.append(Problem("", line, "outcome-differs", "warning", message))
-    reading.fields["outcomes"] = log.entries
-    reading.fields["outcome"] = newest
+    newest_outcome = log.entries[-1].outcome
+    header_outcome = draft.fields.get("outcome")
+    if header_outcome not in (None, newest_outcome):
+        line = draft.header.lines.get("outcome", 1)
+        why = f"the newest entry of `## Outcomes` says {newest_outcome}, which counts"
+        message = f"outcome is {header_outcome}, but {why}"
+        draft.problems.append(Problem("", line, "outcome-differs", "warning", message))
+    draft.fields["outcomes"] = log.entries
+    draft.fields["outcome"] = newest_outcome
 
 
-def _add_preamble(reading: _Reading, preamble: Preamble) -> None:
+def _add_preamble(draft: _RecordDraft, preamble: Preamble) -> None:
     """Take what the body states where the header does not."""
-    _add_status(reading, preamble.status)
-    add_edges(reading.fields, preamble.links)
-    if reading.is_undated:
-        _add_date(reading, preamble)
+    _add_status(draft, preamble.status)
+    add_edges(draft.fields, preamble.links)
+    if draft.is_undated:
+        _add_date(draft, preamble)
 
 
-def _add_status(reading: _Reading, status: Statement) -> None:
+def _add_status(draft: _RecordDraft, status: Statement) -> None:
     if not status.text:
         return
-    stated = read_status(status.text)
-    header = reading.fields.get("status")
-    if header is None:
-        line = reading.first_line + status.line
-        reading.notes.extend(note_status(stated, line, reading.fields))
-    elif stated.status not in ("", UNKNOWN, header):
-        message = f"status is {header}, which counts, but the text says {stated.status}"
-        reading.note(status.line, "status-differs", "warning", message)
+    stated = parse_status(status.text)
+    header_status = draft.fields.get("status")
+    if header_status is None:
+        line = draft.first_line + status.line
+        draft.problems.extend(apply_status(stated, line, draft.fields))
+    elif stated.status not in ("", UNKNOWN, header_status):
+        message = f"status is {header_status}, which counts, but the text says {stated.status}"
+        draft.add_problem(status.line, "status-differs", "warning", message)
 
 
-def _add_date(reading: _Reading, preamble: Preamble) -> None:
+def _add_date(draft: _RecordDraft, preamble: Preamble) -> None:
     date = preamble.date
-    created = parse_time(date.text) or first_date(date.text)
+    created = parse_time(date.text) or find_first_date(date.text)
     if date.text and created is None:
-        reading.note(date.line, "bad-created", "warning", f"not a date: {quoted(date.text)}")
-    reading.fields["created"] = preamble.logged if created is None else created
+        draft.add_problem(
+            date.line, "bad-created", "warning", f"not a date: {quote_value(date.text)}"
+        )
+    draft.fields["created"] = preamble.changelog_date if created is None else created
 
 
 # -- the text of a file ---------------------------------------------------------------------------
 
-_MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
+_CONFLICT_MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
 
-def _decoded(data: bytes, notes: list[Problem]) -> str:
+def _decode_text(data: bytes, problems: list[Problem]) -> str:
     """Return the text of a file with LF line ends; add what is wrong with it to `notes`."""
-    wide = data.startswith(_WIDE_MARKS)
-    sound = not wide and b"\0" not in data
+    is_utf16 = data.startswith(_UTF16_MARKS)
+    is_valid = not is_utf16 and b"\0" not in data
     try:
-        text = data.decode("utf-16" if wide else "utf-8")
+        text = data.decode("utf-16" if is_utf16 else "utf-8")
     except UnicodeDecodeError:
         text = data.decode(errors="replace")
-        sound = False
-    text = lf(text.removeprefix("\ufeff"))
-    if not sound:
+        is_valid = False
+    text = normalize_line_ends(text.removeprefix("\ufeff"))
+    if not is_valid:
         text = text.replace("\0", "\ufffd")
         line = text[: text.find("\ufffd") + 1].count("\n") + 1
         message = "not UTF-8 (UTF-16, or another encoding)"
-        notes.append(Problem("", line, "encoding", "error", message))
-    return _first_sides(text, notes) if "<<<<<<<" in text else text
+        problems.append(Problem("", line, "encoding", "error", message))
+    return _keep_first_sides(text, problems) if "<<<<<<<" in text else text
 
 
-def _first_sides(text: str, notes: list[Problem]) -> str:
+def _keep_first_sides(text: str, problems: list[Problem]) -> str:
     """Read the first side of unresolved merges; line numbers stay what they are."""
     lines = text.split("\n")
-    code = fenced(lines)
+    code_lines = find_code_lines(lines)
     marks: dict[str, int] = {}  # of the merge that was opened last: its first sign of each kind
     for number, line in enumerate(lines):
-        if not line.startswith(_MARKS) or number in code or not (marks or line[0] == "<"):
+        if (
+            not line.startswith(_CONFLICT_MARKS)
+            or number in code_lines
+            or not (marks or line[0] == "<")
+        ):
             continue
         if line[0] != ">":
             marks = {"<": number} if line[0] == "<" else {line[0]: number} | marks
@@ -299,9 +314,9 @@ def _first_sides(text: str, notes: list[Problem]) -> str:
             middle = marks.get("|", marks["="])
             message = (
                 f"an unresolved merge conflict, up to line {number + 1}; "
-                f"the first side is read; {WAY_OUT}"
+                f"the first side is read; {CONFLICT_HINT}"
             )
-            notes.append(Problem("", start + 1, CONFLICT, "error", message))
+            problems.append(Problem("", start + 1, CONFLICT_CODE, "error", message))
             lines[start] = ""
             lines[middle : number + 1] = [""] * (number + 1 - middle)
             marks = {}
@@ -312,7 +327,7 @@ def _first_sides(text: str, notes: list[Problem]) -> str:
 
 
 @cache
-def _handlers() -> Mapping[str, Any]:
+def _load_handlers() -> Mapping[str, Any]:
     """Return the handlers of python-frontmatter, ours in place of its YAML and TOML."""
     from frontmatter.default_handlers import (  # noqa: PLC0415 - 12 ms: it imports PyYAML
         BaseHandler,
@@ -320,27 +335,27 @@ def _handlers() -> Mapping[str, Any]:
         YAMLHandler,
     )
 
-    class Guarded(YAMLHandler):
+    class GuardedYamlHandler(YAMLHandler):
         def load(self, fm: str, **place: Any) -> Any:
-            return read_yaml(fm, **place)
+            return parse_yaml(fm, **place)
 
-    class Toml(BaseHandler):
+    class TomlHandler(BaseHandler):
         def load(self, fm: str) -> dict[str, Any]:
             import tomllib  # noqa: PLC0415 - 5 ms; few files have such a header
 
             return tomllib.loads(fm)
 
-    return {"yaml": Guarded(), "toml": Toml(_TOML), "json": JSONHandler()}
+    return {"yaml": GuardedYamlHandler(), "toml": TomlHandler(_TOML), "json": JSONHandler()}
 
 
-class Split(NamedTuple):
+class HeaderSplit(NamedTuple):
     """A header and where it stands. Positions are characters; `kind` is "" where there is none."""
 
     kind: str = ""
     header: str = ""
     start: int = 0  # of the header; `body` of the text below it
-    body: int = 0
-    notes: tuple[Problem, ...] = ()
+    body_start: int = 0
+    problems: tuple[Problem, ...] = ()
 
     @property
     def end(self) -> int:
@@ -348,90 +363,94 @@ class Split(NamedTuple):
         return self.start + len(self.header)
 
 
-def split_header(text: str) -> Split:
+def split_header(text: str) -> HeaderSplit:
     """Find the header of `text` (LF line endings, no byte order mark)."""
-    blank = _BLANK.match(text)
-    begin = blank.end() if blank else 0
-    page = text[begin:]
+    blank_match = _BLANK_LINES.match(text)
+    page_start = blank_match.end() if blank_match else 0
+    page = text[page_start:]
     if not page.startswith(("-", "+", "{")):  # to JSONHandler, the brace that ends one starts one
-        return Split()
-    kind = next((kind for kind, handler in _handlers().items() if handler.detect(page)), "")
+        return HeaderSplit()
+    kind = next((kind for kind, handler in _load_handlers().items() if handler.detect(page)), "")
     if not kind:
-        return Split()
-    handler = _handlers()[kind]
-    opened = handler.FM_BOUNDARY.match(page)
+        return HeaderSplit()
+    handler = _load_handlers()[kind]
+    boundary = handler.FM_BOUNDARY.match(page)
     try:
-        header, below = handler.split(page)
+        header, body_text = handler.split(page)
     except ValueError:
         if kind == "json":
-            return Split()  # a brace alone is more likely text than a header
-        line = text.count("\n", 0, begin) + 1
-        mark = opened[0].strip()
+            return HeaderSplit()  # a brace alone is more likely text than a header
+        line = text.count("\n", 0, page_start) + 1
+        mark = boundary[0].strip()
         message = f"the header opened by `{mark}` is never closed; all is read as text"
-        return Split(notes=(Problem("", line, "header-unclosed", "error", message),))
-    start = begin + (0 if kind == "json" else opened.end())
+        return HeaderSplit(problems=(Problem("", line, "header-unclosed", "error", message),))
+    start = page_start + (0 if kind == "json" else boundary.end())
     header = text[start : start + len(header)]  # as it stands: JSONHandler sets braces of its own
-    return Split(kind, header, start, len(text) - len(below) + below.startswith("\n"))
+    return HeaderSplit(kind, header, start, len(text) - len(body_text) + body_text.startswith("\n"))
 
 
-def read_header(text: str) -> Header:
+def parse_header(text: str) -> Header:
     """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read.
 
     A second one right below goes on with it, where a tool put its own in front: the lower counts.
     """
-    first = _one_header(text)
-    second = _one_header(text[first.body :]) if first.kind else Header()
-    if second.kind != "yaml" or second.notes or NAMES.isdisjoint(second.values):
+    first = _parse_one_header(text)
+    second = _parse_one_header(text[first.body_start :]) if first.kind else Header()
+    if second.kind != "yaml" or second.problems or HEADER_NAMES.isdisjoint(second.values):
         return first
-    above = text.count("\n", 0, first.body)
-    lines = {key: above + line for key, line in second.lines.items()}
+    lines_above = text.count("\n", 0, first.body_start)
+    lines = {key: lines_above + line for key, line in second.lines.items()}
     return first._replace(
         values={**first.values, **second.values},
         lines={**first.lines, **lines},
-        body=first.body + second.body,
+        body_start=first.body_start + second.body_start,
     )
 
 
-def _one_header(text: str) -> Header:
+def _parse_one_header(text: str) -> Header:
     split = split_header(text)
     if not split.kind:
-        return Header(notes=split.notes, sound=not split.notes)
+        return Header(problems=split.problems, is_intact=not split.problems)
     first_line = text.count("\n", 0, split.start) + 1
     if len(split.header) > MAX_HEADER:
         message = f"the header is larger than {MAX_HEADER // 1024} KiB"
-        return _unread(split, "header-size", message, first_line)
+        return _build_unread_header(split, "header-size", message, first_line)
     if split.kind != "yaml":
-        return _other_header(split, first_line)
-    yaml = _handlers()["yaml"]
-    header: Header = yaml.load(split.header, first_line=first_line, body=split.body)
+        return _parse_other_header(split, first_line)
+    yaml = _load_handlers()["yaml"]
+    header: Header = yaml.load(split.header, first_line=first_line, body=split.body_start)
     return header
 
 
-def _unread(split: Split, code: str, message: str, line: int) -> Header:
+def _build_unread_header(split: HeaderSplit, code: str, message: str, line: int) -> Header:
     problem = Problem("", line, code, "error", message)
-    return Header(split.kind, body=split.body, sound=False, notes=(problem,))
+    return Header(split.kind, body_start=split.body_start, is_intact=False, problems=(problem,))
 
 
-def _other_header(split: Split, first_line: int) -> Header:
+def _parse_other_header(split: HeaderSplit, first_line: int) -> Header:
     """Read TOML or JSON, as the YAML that says the same."""
     text = split.header
     try:
-        if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
-            raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        entries = read_entries(flow(_handlers()[split.kind].load(text))).entries
+        if len(text) > _MAX_OTHER_HEADER or any(
+            line.count(".") > _MAX_DOTS for line in text.split("\n")
+        ):
+            raise ValueError(
+                f"larger than {_MAX_OTHER_HEADER // 1024} KiB, or a line has too many dots"
+            )
+        entries = parse_entries(format_flow(_load_handlers()[split.kind].load(text))).entries
     except RecursionError:
-        return _not_readable(split, "it nests too deeply", first_line)
-    except (ValueError, Refused) as error:
-        return _not_readable(split, str(error), first_line)
+        return _build_failed_header(split, "it nests too deeply", first_line)
+    except (ValueError, YamlRefusal) as error:
+        return _build_failed_header(split, str(error), first_line)
     values = {entry.key: entry.value for entry in entries if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
-    return Header(split.kind, values, lines, split.body)
+    return Header(split.kind, values, lines, split.body_start)
 
 
-def _not_readable(split: Split, reason: str, first_line: int) -> Header:
+def _build_failed_header(split: HeaderSplit, reason: str, first_line: int) -> Header:
     """Return a header that a library did not read for this reason, on the line that it names."""
-    place = re.search(r"\bline (\d{1,6})", reason)
-    line = first_line + int(place[1]) - 1 if place else first_line
+    line_match = re.search(r"\bline (\d{1,6})", reason)
+    line = first_line + int(line_match[1]) - 1 if line_match else first_line
     why = reason.partition("\n")[0]
     message = f"the header cannot be read as {split.kind.upper()}: {why}"
-    return _unread(split, f"{split.kind}-syntax", message, line)
+    return _build_unread_header(split, f"{split.kind}-syntax", message, line)

@@ -13,13 +13,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.record.lines import cut
+from filemem.record.lines import shorten_line
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
-_LONGEST = 80  # characters of a wrong value that a message shows
-_MANY = 200  # errors of one value that are reported
+_MAX_VALUE_LENGTH = 80  # characters of a wrong value that a message shows
+_MAX_ERRORS = 200  # errors of one value that are reported
 _TYPES: Mapping[str, str] = {
     "string": "text",
     "integer": "a whole number",
@@ -47,52 +47,62 @@ class Fault(NamedTuple):
     message: str
 
 
-def errors(schema: Mapping[str, Any], value: object) -> tuple[Fault, ...]:
+def check_value(schema: Mapping[str, Any], value: object) -> tuple[Fault, ...]:
     """Return what is wrong with a value by a JSON Schema, 2020-12.
 
     An argument that a closed schema does not know is the caller's to name.
     """
     try:
-        faults = list(islice(_validator(json.dumps(schema)).iter_errors(value), _MANY))
+        faults = list(islice(_get_validator(json.dumps(schema)).iter_errors(value), _MAX_ERRORS))
     except (ValueError, TypeError) as error:
         return (Fault("", f"the value cannot be read as JSON: {error}"),)
-    return tuple(dict.fromkeys(_fault(schema, fault) for fault in faults))
+    return tuple(dict.fromkeys(_build_fault(schema, fault) for fault in faults))
 
 
 @lru_cache(maxsize=64)
-def _validator(schema: str) -> jsonschema_rs.Validator:
+def _get_validator(schema: str) -> jsonschema_rs.Validator:
     import jsonschema_rs  # noqa: PLC0415 - 20 ms that only checking needs
 
     return jsonschema_rs.Draft202012Validator(json.loads(schema))
 
 
-def _fault(schema: Mapping[str, Any], fault: jsonschema_rs.ValidationError) -> Fault:
-    kind: Any = fault.kind
-    path = [*fault.instance_path, *([kind.property] if kind.name == "required" else [])]
+def _build_fault(schema: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> Fault:
+    kind: Any = error.kind
+    path = [*error.instance_path, *([kind.property] if kind.name == "required" else [])]
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     field = "".join(parts).removeprefix(".")
     if kind.name == "required":
         return Fault(field, f"{field} is required")
-    wanted: Any = schema  # it holds no `$ref`
-    for part in fault.schema_path[:-1]:
-        wanted = wanted[part] if isinstance(wanted, Mapping) else wanted[int(part)]
-    value = cut(json.dumps(fault.instance, ensure_ascii=False, default=str), _LONGEST)
-    return Fault(field, f"{field or 'the value'} must be {_expected(wanted)}, not {value}")
+    expected_schema: Any = schema  # it holds no `$ref`
+    for part in error.schema_path[:-1]:
+        expected_schema = (
+            expected_schema[part]
+            if isinstance(expected_schema, Mapping)
+            else expected_schema[int(part)]
+        )
+    value = shorten_line(
+        json.dumps(error.instance, ensure_ascii=False, default=str), _MAX_VALUE_LENGTH
+    )
+    return Fault(
+        field, f"{field or 'the value'} must be {_describe_schema(expected_schema)}, not {value}"
+    )
 
 
-def _expected(schema: Mapping[str, Any]) -> str:
+def _describe_schema(schema: Mapping[str, Any]) -> str:
     """What a schema asks for, in words."""
     if choices := schema.get("enum"):
         return f"one of {', '.join(choices)}" if len(choices) > 1 else str(choices[0])
     types = schema.get("type", [])
-    parts = [_expected(part) for part in schema.get("anyOf", ())]
-    parts += [_of_type(name, schema) for name in ([types] if isinstance(types, str) else types)]
+    parts = [_describe_schema(part) for part in schema.get("anyOf", ())]
+    parts += [
+        _describe_type(name, schema) for name in ([types] if isinstance(types, str) else types)
+    ]
     return " or ".join(dict.fromkeys(parts)) or "something else"
 
 
-def _of_type(name: str, schema: Mapping[str, Any]) -> str:
+def _describe_type(name: str, schema: Mapping[str, Any]) -> str:
     words = [text.format(schema[key]) for key, text in _LIMITS.items() if key in schema]
     phrase = " ".join((_TYPES.get(name, name), *words))
     if schema.get("items") and name == "array":
-        phrase += f", each {_expected(schema['items'])}"
+        phrase += f", each {_describe_schema(schema['items'])}"
     return phrase.replace(r"that matches \S", "that is not blank")

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from filemem.record.lines import cut
+from filemem.record.lines import shorten_line
 from filemem.record.model import STATUSES, UNKNOWN
 
 Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
 
 
-def by_word(table: Mapping[str, str]) -> dict[str, str]:
+def index_words(table: Mapping[str, str]) -> dict[str, str]:
     """Return what each word means: a table has the words of each meaning, parted by commas."""
     return {
         " ".join(word.split()): meaning
@@ -25,7 +25,7 @@ def by_word(table: Mapping[str, str]) -> dict[str, str]:
 
 # Our word, and the words that mean it, a line each in English, German, French, Spanish, Portuguese,
 # Italian, Japanese, Korean and Chinese.
-_MEANING = by_word(
+_MEANINGS = index_words(
     {
         "accepted": """
             accepted, accept, approved, approve, final, active, adopted, agreed, decided,
@@ -119,98 +119,102 @@ _MEANING = by_word(
         """,
     }
 )
-PARTLY = (
+PARTIAL = (
     r"(?i)\b(?:partly|partially|in[ -]part|only|sections?|clauses?|mostly|teilweise|nur|abschnitt"
     r"|partiellement|en partie|parcialmente|en parte|em parte|parzialmente|in parte)\b|§|部分|一部|일부"
 )
 _LINK = re.compile(r"\[\[[^\]\n]{1,200}\]\]|\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)")
-_STRUCK = re.compile(r"~~[^~]{1,300}~~|<(del|s|strike)>[^<]{1,300}</\1>", re.IGNORECASE)
-_UNCHECKED = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?\[ \].*$", re.MULTILINE)
-_CHOICE = re.compile(r"\s*[|]\s*")
-_CHOICE_IN_BRACKETS = re.compile(r"\s*[|/,]\s*")
-_MARKS = ("not", "yet", "over", "past", "then", "aside")
+_STRUCK_TEXT = re.compile(r"~~[^~]{1,300}~~|<(del|s|strike)>[^<]{1,300}</\1>", re.IGNORECASE)
+_UNCHECKED_ITEM = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?\[ \].*$", re.MULTILINE)
+_CHOICE_SEPARATOR = re.compile(r"\s*[|]\s*")
+_BRACKETED_CHOICE_SEPARATOR = re.compile(r"\s*[|/,]\s*")
+_CLAIM_MARKS = ("not", "yet", "over", "past", "then", "aside")
 _ARROW = r"[-=]+>|[→➔⇒]"
 # Behind it stands what became of it: `Accepted (deprecated)`, `Accepted 2024-09-10, replaced`.
-_BESIDE = r"[(（–—,;、，；]|\s-+\s"
+_ASIDE_START = r"[(（–—,;、，；]|\s-+\s"
 _DAY = r"(?:\b[a-z]{2,3}\s+)?\b\d{4}-\d\d-\d\d\b"  # `on 2024-09-10`, `am 2024-09-10`
-_NO_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
-ASIDE = r"[.;:,]\s|\(see"
+_NON_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
+CLAUSE_END = r"[.;:,]\s|\(see"
 # A word of a script without spaces ends there, or goes on with a form of the verb.
 # Nor does it where the verb says no: `承認されなかった`, `승인되지 않음`.
-NEGATED = r"[^\W\d_]{0,6}(?:な[いかくし]|ず|ません|지\s*[않못])"
-_ENDING = rf"(?!{NEGATED})(?=[^\w]|\Z|さ|し|ら|れ|済|되|됨|된|했|하)"
-_LONGEST = 2000  # characters of a status count
-_SHOWN = 60
+NEGATION = r"[^\W\d_]{0,6}(?:な[いかくし]|ず|ません|지\s*[않못])"
+_WORD_ENDING = rf"(?!{NEGATION})(?=[^\w]|\Z|さ|し|ら|れ|済|되|됨|된|했|하)"
+_MAX_LENGTH = 2000  # characters of a status count
+_MAX_SHOWN = 60
 
 
-class Stated(NamedTuple):
+class StatedStatus(NamedTuple):
     """A status: one of our words, `UNKNOWN`, or "" where none is stated; and how it is written."""
 
     status: str = ""
     written: str = ""
 
 
-def without_comments(text: str) -> str:
+def strip_comments(text: str) -> str:
     """Return a text without HTML comments and struck text; its lines keep their numbers."""
-    kept = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0:
+    parts = []
+    position = 0
+    while (start := text.find("<!--", position)) >= 0:
         stop = text.find("-->", start)
         if stop < 0:
             break
-        kept += [text[at:start], "\n" * text.count("\n", start, stop)]
-        at = stop + 3
-    return _STRUCK.sub(lambda match: "\n" * match[0].count("\n"), "".join((*kept, text[at:])))
+        parts += [text[position:start], "\n" * text.count("\n", start, stop)]
+        position = stop + 3
+    return _STRUCK_TEXT.sub(
+        lambda match: "\n" * match[0].count("\n"), "".join((*parts, text[position:]))
+    )
 
 
-def read_status(text: str, words: Words = ()) -> Stated:
+def parse_status(text: str, words: Words = ()) -> StatedStatus:
     """Read a status as people write it: `✅ Accepted`, `Superseded by [ADR-12](x.md)`, `abgelehnt`.
 
     The first paragraph that is a status counts, in a log the newest entry. `words` are those of the
     project's settings.
     """
-    text = _UNCHECKED.sub("", without_comments(text[:_LONGEST]))
+    text = _UNCHECKED_ITEM.sub("", strip_comments(text[:_MAX_LENGTH]))
     text = re.sub(r"\[[xX]\]", "", _LINK.sub(" ", text)) if "[" in text else text
     parts = [part.strip() for part in re.split(r"\n\s*\n|\n(?=[ \t]*[-*+|] )", text)]
     parts = [part for part in parts if re.search(r"[^\W\d_]", part) and not _is_choice(part)]
     if not parts:
-        return Stated()
-    dated = [(day[0], part) for part in parts if (day := re.search(r"\d{4}-\d\d-\d\d", part))]
-    if len(dated) > 1:
-        parts.insert(0, max(dated)[1])
-    written = cut(" ".join(parts[0].split()).strip("*_` "), _SHOWN)
-    status = next((status for part in parts if (status := _of_paragraph(part, words))), UNKNOWN)
-    return Stated(status, written)
+        return StatedStatus()
+    dated_parts = [(day[0], part) for part in parts if (day := re.search(r"\d{4}-\d\d-\d\d", part))]
+    if len(dated_parts) > 1:
+        parts.insert(0, max(dated_parts)[1])
+    written = shorten_line(" ".join(parts[0].split()).strip("*_` "), _MAX_SHOWN)
+    status = next((status for part in parts if (status := _parse_paragraph(part, words))), UNKNOWN)
+    return StatedStatus(status, written)
 
 
 @lru_cache(maxsize=8)
-def own_words(words: Words) -> Words:
+def normalize_words(words: Words) -> Words:
     """Return a project's words as a status is compared; without those that have no letters."""
-    return tuple((plain, ours) for word, ours in words if (plain := _plain(word)))
+    return tuple((plain, ours) for word, ours in words if (plain := _normalize_text(word)))
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """Return a text in small letters, without marks, arrows as `then`, brackets as `aside`."""
-    text = re.sub(_BESIDE, " aside ", re.sub(_ARROW, " then ", text.casefold()))
+    text = re.sub(_ASIDE_START, " aside ", re.sub(_ARROW, " then ", text.casefold()))
     text = re.sub(_DAY, " ", text)
-    text = re.sub(_NO_WORDS, " ", text)
+    text = re.sub(_NON_WORDS, " ", text)
     return " ".join(text.split())
 
 
 def is_status(text: str) -> bool:
     """Whether a text is a status and nothing else."""
-    plain = " ".join(re.findall(r"[\w-]+", text.casefold()))
-    return _MEANING.get(plain) in STATUSES
+    normalized = " ".join(re.findall(r"[\w-]+", text.casefold()))
+    return _MEANINGS.get(normalized) in STATUSES
 
 
 def _is_choice(text: str) -> bool:
     """Whether a template lists here what a status may be."""
-    bare = text.strip("*_` ")
-    if bare.endswith("?"):
+    stripped = text.strip("*_` ")
+    if stripped.endswith("?"):
         return True
-    in_brackets = bare[:1] in ("[", "{", "(", "<") and bare[-1:] in ("]", "}", ")", ">")
-    parts = (_CHOICE_IN_BRACKETS if in_brackets else _CHOICE).split(bare.strip("[]{}()<>| "))
-    return len({_of_paragraph(part, ()) for part in parts} - {""}) > 1
+    is_bracketed = stripped[:1] in ("[", "{", "(", "<") and stripped[-1:] in ("]", "}", ")", ">")
+    parts = (_BRACKETED_CHOICE_SEPARATOR if is_bracketed else _CHOICE_SEPARATOR).split(
+        stripped.strip("[]{}()<>| ")
+    )
+    return len({_parse_paragraph(part, ()) for part in parts} - {""}) > 1
 
 
 class _Claim(NamedTuple):
@@ -220,7 +224,7 @@ class _Claim(NamedTuple):
     status: str
 
     @property
-    def replaces(self) -> bool:
+    def is_replacement(self) -> bool:
         """Whether it took the place of the one in front of it."""
         if self.mark == "aside":
             return self.status in ("rejected", "deprecated")
@@ -231,53 +235,57 @@ class _Claim(NamedTuple):
         """What is left of the status behind `not`, `not yet` or `no longer`."""
         if self.mark == "yet":
             return "proposed"
-        denied = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(self.mark)
-        if denied is None:
+        negated_status = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(
+            self.mark
+        )
+        if negated_status is None:
             return self.status
-        return denied if self.status == "accepted" else UNKNOWN
+        return negated_status if self.status == "accepted" else UNKNOWN
 
 
-def _of_paragraph(text: str, words: Words) -> str:
+def _parse_paragraph(text: str, words: Words) -> str:
     """Return the status that a paragraph begins with, or "" where it begins with none."""
-    claims = list(_claims(text, words))
+    claims = list(_iter_claims(text, words))
     if not claims:
         return ""
-    present = [claim for claim in claims if claim.mark != "past"] or claims
-    last = next((claim for claim in present[::-1] if claim.replaces), present[0])
-    clause = text if last.mark == "aside" else re.split(ASIDE, text, maxsplit=1)[0]
-    partly = last.status == "deprecated" and re.search(PARTLY, clause)
-    return "accepted" if partly else last.meaning
+    current_claims = [claim for claim in claims if claim.mark != "past"] or claims
+    last_claim = next(
+        (claim for claim in current_claims[::-1] if claim.is_replacement), current_claims[0]
+    )
+    clause = text if last_claim.mark == "aside" else re.split(CLAUSE_END, text, maxsplit=1)[0]
+    is_partial = last_claim.status == "deprecated" and re.search(PARTIAL, clause)
+    return "accepted" if is_partial else last_claim.meaning
 
 
-def _claims(text: str, words: Words) -> Iterator[_Claim]:
+def _iter_claims(text: str, words: Words) -> Iterator[_Claim]:
     """Yield each status that a text begins with, up to other words."""
-    plain = _plain(text)
-    meanings = {**_MEANING, **dict(words)}
-    mark = last = ""
+    normalized = _normalize_text(text)
+    meanings = {**_MEANINGS, **dict(words)}
+    mark = last_mark = ""
     end = 0
-    for match in _scanner(words).finditer(plain):
-        if last != "past" and re.search(r"[^\W\d_]", plain[end : match.start()]):
+    for match in _build_scanner(words).finditer(normalized):
+        if last_mark != "past" and re.search(r"[^\W\d_]", normalized[end : match.start()]):
             return
         end = match.end()
         kind = meanings[" ".join(match[0].split())]
-        if kind in _MARKS:
+        if kind in _CLAIM_MARKS:
             mark = "gone" if (mark, kind) == ("aside", "over") else kind
         elif kind:
             yield _Claim(mark, kind)
-            last = mark
+            last_mark = mark
             mark = ""
 
 
 @lru_cache(maxsize=8)
-def _scanner(words: Words) -> re.Pattern[str]:
+def _build_scanner(words: Words) -> re.Pattern[str]:
     """Return what finds the words of the table; those of scripts without spaces stand anywhere."""
-    every = sorted((*_MEANING, *dict(words)), key=len, reverse=True)
-    spaced = "|".join(
-        re.escape(word).replace("\\ ", r"\s+") for word in every if word[0] < "\u1100"
+    all_words = sorted((*_MEANINGS, *dict(words)), key=len, reverse=True)
+    spaced_pattern = "|".join(
+        re.escape(word).replace("\\ ", r"\s+") for word in all_words if word[0] < "\u1100"
     )
-    others = "|".join(
-        re.escape(word) + ("" if _MEANING.get(word, "") in ("", *_MARKS) else _ENDING)
-        for word in every
+    unspaced_pattern = "|".join(
+        re.escape(word) + ("" if _MEANINGS.get(word, "") in ("", *_CLAIM_MARKS) else _WORD_ENDING)
+        for word in all_words
         if word[0] >= "\u1100"
     )
-    return re.compile(rf"(?<![^\W\d_])(?:{spaced})(?![^\W\d_])|{others}")
+    return re.compile(rf"(?<![^\W\d_])(?:{spaced_pattern})(?![^\W\d_])|{unspaced_pattern}")

@@ -28,7 +28,7 @@ _Y = r"(?P<year>\d{4})"
 _D = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
 _NAME = r"(?P<month>[^\W\d_]{3,10})\.?"
 # What people write besides ISO 8601.
-_FORMS = (
+_DATE_PATTERNS = (
     rf"{_Y}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
     rf"{_Y}[ -]{_NAME}[ -]{_D}",
     rf"{_D}[ -](?:de )?{_NAME},?[ -](?:de )?{_Y}",
@@ -41,7 +41,7 @@ _FORMS = (
 )
 _YEAR_MONTH = r"(\d{4})-(\d{1,2})"
 _WEEK = r"\d{4}-?W\d{2}"
-_LONGEST = 40
+_MAX_LENGTH = 40
 _DAY = 86_400_000  # milliseconds
 _UNITS = (
     ("year", 365 * _DAY),
@@ -59,22 +59,24 @@ def parse_time(text: str) -> int | None:
     that people put into headers are read: `2023-9-5`, `10 Feb 2023`, `September 20, 2024`, epoch
     seconds or milliseconds.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return None
     text = text.strip(" \t\"'<>{}()")
     try:
-        time: int | None = _milliseconds(datetime.fromisoformat(text))
+        time: int | None = _to_milliseconds(datetime.fromisoformat(text))
     except ValueError:
-        time = _loose(text)
+        time = _parse_loose_time(text)
     # An offset can carry a time out of the years that can be shown again.
-    return time if time is not None and _FIRST <= time <= _LAST else None
+    return time if time is not None and _MIN_TIME <= time <= _MAX_TIME else None
 
 
-def first_date(text: str) -> int | None:
+def find_first_date(text: str) -> int | None:
     """Return the first day that a line of text names, in epoch milliseconds, or None."""
-    matches = (re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]) for form in _FORMS)
+    matches = (
+        re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]) for form in _DATE_PATTERNS
+    )
     first = min(filter(None, matches), key=re.Match.start, default=None)
-    return _day(first) if first else None
+    return _parse_day(first) if first else None
 
 
 class TimeSpan(NamedTuple):
@@ -90,62 +92,62 @@ def parse_span(text: str) -> TimeSpan | None:
     Besides what `parse_time` reads that is a week, `2025-W07`, and a month, `2025-02`; without a
     time of day all of the day, week or month is meant.
     """
-    plain = text.strip()
-    month = re.fullmatch(_YEAR_MONTH, plain)
+    stripped = text.strip()
+    month = re.fullmatch(_YEAR_MONTH, stripped)
     if month:
-        return _month(int(month[1]), int(month[2]))
-    first = parse_time(plain)
+        return _build_month_span(int(month[1]), int(month[2]))
+    first = parse_time(stripped)
     if first is None:
         return None
-    if re.fullmatch(_WEEK, plain):
+    if re.fullmatch(_WEEK, stripped):
         return TimeSpan(first, first + 7 * _DAY - 1)
-    return TimeSpan(first, first + _DAY - 1 if _is_day(plain) else first)
+    return TimeSpan(first, first + _DAY - 1 if _is_date_only(stripped) else first)
 
 
-def _month(year: int, month: int) -> TimeSpan | None:
+def _build_month_span(year: int, month: int) -> TimeSpan | None:
     first = parse_time(f"{year:04}-{month:02}-01")
-    after = parse_time(f"{year + month // 12:04}-{month % 12 + 1:02}-01")
-    return None if first is None or after is None else TimeSpan(first, after - 1)
+    next_month = parse_time(f"{year + month // 12:04}-{month % 12 + 1:02}-01")
+    return None if first is None or next_month is None else TimeSpan(first, next_month - 1)
 
 
-def _is_day(text: str) -> bool:
+def _is_date_only(text: str) -> bool:
     """Whether a time that could be read states no time of day."""
     try:
         return bool(date.fromisoformat(text))
     except ValueError:
-        return any(re.fullmatch(form, text) for form in _FORMS)
+        return any(re.fullmatch(form, text) for form in _DATE_PATTERNS)
 
 
-def _loose(text: str) -> int | None:
+def _parse_loose_time(text: str) -> int | None:
     if text.isascii() and text.isdigit() and len(text) in (10, 13):
         return int(text) * (1000 if len(text) == 10 else 1)
-    date = next(filter(None, (re.fullmatch(form, text) for form in _FORMS)), None)
-    return _day(date) if date else None
+    date = next(filter(None, (re.fullmatch(form, text) for form in _DATE_PATTERNS)), None)
+    return _parse_day(date) if date else None
 
 
-def _day(match: re.Match[str]) -> int | None:
+def _parse_day(match: re.Match[str]) -> int | None:
     name = match["month"].casefold()
-    named = (at for at, starts in enumerate(_MONTHS, 1) if name.startswith(starts))
-    month = int(name) if name.isdigit() else next(named, 0)
+    month_numbers = (at for at, starts in enumerate(_MONTHS, 1) if name.startswith(starts))
+    month = int(name) if name.isdigit() else next(month_numbers, 0)
     try:
-        return _milliseconds(datetime(int(match["year"]), month, int(match["day"]), tzinfo=UTC))
+        return _to_milliseconds(datetime(int(match["year"]), month, int(match["day"]), tzinfo=UTC))
     except ValueError:
         return None
 
 
-def _milliseconds(moment: datetime) -> int:
+def _to_milliseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-_FIRST = _milliseconds(datetime.min.replace(tzinfo=UTC))
-_LAST = _milliseconds(datetime.max.replace(tzinfo=UTC))
+_MIN_TIME = _to_milliseconds(datetime.min.replace(tzinfo=UTC))
+_MAX_TIME = _to_milliseconds(datetime.max.replace(tzinfo=UTC))
 
 
-def moment(ms: int) -> datetime:
+def to_datetime(ms: int) -> datetime:
     """Epoch milliseconds as an aware UTC datetime; BadInput outside the years 1 to 9999."""
-    if not _FIRST <= ms <= _LAST:
+    if not _MIN_TIME <= ms <= _MAX_TIME:
         raise BadInput(
             f"{ms} milliseconds since 1970 is outside the years 1 to 9999",
             "check the clock of the machine",
@@ -159,10 +161,10 @@ def format_time(ms: int, *, short: bool = False) -> str:
     `short`: without a fraction of zero.
     """
     timespec = "seconds" if short and not ms % 1000 else "milliseconds"
-    return moment(ms).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
+    return to_datetime(ms).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 
 
-def age(span: int) -> str:
+def format_age(span: int) -> str:
     """Return a span of milliseconds in the largest unit that it fills, such as `3 days`."""
     for name, unit in _UNITS:
         if span >= unit:

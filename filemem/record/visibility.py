@@ -24,24 +24,24 @@ class Reader(NamedTuple):
     agent: str = ""
     department: str = ""
 
-    def sees(self, audience: str) -> bool:
+    def can_see(self, audience: str) -> bool:
         """Whether a record with this audience may be shown."""
         kind, _, name = audience.partition(" ")
         if kind == "private" and self.owner:
             return True
         stated = {"private": self.agent, "department": self.department}.get(kind, "")
-        return not audience or (bool(name) and name == _folded(stated))
+        return not audience or (bool(name) and name == _fold_name(stated))
 
 
 EVERYBODY = Reader()
 
 
-def audience(record: Record) -> str:
+def get_audience(record: Record) -> str:
     """Return for whom a record is: `private AGENT`, `department NAME`, or "" for everybody."""
     if record.visibility == "private" or is_private(record.path):
-        return f"private {_folded(record.agent)}"
+        return f"private {_fold_name(record.agent)}"
     if record.visibility == "department":
-        return f"department {_folded(record.department or NO_DEPARTMENT)}"
+        return f"department {_fold_name(record.department or NO_DEPARTMENT)}"
     return ""
 
 
@@ -50,5 +50,5 @@ def is_private(path: str) -> bool:
     return path.split("/", 1)[0].casefold() == "private"
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return " ".join(name.split()).casefold()

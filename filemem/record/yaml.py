@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
-from filemem.record.lines import valid
+from filemem.record.lines import replace_surrogates
 from filemem.record.model import Problem
 
 MAX_DEPTH = 32
@@ -24,7 +24,7 @@ MAX_DEPTH = 32
 UNPRINTABLE = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
-class Plain(str):
+class PlainScalar(str):
     """A scalar that stands without quotes: inside `metadata` such a value may be a number."""
 
     __slots__ = ()
@@ -33,14 +33,14 @@ class Plain(str):
 Value = str | list["Value"] | dict[str, "Value"]
 
 
-class Refused(Exception):
+class YamlRefusal(Exception):
     """The text is YAML that is not read: `code` as in problems, `at` the position of the cause."""
 
-    def __init__(self, code: str, message: str, at: int) -> None:
+    def __init__(self, code: str, message: str, position: int) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.at = at
+        self.position = position
 
 
 _WORDS = r"\w(?:[\w./@+*\-]| (?=[\w./@+*\-]))*+"
@@ -56,7 +56,7 @@ _SIMPLE_PAIR = re.compile(rf"({_KEY}): ({_ITEM})")
 _SIMPLE_ITEM = re.compile(_ITEM)
 
 
-def read_simple(text: str) -> dict[str, Value] | None:
+def parse_simple(text: str) -> dict[str, Value] | None:
     """Return the mapping of a header whose lines are `key: value` in the form that `flow` writes.
 
     This is most headers, at a tenth of the cost. None: `read_entries` must look.
@@ -66,66 +66,66 @@ def read_simple(text: str) -> dict[str, Value] | None:
         match = _SIMPLE_LINE.fullmatch(line)
         if not match or match[1] in values:
             return None
-        key, plain, quoted, items, pairs = match.groups()
-        if plain is not None:
-            values[key] = Plain(plain)
-        elif quoted is not None:
-            values[key] = quoted[1:-1]
+        key, plain_text, quoted_text, items, pairs = match.groups()
+        if plain_text is not None:
+            values[key] = PlainScalar(plain_text)
+        elif quoted_text is not None:
+            values[key] = quoted_text[1:-1]
         elif pairs is not None:
-            values[key] = {name: _item(value) for name, value in _SIMPLE_PAIR.findall(pairs)}
+            values[key] = {name: _parse_item(value) for name, value in _SIMPLE_PAIR.findall(pairs)}
         else:
-            values[key] = [_item(item) for item in _SIMPLE_ITEM.findall(items)]
+            values[key] = [_parse_item(item) for item in _SIMPLE_ITEM.findall(items)]
     return values
 
 
-def _item(text: str) -> Value:
-    return text[1:-1] if text[0] == '"' else Plain(text)
+def _parse_item(text: str) -> Value:
+    return text[1:-1] if text[0] == '"' else PlainScalar(text)
 
 
 # Letters first, so that it is no number, date or sign; no character with a meaning in `[ ]`, `{ }`.
-_SAFE = re.compile(r"[^\W\d_](?:[\w./@+*\-]| (?=[\w./@+*\-]))*")
-_RETYPED = frozenset(
+_SAFE_SCALAR = re.compile(r"[^\W\d_](?:[\w./@+*\-]| (?=[\w./@+*\-]))*")
+_RESERVED_WORDS = frozenset(
     ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf")
 )
 _ESCAPED = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
-def scalar(text: str) -> str:
+def format_scalar(text: str) -> str:
     """Return `text` as one line of YAML that every reader takes for exactly this string."""
-    text = valid(text)
-    if _SAFE.fullmatch(text) and text.lower() not in _RETYPED:
+    text = replace_surrogates(text)
+    if _SAFE_SCALAR.fullmatch(text) and text.lower() not in _RESERVED_WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
     return re.sub(_ESCAPED, lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
-def flow(value: object) -> str:
+def format_flow(value: object) -> str:
     """Return a value as one line of YAML in flow style; numbers, booleans, None as in JSON."""
     if isinstance(value, str):
-        return scalar(value)
+        return format_scalar(value)
     if isinstance(value, Mapping):
-        pairs = (f"{scalar(str(key))}: {flow(item)}" for key, item in value.items())
+        pairs = (f"{format_scalar(str(key))}: {format_flow(item)}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow(item) for item in value) + "]"
+        return "[" + ", ".join(format_flow(item) for item in value) + "]"
     is_number = isinstance(value, int | float) and math.isfinite(value)
-    return json.dumps(value) if is_number or value is None else scalar(str(value))
+    return json.dumps(value) if is_number or value is None else format_scalar(str(value))
 
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,299})(\.\d{1,300})?([eE][+-]?\d{1,4})?", re.ASCII)
 _CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
 
 
-def typed(value: Value) -> object:
+def to_typed_value(value: Value) -> object:
     """Return a value of `metadata`: plain JSON numbers, `true`, `false`, `null` get their type."""
     if isinstance(value, dict):
-        return {str(key): typed(item) for key, item in value.items()}
+        return {str(key): to_typed_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [typed(item) for item in value]
-    return _typed_scalar(value) if isinstance(value, Plain) else value
+        return [to_typed_value(item) for item in value]
+    return _to_typed_scalar(value) if isinstance(value, PlainScalar) else value
 
 
-def _typed_scalar(text: Plain) -> object:
+def _to_typed_scalar(text: PlainScalar) -> object:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     match = _NUMBER.fullmatch(text)
@@ -142,7 +142,7 @@ def _typed_scalar(text: Plain) -> object:
 MAX_EVENTS = 5_000
 _TEXT_TAG = "tag:yaml.org,2002:str"  # `!!str` says what we do anyway
 
-_ENDS = ("SequenceEndEvent", "MappingEndEvent")
+_END_EVENTS = ("SequenceEndEvent", "MappingEndEvent")
 
 
 class Span(NamedTuple):
@@ -161,7 +161,7 @@ class Entry(NamedTuple):
 
     key: str | None  # None if it is not a scalar
     value: Value
-    at: int
+    key_start: int
     key_end: int
     start: int
     end: int
@@ -192,59 +192,59 @@ class _Node(NamedTuple):
     items: tuple[Span, ...] = ()
 
 
-def _events(next_event: Callable[[], Any]) -> _Events:
+def _iter_events(next_event: Callable[[], Any]) -> _Events:
     """Yield the events of one text; too many of them, aliases and tags are refused."""
     for number in count(1):
         event = next_event()
         kind = type(event).__name__
-        at = event.start_mark.index
+        position = event.start_mark.index
         if number > MAX_EVENTS:
-            raise Refused("yaml-size", f"more than {MAX_EVENTS:,} YAML events", at)
+            raise YamlRefusal("yaml-size", f"more than {MAX_EVENTS:,} YAML events", position)
         if kind == "AliasEvent":
-            raise Refused("yaml-alias", "aliases (`*name`) are not read", at)
+            raise YamlRefusal("yaml-alias", "aliases (`*name`) are not read", position)
         if getattr(event, "tag", None) not in (None, _TEXT_TAG):
-            raise Refused("yaml-tag", "tags (`!name`) are not read", at)
+            raise YamlRefusal("yaml-tag", "tags (`!name`) are not read", position)
         yield _Event(kind, event)
 
 
-def _node(events: _Events, kind: str, event: Any, depth: int) -> _Node:
+def _build_node(events: _Events, kind: str, event: Any, depth: int) -> _Node:
     """Return the value that starts with `event`."""
     if kind == "ScalarEvent":
-        return _Node(event.value if event.style else Plain(event.value), event.end_mark.index)
+        return _Node(event.value if event.style else PlainScalar(event.value), event.end_mark.index)
     end = event.start_mark.index
     if depth >= MAX_DEPTH:
-        raise Refused("yaml-depth", f"more than {MAX_DEPTH} levels deep", end)
+        raise YamlRefusal("yaml-depth", f"more than {MAX_DEPTH} levels deep", end)
     values: list[Value] = []  # of a mapping: a key, its value, the next key ...
     items: list[Span] = []
-    for inner_kind, inner in events:
-        if inner_kind in _ENDS:
-            end = inner.end_mark.index if event.flow_style else end
+    for child_kind, child_event in events:
+        if child_kind in _END_EVENTS:
+            end = child_event.end_mark.index if event.flow_style else end
             break
-        node = _node(events, inner_kind, inner, depth + 1)
+        node = _build_node(events, child_kind, child_event, depth + 1)
         end = node.end
         values.append(node.value)
-        items.append(Span(inner.start_mark.index, end))
+        items.append(Span(child_event.start_mark.index, end))
     if kind == "SequenceStartEvent":
         return _Node(values, end, tuple(items))
-    keys = (key if isinstance(key, str) else flow(key) for key in values[::2])
+    keys = (key if isinstance(key, str) else format_flow(key) for key in values[::2])
     return _Node(dict(zip(keys, values[1::2], strict=True)), end)
 
 
-def read_entries(text: str) -> Entries:
+def parse_entries(text: str) -> Entries:
     """Read the keys of a mapping. Raises Refused if it is none, too large, or has aliases."""
     import yaml  # noqa: PLC0415 - 12 ms, and not all who import this read a header
 
     loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
     try:
-        return _entries(_events(loader(text).get_event))
+        return _build_entries(_iter_events(loader(text).get_event))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None)
         message = f"the header is not YAML: {problem or 'it cannot be read'}"
-        raise Refused("yaml-syntax", message, mark.index if mark else 0) from None
+        raise YamlRefusal("yaml-syntax", message, mark.index if mark else 0) from None
 
 
-def _entries(events: _Events) -> Entries:
+def _build_entries(events: _Events) -> Entries:
     next(events)
     if next(events).kind == "StreamEndEvent":
         return Entries()
@@ -253,30 +253,30 @@ def _entries(events: _Events) -> Entries:
         return Entries()
     if kind != "MappingStartEvent":
         message = "the header is not a list of `key: value`"
-        raise Refused("header-not-mapping", message, root.start_mark.index)
-    entries = tuple(_pairs(events))
+        raise YamlRefusal("header-not-mapping", message, root.start_mark.index)
+    entries = tuple(_iter_entries(events))
     next(events)
     end = next(events)
     if end.kind != "StreamEndEvent":
-        raise Refused("yaml-syntax", "more than one YAML document", end.event.start_mark.index)
+        raise YamlRefusal("yaml-syntax", "more than one YAML document", end.event.start_mark.index)
     return Entries(entries, bool(root.flow_style))
 
 
-def _pairs(events: _Events) -> Iterator[Entry]:
+def _iter_entries(events: _Events) -> Iterator[Entry]:
     """Yield the keys of the root mapping, up to its end."""
     for kind, event in events:
         if kind == "MappingEndEvent":
             return
-        key = _node(events, kind, event, 1)
-        value_kind, first = next(events)
-        value, end, items = _node(events, value_kind, first, 1)
-        style = "flow" if value_kind != "ScalarEvent" and first.flow_style else "block"
+        key = _build_node(events, kind, event, 1)
+        value_kind, value_event = next(events)
+        value, end, items = _build_node(events, value_kind, value_event, 1)
+        style = "flow" if value_kind != "ScalarEvent" and value_event.flow_style else "block"
         yield Entry(
             key.value if isinstance(key.value, str) else None,
             value,
             event.start_mark.index,
             key.end,
-            first.start_mark.index,
+            value_event.start_mark.index,
             end,
             "scalar" if value_kind == "ScalarEvent" else style,
             items,
@@ -289,9 +289,9 @@ _CHUNK = re.compile(r"^[^\s#\-\[\]{}][^\n:]{0,200}:(?=\s|\Z)", re.MULTILINE)
 # `title: Use X: the good parts`, the commonest mistake: what is meant is plain.
 _UNQUOTED_COLON = re.compile(r"([A-Za-z_][\w-]*):[ \t]+([^\s\"'\[{|>&*!#%@`][^\n]*)")
 # A tag or an alias to YAML, meant as text.
-_SIGN = re.compile(r"(?:[:\-] |[\[,] ?)([!*])\S{0,300}+\Z")
-_MOST_CHUNKS = 200
-_MOST_NOTES = 20
+_RESERVED_SIGN = re.compile(r"(?:[:\-] |[\[,] ?)([!*])\S{0,300}+\Z")
+_MAX_CHUNKS = 200
+_MAX_PROBLEMS = 20
 
 
 class Header(NamedTuple):
@@ -300,9 +300,11 @@ class Header(NamedTuple):
     kind: str = ""
     values: Mapping[str, Value] = {}  # key -> value, as written
     lines: Mapping[str, int] = {}  # key -> line in the file, 1-based
-    body: int = 0  # where the body starts, in characters
-    sound: bool = True  # whether the header could be read without loss, so that it may be amended
-    notes: tuple[Problem, ...] = ()
+    body_start: int = 0  # where the body starts, in characters
+    is_intact: bool = (
+        True  # whether the header could be read without loss, so that it may be amended
+    )
+    problems: tuple[Problem, ...] = ()
 
 
 class _Key(NamedTuple):
@@ -310,72 +312,79 @@ class _Key(NamedTuple):
 
     name: str | None
     value: Value
-    at: int
+    position: int
 
 
-def read_yaml(text: str, first_line: int, body: int) -> Header:
+def parse_yaml(text: str, first_line: int, body: int) -> Header:
     """Read the text between two delimiters, as far as it can be read.
 
     `body` is where the text below it starts.
     """
-    notes: list[Problem] = []
-    plain = text.replace("\n", "")
-    control = None if plain.isprintable() else re.search(UNPRINTABLE, text)
-    simple = None if control else read_simple(text.strip("\n"))
-    if simple is not None:
-        above = first_line + len(text) - len(text.lstrip("\n"))
-        return Header("yaml", simple, {key: above + n for n, key in enumerate(simple)}, body)
+    problems: list[Problem] = []
+    joined_text = text.replace("\n", "")
+    control = None if joined_text.isprintable() else re.search(UNPRINTABLE, text)
+    simple_values = None if control else parse_simple(text.strip("\n"))
+    if simple_values is not None:
+        first_key_line = first_line + len(text) - len(text.lstrip("\n"))
+        return Header(
+            "yaml",
+            simple_values,
+            {key: first_key_line + n for n, key in enumerate(simple_values)},
+            body,
+        )
     if control:
         line = first_line + text.count("\n", 0, control.start())
         message = "a control character in the header"
-        notes.append(Problem("", line, "control-character", "error", message))
+        problems.append(Problem("", line, "control-character", "error", message))
         text = re.sub(UNPRINTABLE, "\ufffd", text)
     try:
-        keys = [_Key(entry.key, entry.value, entry.at) for entry in read_entries(text).entries]
-    except Refused as error:
-        trouble = _trouble(error, text, first_line)
-        if trouble.code == "header-not-mapping":
-            return Header("", notes=(*notes, trouble), sound=False)
-        keys, lost = _salvage(text, first_line)
-        notes += lost or [trouble]
-    return _header(keys, text, first_line, body, notes)
+        keys = [
+            _Key(entry.key, entry.value, entry.key_start) for entry in parse_entries(text).entries
+        ]
+    except YamlRefusal as error:
+        problem = _build_problem(error, text, first_line)
+        if problem.code == "header-not-mapping":
+            return Header("", problems=(*problems, problem), is_intact=False)
+        keys, lost_problems = _salvage_keys(text, first_line)
+        problems += lost_problems or [problem]
+    return _build_header(keys, text, first_line, body, problems)
 
 
-def _header(
-    keys: Iterable[_Key], text: str, first_line: int, body: int, notes: list[Problem]
+def _build_header(
+    keys: Iterable[_Key], text: str, first_line: int, body: int, problems: list[Problem]
 ) -> Header:
     """Return a header with these keys; `notes` are what was wrong with it so far."""
     values: dict[str, Value] = {}
     lines: dict[str, int] = {}
-    sound = not notes
+    is_intact = not problems
     line = first_line
-    counted = 0
-    for name, value, at in keys:
-        line += text.count("\n", counted, at)
-        counted = at
+    counted_end = 0
+    for name, value, position in keys:
+        line += text.count("\n", counted_end, position)
+        counted_end = position
         if name is None:
             message = "a key must be one word or line of text"
-            notes.append(Problem("", line, "odd-key", "error", message))
+            problems.append(Problem("", line, "odd-key", "error", message))
             continue
         if name in values:
-            sound = False
+            is_intact = False
             message = f"`{name}` stands twice, first on line {lines[name]}; the lower one counts"
-            notes.append(Problem("", line, "duplicate-key", "error", message))
+            problems.append(Problem("", line, "duplicate-key", "error", message))
         values[name] = value
         lines[name] = line
-    return Header("yaml", values, lines, body, sound, tuple(notes))
+    return Header("yaml", values, lines, body, is_intact, tuple(problems))
 
 
-def _trouble(error: Refused, text: str, first_line: int) -> Problem:
-    line = first_line + text.count("\n", 0, error.at)
-    row = text[: error.at + 1].rpartition("\n")[2]
-    message = f"{error.message}; {_way_out(row)}"
+def _build_problem(error: YamlRefusal, text: str, first_line: int) -> Problem:
+    line = first_line + text.count("\n", 0, error.position)
+    row = text[: error.position + 1].rpartition("\n")[2]
+    message = f"{error.message}; {_format_hint(row)}"
     return Problem("", line, error.code, "error", message)
 
 
-def _way_out(row: str) -> str:
+def _format_hint(row: str) -> str:
     """How to mend a header that is read no further than the end of this row."""
-    sign = _SIGN.search(row)
+    sign = _RESERVED_SIGN.search(row)
     return f"quote a value that begins with `{sign[1]}`" if sign else "correct the header"
 
 
@@ -386,7 +395,7 @@ class Chunk(NamedTuple):
     text: str
 
 
-def chunks(text: str) -> Iterator[Chunk]:
+def iter_chunks(text: str) -> Iterator[Chunk]:
     """Yield the parts of a header, a key each."""
     starts = [match.start() for match in _CHUNK.finditer(text)]
     for start, stop in pairwise([*starts, len(text)]):
@@ -395,21 +404,21 @@ def chunks(text: str) -> Iterator[Chunk]:
 
 class _Salvage(NamedTuple):
     keys: list[_Key]
-    lost: list[Problem]
+    problems: list[Problem]
 
 
-def _salvage(text: str, first_line: int) -> _Salvage:
+def _salvage_keys(text: str, first_line: int) -> _Salvage:
     """Read each `key:` by itself, so that one bad value does not hide the others."""
     keys: list[_Key] = []
-    lost: list[Problem] = []
-    for start, chunk in islice(chunks(text), _MOST_CHUNKS):
+    problems: list[Problem] = []
+    for start, chunk in islice(iter_chunks(text), _MAX_CHUNKS):
         try:
-            entries = read_entries(chunk).entries
-        except Refused as error:
-            lost.append(_trouble(error, chunk, first_line + text.count("\n", 0, start)))
+            entries = parse_entries(chunk).entries
+        except YamlRefusal as error:
+            problems.append(_build_problem(error, chunk, first_line + text.count("\n", 0, start)))
             pair = _UNQUOTED_COLON.fullmatch(chunk.rstrip())
             if pair:
-                keys.append(_Key(pair[1], Plain(pair[2]), start))
+                keys.append(_Key(pair[1], PlainScalar(pair[2]), start))
         else:
-            keys += [_Key(entry.key, entry.value, start + entry.at) for entry in entries]
-    return _Salvage(keys, lost[:_MOST_NOTES])
+            keys += [_Key(entry.key, entry.value, start + entry.key_start) for entry in entries]
+    return _Salvage(keys, problems[:_MAX_PROBLEMS])

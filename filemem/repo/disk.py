@@ -13,79 +13,81 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from filemem.repo.run import c_library
+from filemem.repo.run import load_c_library
 
 # What Linux's sync_file_range does: begin to write out; that, and wait before and after it.
-_BEGIN = 2
-_WHOLLY = 7
+_BEGIN_FLAG = 2
+_COMPLETE_FLAGS = 7
 
 
-def write_new(file: Path, data: bytes, mode: int) -> None:
+def write_new_file(file: Path, data: bytes, mode: int) -> None:
     """Write a new file into a folder that is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(file, flags, mode), "wb") as into:
-        into.write(data)
+    with os.fdopen(os.open(file, flags, mode), "wb") as stream:
+        stream.write(data)
 
 
-def write_out(files: Iterable[Path]) -> None:
+def sync_files(files: Iterable[Path]) -> None:
     """Wait until the bytes of new files are where a `flush` of a later change makes them last."""
     paths = tuple(files)
-    for step in (_begin, _complete):  # all begin before the first is waited for
+    for step in (_begin_writeout, _complete_writeout):  # all begin before the first is waited for
         for path in paths:
-            _opened(path, step)
+            _run_on_descriptor(path, step)
 
 
-def flush(folders: Iterable[Path], last: Path | None = None) -> None:
+def sync_folders(folders: Iterable[Path], last_changed: Path | None = None) -> None:
     """Wait until the listings of folders are on disk; one that is gone needs no waiting.
 
     `last` is one that changed after all others: it carries them where the order is kept.
     """
-    rest = set(folders)
-    if last is not None:
-        device = last.stat().st_dev
-        carried = _in_order(device)
-        rest = {folder for folder in rest if not (carried and _device(folder) == device)}
-        rest.add(last)
-    for folder in rest:
+    remaining = set(folders)
+    if last_changed is not None:
+        device = last_changed.stat().st_dev
+        is_ordered = _has_ordered_journal(device)
+        remaining = {
+            folder for folder in remaining if not (is_ordered and _read_device(folder) == device)
+        }
+        remaining.add(last_changed)
+    for folder in remaining:
         with suppress(FileNotFoundError):
-            _opened(folder, os.fsync)
+            _run_on_descriptor(folder, os.fsync)
 
 
-def _device(folder: Path) -> int:
+def _read_device(folder: Path) -> int:
     try:
         return folder.stat().st_dev
     except FileNotFoundError:
         return -1
 
 
-def _opened(path: Path, step: Callable[[int], None]) -> None:
-    at = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _run_on_descriptor(path: Path, step: Callable[[int], None]) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        step(at)
+        step(descriptor)
     finally:
-        os.close(at)
+        os.close(descriptor)
 
 
-def _begin(file: int) -> None:
-    if _in_order(os.fstat(file).st_dev):
-        _write_range(file, _BEGIN)
+def _begin_writeout(descriptor: int) -> None:
+    if _has_ordered_journal(os.fstat(descriptor).st_dev):
+        _write_range(descriptor, _BEGIN_FLAG)
 
 
-def _complete(file: int) -> None:
-    if _in_order(os.fstat(file).st_dev):
-        _write_range(file, _WHOLLY)
+def _complete_writeout(descriptor: int) -> None:
+    if _has_ordered_journal(os.fstat(descriptor).st_dev):
+        _write_range(descriptor, _COMPLETE_FLAGS)
     else:
-        os.fsync(file)
+        os.fsync(descriptor)
 
 
-def _write_range(file: int, how: int) -> None:
-    if c_library().sync_file_range(file, 0, 0, how):
-        os.fsync(file)  # it tells what is wrong
+def _write_range(descriptor: int, flags: int) -> None:
+    if load_c_library().sync_file_range(descriptor, 0, 0, flags):
+        os.fsync(descriptor)  # it tells what is wrong
 
 
 @cache
-def _in_order(device: int) -> bool:
+def _has_ordered_journal(device: int) -> bool:
     """Whether a device holds ext4 with a journal, or XFS: a flush carries all earlier changes.
 
     Not so Btrfs, whose flush carries one file alone, nor what no disk of this kernel holds.
@@ -95,5 +97,5 @@ def _in_order(device: int) -> bool:
         disk = Path("/sys/dev/block", number).resolve(strict=True).name
     except OSError:
         return False
-    places = (Path("/sys/fs/ext4", disk, "journal_task"), Path("/sys/fs/xfs", disk))
-    return any(place.exists() for place in places)
+    markers = (Path("/sys/fs/ext4", disk, "journal_task"), Path("/sys/fs/xfs", disk))
+    return any(marker.exists() for marker in markers)

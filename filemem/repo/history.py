@@ -19,20 +19,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from filemem.errors import BrokenStore
 from filemem.repo import log
-from filemem.repo.run import read
+from filemem.repo.run import read_git_file
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
-    from filemem.repo.journal import Entry
+    from filemem.repo.journal import JournalEntry
 
 IMPORTED = "Imported-From"  # the trailer that `memory.ingest` writes: the system
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
-NAME, NAMES = (
+MAX_NAME_SIZE, MAX_NAMES = (
     200,
     20,
 )  # characters of a name, and names of one kind, that are read: a commit can state any number
-_TOUCHES = "select n, kind, path, before, old, new from touched where"
-_VERSION, _USUAL, _KEPT = 6, "memory", 4  # the usual folder; how many tips are remembered
+_SELECT_TOUCHES = "select n, kind, path, before, old, new from touched where"
+_VERSION, _DEFAULT_FOLDER, _MAX_LANDINGS = (
+    6,
+    "memory",
+    4,
+)  # the usual folder; how many tips are remembered
 _INSERT = "insert or replace into touched values (?, ?, ?, ?, ?, ?)"
 _SCHEMA = """
 create table if not exists commits(n integer primary key, id text unique, author text, at integer, subject text,
@@ -50,7 +54,7 @@ _REVERT = re.compile(
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-EDITS_SHOWN = 5  # of a file, the newest
+MAX_EDITS = 5  # of a file, the newest
 
 
 class Commit(NamedTuple):
@@ -73,59 +77,63 @@ class Touch(NamedTuple):
     commit: Commit
     kind: str
     path: str
-    before: str
-    old: str
-    new: str
+    old_path: str
+    old_blob: str
+    new_blob: str
 
 
-def written(
+def build_provenance(
     rows: Sequence[Touch],  # what touched a file, newest first
     boundary: Container[str],  # the commits that a shallow clone begins with
-    here: str,
+    branch: str,
     default: str,
-    landed: Commit | None,  # what brought the file to the default branch
+    landing: Commit | None,  # what brought the file to the default branch
 ) -> dict[str, Any]:
     """Return who wrote a file, seen from the branch `here`, as the fields of a `Provenance`."""
-    first = rows[-1].commit
-    if first.id in boundary:  # who brought it stands in a commit that the clone lacks
+    first_commit = rows[-1].commit
+    if first_commit.id in boundary:  # who brought it stands in a commit that the clone lacks
         return {"commit": rows[0].commit.id}
-    edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new]
+    edits = [
+        row.commit
+        for row in rows
+        if row.commit.id != first_commit.id and row.old_blob != row.new_blob
+    ]
     return {
-        "author": first.author,
-        "agent": first.agent,
-        "commit": first.id,
-        "date": first.at,
-        "branch": here,
+        "author": first_commit.author,
+        "agent": first_commit.agent,
+        "commit": first_commit.id,
+        "date": first_commit.at,
+        "branch": branch,
         "default": default,
-        "merged": (landed is not None or default == here) if default else None,
-        "landed": landed.at if landed else None,
-        "reviewers": first.reviewers,
-        "co_authors": first.co_authors,
-        "edits": tuple(reversed(edits[:EDITS_SHOWN])),
+        "merged": (landing is not None or default == branch) if default else None,
+        "landed": landing.at if landing else None,
+        "reviewers": first_commit.reviewers,
+        "co_authors": first_commit.co_authors,
+        "edits": tuple(reversed(edits[:MAX_EDITS])),
     }
 
 
-def _answering(method: _Method) -> _Method:
+def _retry_on_damage(method: _Method) -> _Method:
     """A question to the table; it is asked once more of a new one where that is damaged, or of another history."""
 
     @wraps(method)
-    def asked(self: History, *values: Any, **named: Any) -> Any:
+    def call_with_retry(self: History, *values: Any, **keywords: Any) -> Any:
         with self._lock:
-            anew = False
+            is_retry = False
             while True:
                 try:
-                    return method(self, *values, **named)
+                    return method(self, *values, **keywords)
                 except sqlite3.DatabaseError as error:
-                    if anew or "locked" in str(error):
+                    if is_retry or "locked" in str(error):
                         hint = "try again in a moment; if it stays so, check space and permissions there"
                         raise BrokenStore(f"{self._file}: {error}", hint) from None
-                    anew = True
+                    is_retry = True
                     self.close()
-                    for end in ("", "-wal", "-shm"):
+                    for suffix in ("", "-wal", "-shm"):
                         with suppress(OSError):
-                            self._file.with_name(f"{self._file.name}{end}").unlink()
+                            self._file.with_name(f"{self._file.name}{suffix}").unlink()
 
-    return cast("_Method", asked)
+    return cast("_Method", call_with_retry)
 
 
 class History:
@@ -134,215 +142,258 @@ class History:
     def __init__(self, repo: Repo, folder: str) -> None:
         self._repo, self._folder = repo, folder
         name = folder.replace("%", "%25").replace("/", "%2F") if folder != "." else "%"
-        self._file: Path = repo.shared / (
-            "commits.db" if folder == _USUAL else f"commits-{name}.db"
+        self._file: Path = repo.shared_folder / (
+            "commits.db" if folder == _DEFAULT_FOLDER else f"commits-{name}.db"
         )
         self._lock = threading.RLock()
-        self._open: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
         self._landings: dict[int, dict[int, int]] = {}
 
     def close(self) -> None:
         """Let go of the table."""
         with self._lock:
-            if self._open is not None:
-                self._open.close()
-            self._open = None
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
             self._landings.clear()
 
-    @_answering
-    def extend(self) -> None:
+    @_retry_on_damage
+    def update_to_head(self) -> None:
         """Bring the table up to HEAD."""
-        self._number("HEAD")
+        self._resolve_number("HEAD")
 
-    @_answering
-    def append(self, entry: Entry, onto: str, author: str) -> None:
+    @_retry_on_damage
+    def append_save(self, entry: JournalEntry, parent: str, author: str) -> None:
         """Add what a save, which removes no file, has just committed onto a known commit: that starts no process."""
-        if self._known(onto) is None:
+        if self._find_number(parent) is None:
             return
-        subject, _, rest = entry.message.partition("\n\n")
-        trailers = "\x1f".join(line.replace(": ", "\x1e", 1) for line in rest.splitlines())
-        header = entry.commit, onto, str(entry.at // 1000), author, subject.strip(), trailers, ""
-        changed = (one for one in entry.edits if one.old != one.blob)
-        rows = [("M" if one.old else "A", one.path, "", one.old, one.blob) for one in changed]
+        subject, _, trailer_text = entry.message.partition("\n\n")
+        trailers = "\x1f".join(line.replace(": ", "\x1e", 1) for line in trailer_text.splitlines())
+        header = (
+            entry.commit,
+            parent,
+            str(entry.timestamp // 1000),
+            author,
+            subject.strip(),
+            trailers,
+            "",
+        )
+        changed_edits = (edit for edit in entry.edits if edit.old_blob != edit.blob)
+        rows = [
+            ("M" if one.old_blob else "A", one.path, "", one.old_blob, one.blob)
+            for one in changed_edits
+        ]
         with self._db as db:
             db.execute("begin immediate")
-            self._add(db, header, rows)
+            self._add_commit(db, header, rows)
 
-    @_answering
-    def touches(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, tuple[Touch, ...]]:
+    @_retry_on_damage
+    def read_touches(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, tuple[Touch, ...]]:
         """What happened to files, newest first, followed through renames; only what `tip` reaches counts."""
-        reached = self._reach(tip)
-        return {path: self._told(self._followed(path, reached), reached) for path in paths}
+        reachable = self._read_reachable(tip)
+        return {
+            path: self._build_touches(self._iter_touch_rows(path, reachable), reachable)
+            for path in paths
+        }
 
-    @_answering
-    def committed(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, str]:
+    @_retry_on_damage
+    def read_last_commits(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, str]:
         """The id of the last commit that touched each file by this name; one question, and no rename is followed."""
-        wanted, reached = list(paths), self._reach(tip)
-        which = ",".join("?" * len(wanted))
-        asked = f"select path, n, id from touched join commits using (n) where path in ({which}) order by n"  # noqa: S608
-        return {path: one for path, n, one in self._db.execute(asked, wanted) if n in reached}
+        path_list, reachable = list(paths), self._read_reachable(tip)
+        placeholders = ",".join("?" * len(path_list))
+        query = f"select path, n, id from touched join commits using (n) where path in ({placeholders}) order by n"  # noqa: S608
+        return {
+            path: commit_id
+            for path, n, commit_id in self._db.execute(query, path_list)
+            if n in reachable
+        }
 
-    def dates(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, int]:
+    def read_dates(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, int]:
         """When each file was first committed, also under a former name, in epoch milliseconds."""
         return {
-            path: found[-1].commit.at for path, found in self.touches(paths, tip).items() if found
+            path: touches[-1].commit.at
+            for path, touches in self.read_touches(paths, tip).items()
+            if touches
         }
 
-    @_answering
-    def authors(self, tip: str = "HEAD") -> dict[str, str]:
+    @_retry_on_damage
+    def read_authors(self, tip: str = "HEAD") -> dict[str, str]:
         """Who first committed each file that was ever there, also under a former name; one question for all."""
-        reached, found = self._reach(tip), dict[str, str]()
-        asked = (
+        reachable, author_by_path = self._read_reachable(tip), dict[str, str]()
+        query = (
             "select n, kind, path, before, author from touched join commits using (n) order by n"
         )
-        for n, kind, path, before, author in self._db.execute(asked):
-            if n in reached and kind in "AR":
-                found[path] = found.get(before, author) if kind == "R" else author
-        return found
+        for n, kind, path, before, author in self._db.execute(query):
+            if n in reachable and kind in "AR":
+                author_by_path[path] = author_by_path.get(before, author) if kind == "R" else author
+        return author_by_path
 
-    @_answering
-    def landed(self, paths: Iterable[str], tip: str) -> dict[str, Commit]:
+    @_retry_on_damage
+    def read_landings(self, paths: Iterable[str], tip: str) -> dict[str, Commit]:
         """The commit that brought each file to a branch: its own first commit, or the merge that took that in."""
         firsts = {
-            path: found[-1].commit.id for path, found in self.touches(paths, tip).items() if found
+            path: touches[-1].commit.id
+            for path, touches in self.read_touches(paths, tip).items()
+            if touches
         }
-        landings = self._landings_of(self._number(tip) or 0) if firsts else {}
+        landings = self._compute_landings(self._resolve_number(tip) or 0) if firsts else {}
         return {
-            path: self._commit(landings[self._known(first) or 0]) for path, first in firsts.items()
+            path: self._read_commit(landings[self._find_number(first_commit) or 0])
+            for path, first_commit in firsts.items()
         }
 
-    @_answering
-    def brought(self, commits: Iterable[str]) -> dict[str, list[str]]:
+    @_retry_on_damage
+    def read_added_files(self, commits: Iterable[str]) -> dict[str, list[str]]:
         """The files that each of some commits added, by its whole id."""
-        question = f"{_TOUCHES} kind = 'A' and n = ?"
+        query = f"{_SELECT_TOUCHES} kind = 'A' and n = ?"
         return {
             commit: [
-                row[2] for row in self._inside(self._db.execute(question, (self._known(commit),)))
+                row[2]
+                for row in self._filter_inside(
+                    self._db.execute(query, (self._find_number(commit),))
+                )
             ]
             for commit in commits
         }
 
-    @_answering
-    def spoken(self, tip: str = "HEAD") -> tuple[Commit, ...]:
+    @_retry_on_damage
+    def read_decision_commits(self, tip: str = "HEAD") -> tuple[Commit, ...]:
         """The commits that speak of decisions or revert something, each after all that it descends from."""
-        reached = self._reach(tip)
+        reachable = self._read_reachable(tip)
         rows = self._db.execute("select n from commits where spoken order by n")
-        return tuple(self._commit(n) for (n,) in rows.fetchall() if n in reached)
+        return tuple(self._read_commit(n) for (n,) in rows.fetchall() if n in reachable)
 
-    @_answering
-    def reverted(self, commit: Commit) -> frozenset[str]:
+    @_retry_on_damage
+    def read_reverted_ids(self, commit: Commit) -> frozenset[str]:
         """The whole ids of the commits that one says it reverts; of a merge, of all that this had brought."""
-        found: set[str] = set()
+        reverted_ids: set[str] = set()
         for value in (value for key, value in commit.trailers if key == REVERTS):
-            named, _, side = value.partition(" ")
-            found |= self.ancestors(named) - self.ancestors(side) if side else {named}
-        return frozenset(found)
+            reverted_id, _, side = value.partition(" ")
+            reverted_ids |= (
+                self.read_ancestors(reverted_id) - self.read_ancestors(side)
+                if side
+                else {reverted_id}
+            )
+        return frozenset(reverted_ids)
 
-    @_answering
-    def removals(self, tip: str = "HEAD") -> tuple[Touch, ...]:
+    @_retry_on_damage
+    def read_removals(self, tip: str = "HEAD") -> tuple[Touch, ...]:
         """Every removal of a file, newest first."""
-        reached = self._reach(tip)
-        rows = self._db.execute(f"{_TOUCHES} kind = 'D' order by n desc")
-        return self._told(self._inside(rows), reached)
+        reachable = self._read_reachable(tip)
+        rows = self._db.execute(f"{_SELECT_TOUCHES} kind = 'D' order by n desc")
+        return self._build_touches(self._filter_inside(rows), reachable)
 
-    @_answering
-    def saves(self, author: str, tip: str = "HEAD") -> tuple[Touch, ...]:
+    @_retry_on_damage
+    def read_saves(self, author: str, tip: str = "HEAD") -> tuple[Touch, ...]:
         """What the last commits of this author that name a record, or an import, did, newest first."""
-        ours = f"(trailers like '%Filemem-Id%' or trailers like '%{IMPORTED}%')"
-        named = f"select n from commits where author = ? and {ours} order by n desc limit 100"  # noqa: S608
-        reached = self._reach(tip)  # first: it brings the table up to that
-        rows = self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,))
-        touches = self._told(self._inside(rows), reached)
+        save_condition = f"(trailers like '%Filemem-Id%' or trailers like '%{IMPORTED}%')"
+        commit_query = (
+            f"select n from commits where author = ? and {save_condition} order by n desc limit 100"  # noqa: S608
+        )
+        reachable = self._read_reachable(tip)  # first: it brings the table up to that
+        rows = self._db.execute(
+            f"{_SELECT_TOUCHES} n in ({commit_query}) order by n desc", (author,)
+        )
+        touches = self._build_touches(self._filter_inside(rows), reachable)
         return tuple(sorted(touches, key=lambda touch: touch.commit.at, reverse=True))
 
-    @_answering
-    def ancestors(self, tip: str) -> frozenset[str]:
+    @_retry_on_damage
+    def read_ancestors(self, tip: str) -> frozenset[str]:
         """The ids of the commits that one reaches, itself included."""
-        reached = self._reach(tip)
+        reachable = self._read_reachable(tip)
         return frozenset(
-            one for n, one in self._db.execute("select n, id from commits") if n in reached
+            commit_id
+            for n, commit_id in self._db.execute("select n, id from commits")
+            if n in reachable
         )
 
-    @_answering
-    def is_ancestor(self, one: str, other: str) -> bool:
+    @_retry_on_damage
+    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Whether a commit is another one or among what that descends from; False where one is unknown."""
-        return self._number(one) in self._reach(other)
+        return self._resolve_number(ancestor) in self._read_reachable(descendant)
 
     # what is asked of the table
 
-    def _followed(self, path: str, reached: Collection[int]) -> Iterator[Sequence[Any]]:
+    def _iter_touch_rows(self, path: str, reachable: Collection[int]) -> Iterator[Sequence[Any]]:
         """The rows of one file under all names that it had, newest first."""
         name, end = path, 1 << 62
         while name:
-            gone = (
+            rename_query = (
                 "select n from touched where before = ? and before != '' and n < ? order by n desc"
             )
             since = next(
-                (n for (n,) in self._db.execute(gone, (name, end)) if n in reached), 0
+                (n for (n,) in self._db.execute(rename_query, (name, end)) if n in reachable), 0
             )  # then it was another
             rows = self._db.execute(
-                f"{_TOUCHES} path = ? and n > ? and n < ? order by n desc", (name, since, end)
+                f"{_SELECT_TOUCHES} path = ? and n > ? and n < ? order by n desc",
+                (name, since, end),
             )
             name = ""
             for row in rows:
                 yield row
-                if row[1] == "R" and row[0] in reached:
+                if row[1] == "R" and row[0] in reachable:
                     end, name = row[0], row[3]
                     break
 
-    def _told(self, rows: Iterable[Sequence[Any]], reached: Collection[int]) -> tuple[Touch, ...]:
+    def _build_touches(
+        self, rows: Iterable[Sequence[Any]], reachable: Collection[int]
+    ) -> tuple[Touch, ...]:
         """Those of some rows whose commits are reached."""
-        return tuple(Touch(self._commit(row[0]), *row[1:]) for row in rows if row[0] in reached)
+        return tuple(
+            Touch(self._read_commit(row[0]), *row[1:]) for row in rows if row[0] in reachable
+        )
 
-    def _inside(self, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    def _filter_inside(self, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         """Those of some rows that are of files in the folder."""
         start = "" if self._folder == "." else f"{self._folder}/"
         return (row for row in rows if row[2].startswith(start))
 
-    def _commit(self, n: int) -> Commit:
-        asked = "select id, author, at, subject, trailers from commits where n = ?"
-        one, author, at, subject, raw = self._db.execute(asked, (n,)).fetchone()
-        asked = "select id from edges join commits on n = parent where child = ? order by nth"
-        parents = tuple(parent for (parent,) in self._db.execute(asked, (n,)))
-        trailers = log.pairs(raw)
-        agents, reviewers, helpers = (
-            tuple(value[:NAME] for key, value in trailers if key.lower() == wanted)[:NAMES]
-            for wanted in ("agent", "reviewed-by", "co-authored-by")
+    def _read_commit(self, n: int) -> Commit:
+        query = "select id, author, at, subject, trailers from commits where n = ?"
+        commit_id, author, timestamp, subject, raw = self._db.execute(query, (n,)).fetchone()
+        query = "select id from edges join commits on n = parent where child = ? order by nth"
+        parents = tuple(parent for (parent,) in self._db.execute(query, (n,)))
+        trailers = log.parse_trailers(raw)
+        agents, reviewers, co_authors = (
+            tuple(value[:MAX_NAME_SIZE] for key, value in trailers if key.lower() == trailer_key)[
+                :MAX_NAMES
+            ]
+            for trailer_key in ("agent", "reviewed-by", "co-authored-by")
         )
         return Commit(
-            one,
+            commit_id,
             parents,
-            author[:NAME],
-            at,
+            author[:MAX_NAME_SIZE],
+            timestamp,
             subject,
-            " ".join(agents)[:NAME],
+            " ".join(agents)[:MAX_NAME_SIZE],
             reviewers,
-            helpers,
+            co_authors,
             trailers,
         )
 
-    def _reach(self, tip: str) -> Collection[int]:
+    def _read_reachable(self, tip: str) -> Collection[int]:
         """The numbers of the commits that a tip reaches."""
-        if (start := self._number(tip)) is None:
+        if (start := self._resolve_number(tip)) is None:
             return ()
-        whole = self._db.execute("select n from tips").fetchall() == [(start,)]
-        return range(1, start + 1) if whole else self._landings_of(start)
+        is_only_tip = self._db.execute("select n from tips").fetchall() == [(start,)]
+        return range(1, start + 1) if is_only_tip else self._compute_landings(start)
 
-    def _landings_of(self, start: int) -> Mapping[int, int]:
+    def _compute_landings(self, start: int) -> Mapping[int, int]:
         """Of each commit that one reaches, the first on its line of first parents that contains it."""
         if start not in self._landings:
-            found = {start: start}
-            asked = "select child, nth, parent from edges where child <= ? order by child desc"
-            for child, nth, parent in self._db.execute(asked, (start,)):
-                if (landing := found.get(child)) is not None:
-                    found[parent] = (
+            landings = {start: start}
+            query = "select child, nth, parent from edges where child <= ? order by child desc"
+            for child, nth, parent in self._db.execute(query, (start,)):
+                if (landing := landings.get(child)) is not None:
+                    landings[parent] = (
                         parent
                         if landing == child and not nth
-                        else min(landing, found.get(parent, landing))
+                        else min(landing, landings.get(parent, landing))
                     )
-            if len(self._landings) >= _KEPT:
+            if len(self._landings) >= _MAX_LANDINGS:
                 self._landings.clear()
-            self._landings[start] = found
+            self._landings[start] = landings
         return self._landings[start]
 
     # the table
@@ -350,78 +401,90 @@ class History:
     @property
     def _db(self) -> sqlite3.Connection:
         """The open table; one in memory where its folder cannot be written."""
-        if self._open is None:
+        if self._connection is None:
             try:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-                self._open = self._prepared(str(self._file))
+                self._connection = self._open_database(str(self._file))
             except (OSError, sqlite3.OperationalError):
-                self._open = self._prepared(":memory:")
-        return self._open
+                self._connection = self._open_database(":memory:")
+        return self._connection
 
-    def _prepared(self, file: str) -> sqlite3.Connection:
+    def _open_database(self, file: str) -> sqlite3.Connection:
         """A table that is of this history; a new one is begun. Raises DatabaseError for another's."""
         db = sqlite3.connect(file, timeout=10.0, check_same_thread=False, isolation_level=None)
-        name = f"{_VERSION}\n{self._folder}\n{read(self._repo.common_dir / 'shallow')}"
+        name = f"{_VERSION}\n{self._folder}\n{read_git_file(self._repo.common_dir / 'shallow')}"
         version = zlib.crc32(name.encode("utf-8", "surrogateescape")) >> 1 | 1
         try:
             db.execute("pragma journal_mode = wal")
             db.execute("pragma synchronous = off")  # what a power cut damages is made anew
-            (known,) = db.execute("pragma user_version").fetchone()
-            if not known:
+            (stored_version,) = db.execute("pragma user_version").fetchone()
+            if not stored_version:
                 with db:
                     db.executescript(f"begin immediate; {_SCHEMA} pragma user_version = {version};")
-            elif known != version:
+            elif stored_version != version:
                 raise sqlite3.DatabaseError("made of another history")
         except sqlite3.Error:
             db.close()
             raise
         return db
 
-    def _known(self, commit: str) -> int | None:
+    def _find_number(self, commit: str) -> int | None:
         """The number of a commit that the table has."""
         return next(
             (n for (n,) in self._db.execute("select n from commits where id = ?", (commit,))), None
         )
 
-    def _number(self, tip: str) -> int | None:
+    def _resolve_number(self, tip: str) -> int | None:
         """The number of a revision; the table is brought up to it first. None where there is no such commit."""
-        number = self._known(tip)
-        commit = self._repo.head() if tip == "HEAD" else None if number else self._repo.resolve(tip)
-        if commit and (number := self._known(commit)) is None:
-            self._extend(commit)
-            number = self._known(commit)
+        number = self._find_number(tip)
+        commit = (
+            self._repo.read_head()
+            if tip == "HEAD"
+            else None
+            if number
+            else self._repo.resolve_revision(tip)
+        )
+        if commit and (number := self._find_number(commit)) is None:
+            self._add_commits(commit)
+            number = self._find_number(commit)
         return number
 
-    def _extend(self, tip: str) -> None:
+    def _add_commits(self, tip: str) -> None:
         """Add what a commit reaches and the table lacks. Raises GitError."""
         tips = [row[0] for row in self._db.execute("select id from commits join tips using (n)")]
         folders = () if self._folder == "." else (self._folder,)
-        logged = log.commits(self._repo, (tip, *(f"^{one}" for one in tips)), folders, log.EVERY)
-        earlier = log.earlier(self._repo, tip, logged) if folders else {}
+        logged = log.read_commits(
+            self._repo, (tip, *(f"^{known_tip}" for known_tip in tips)), folders, log.ALL_COMMITS
+        )
+        earlier_rows = log.read_earlier_rows(self._repo, tip, logged) if folders else {}
         with self._db as db:
             db.execute("begin immediate")
             for header, rows in logged:
-                self._add(db, header, rows)
-            moved = ((self._known(commit), *row) for (commit, _), row in earlier.items())
-            db.executemany(_INSERT, moved)
+                self._add_commit(db, header, rows)
+            values = (
+                (self._find_number(commit), *row) for (commit, _), row in earlier_rows.items()
+            )
+            db.executemany(_INSERT, values)
 
-    def _add(self, db: sqlite3.Connection, header: Sequence[str], rows: Iterable[log.Row]) -> None:
+    def _add_commit(
+        self, db: sqlite3.Connection, header: Sequence[str], rows: Iterable[log.FileRow]
+    ) -> None:
         """Add a commit whose parents are there, as Git prints it; one that another process has added is passed over."""
-        one, parents, at, author, subject, trailers, body = header
-        if self._known(one) is not None:
+        commit_id, parents, seconds, author, subject, trailers, body = header
+        if self._find_number(commit_id) is not None:
             return
-        for reverted, side in _REVERT.findall(body):
-            trailers = f"{trailers}\x1f{REVERTS}\x1e{reverted} {side}".strip("\x1f ")
-        speaks = any(
+        for reverted_id, side in _REVERT.findall(body):
+            trailers = f"{trailers}\x1f{REVERTS}\x1e{reverted_id} {side}".strip("\x1f ")
+        has_decision = any(
             key == REVERTS or key.lower() in ("decision", "outcome")
-            for key, _ in log.pairs(trailers)
+            for key, _ in log.parse_trailers(trailers)
         )
-        made = (
-            min(int(at), 253_402_300_799) * 1000 if at.isdigit() else 0
+        timestamp = (
+            min(int(seconds), 253_402_300_799) * 1000 if seconds.isdigit() else 0
         )  # no calendar has a later second
-        row = one, author or "unknown", made, subject, trailers, speaks
+        row = commit_id, author or "unknown", timestamp, subject, trailers, has_decision
         n = db.execute("insert into commits values (null, ?, ?, ?, ?, ?, ?)", row).lastrowid
-        for nth, parent in enumerate(map(self._known, parents.split())):
+        for nth, parent in enumerate(map(self._find_number, parents.split())):
             if parent is not None:  # else history ends here, in a shallow clone
                 db.execute("insert into edges values (?, ?, ?)", (n, nth, parent))
                 db.execute("delete from tips where n = ?", (parent,))

@@ -12,13 +12,13 @@ from pathlib import Path
 
 _NAMES = dict.fromkeys(("group", "true", "yes", "on", "1"), 0o660)
 _NAMES |= dict.fromkeys(("all", "world", "everybody", "2"), 0o664)
-OWN = "pages"  # the folder of files that hold a token: they stay their owner's
+PRIVATE_FOLDER = "pages"  # the folder of files that hold a token: they stay their owner's
 
 
-def fitted(mode: int, shared: str) -> int:
+def compute_mode(mode: int, sharing: str) -> int:
     """The mode of a file or folder for a value of `core.sharedRepository`; the same for none."""
-    stated = int(shared, 8) & 0o666 if re.fullmatch("0?[0-7]{3}", shared) else 0
-    bits = stated or _NAMES.get(shared.lower(), 0)
+    stated_bits = int(sharing, 8) & 0o666 if re.fullmatch("0?[0-7]{3}", sharing) else 0
+    bits = stated_bits or _NAMES.get(sharing.lower(), 0)
     if not bits:
         return mode
     if not mode & stat.S_IWUSR:
@@ -27,16 +27,16 @@ def fitted(mode: int, shared: str) -> int:
         bits |= (bits & 0o444) >> 2
     if stat.S_ISDIR(mode):
         bits |= stat.S_ISGID
-    return (mode & ~0o777 if stated else mode) | bits
+    return (mode & ~0o777 if stated_bits else mode) | bits
 
 
-def share(folder: Path, shared: str) -> None:
+def share_folder(folder: Path, sharing: str) -> None:
     """Give a folder and all in it the modes that `core.sharedRepository` asks for."""
     with suppress(OSError):  # it is gone meanwhile
         for path in (folder, *folder.rglob("*")):
-            there = path.lstat().st_mode
-            mode = fitted(there, shared)
-            stays = OWN in path.relative_to(folder).parts or stat.S_ISLNK(there)
-            if mode != there and not stays:
+            old_mode = path.lstat().st_mode
+            mode = compute_mode(old_mode, sharing)
+            is_private = PRIVATE_FOLDER in path.relative_to(folder).parts or stat.S_ISLNK(old_mode)
+            if mode != old_mode and not is_private:
                 with suppress(OSError):  # another user's
                     path.chmod(stat.S_IMODE(mode))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo.objects import commit_object, publish
-from filemem.repo.run import OFF, GitError, check_version
+from filemem.repo.objects import build_commit, publish_objects
+from filemem.repo.run import SAFE_SETTINGS, GitError, require_version
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from filemem.repo import Repo
 
 LIMIT = 600.0  # seconds for one call
-_ELSEWHERE = (
+_CLEARED_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
     "GIT_CONFIG_PARAMETERS",
     "GIT_NAMESPACE",
     "GIT_PREFIX",
 )
-_REACHING = ("core.sshCommand", "credential.helper")  # what the user has said of these holds
-_SETTINGS = (
-    *(option for option in OFF if not option.startswith(_REACHING)),
+_USER_SETTINGS = ("core.sshCommand", "credential.helper")  # what the user has said of these holds
+_NETWORK_SETTINGS = (
+    *(option for option in SAFE_SETTINGS if not option.startswith(_USER_SETTINGS)),
     *(f"protocol.{name}.allow=always" for name in ("file", "git", "http", "https", "ssh")),
     *("http.lowSpeedLimit=1", "http.lowSpeedTime=60"),
 )
-_FETCH = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
-_PUSH = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
-_RACED = (
+_FETCH_OPTIONS = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
+_PUSH_OPTIONS = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+_RACE_MESSAGES = (
     "fetch first",
     "non-fast-forward",
     "stale info",
@@ -49,8 +49,8 @@ _RACED = (
     "incorrect old value",
     "failed to update",
 )
-_PLAIN = (
-    *OFF,
+_MERGE_SETTINGS = (
+    *SAFE_SETTINGS,
     f"core.attributesFile={os.devnull}",
     "merge.default=text",
     "core.fsync=all",
@@ -60,16 +60,16 @@ _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
 
 
 @contextmanager
-def scratch(
-    repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF
+def scratch_repository(
+    repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = SAFE_SETTINGS
 ) -> Iterator[Verbs]:
     """A bare repository with our objects and nothing else of ours, for a while."""
     import shutil  # with its archives: `status` reads the settings here and makes nothing
     from tempfile import TemporaryDirectory
 
-    git = _library(repo)
-    repo.shared.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="git-", dir=repo.shared) as name:
+    git = _load_gitpython(repo)
+    repo.shared_folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="git-", dir=repo.shared_folder) as name:
         folder = Path(name)
         (folder / "refs").mkdir()
         (folder / "HEAD").write_text("ref: refs/heads/none\n")
@@ -82,21 +82,30 @@ def scratch(
         if (repo.common_dir / "shallow").is_file():
             shutil.copyfile(repo.common_dir / "shallow", folder / "shallow")
         command = git.Git(name)
-        fixed = {"no_pager": True, "literal_pathspecs": True, "no_replace_objects": True}
-        command.set_persistent_git_options(c=list(settings), git_dir=name, **fixed)
+        fixed_options = {"no_pager": True, "literal_pathspecs": True, "no_replace_objects": True}
+        command.set_persistent_git_options(c=list(settings), git_dir=name, **fixed_options)
         # GitPython hands its own environment on: what would lead to another repository is emptied.
-        neutral = dict.fromkeys((name for name in _ELSEWHERE if name in os.environ), "")
-        ours = {
+        cleared_variables = dict.fromkeys(
+            (name for name in _CLEARED_VARIABLES if name in os.environ), ""
+        )
+        git_variables = {
             name: value for name, value in repo.git.environment.items() if name.startswith("GIT_")
         }
         path = os.pathsep.join((str(Path(repo.git.program).parent), repo.git.environment["PATH"]))
-        places = {"GIT_OBJECT_DIRECTORY": str(repo.common_dir / "objects"), "GIT_COMMON_DIR": name}
-        places |= {"GIT_INDEX_FILE": str(folder / "index"), "GIT_CONFIG_COUNT": "0", "PATH": path}
-        command.update_environment(**neutral, **ours, **places)
+        folder_variables = {
+            "GIT_OBJECT_DIRECTORY": str(repo.common_dir / "objects"),
+            "GIT_COMMON_DIR": name,
+        }
+        folder_variables |= {
+            "GIT_INDEX_FILE": str(folder / "index"),
+            "GIT_CONFIG_COUNT": "0",
+            "PATH": path,
+        }
+        command.update_environment(**cleared_variables, **git_variables, **folder_variables)
         yield command
 
 
-def _library(repo: Repo) -> ModuleType:
+def _load_gitpython(repo: Repo) -> ModuleType:
     """GitPython with the Git that we found: it would start the first on the search path."""
     os.environ["GIT_PYTHON_REFRESH"] = "quiet"
     os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = repo.git.program
@@ -106,7 +115,7 @@ def _library(repo: Repo) -> ModuleType:
     return git
 
 
-def ask(command: Verbs, verb: str, *arguments: str) -> str:
+def run_verb(command: Verbs, verb: str, *arguments: str) -> str:
     """Run one verb to its end; its output without the final newline. Raises GitError."""
     import git
 
@@ -135,80 +144,80 @@ class Remote(NamedTuple):
         return f"{self.name}/{self.branch}"
 
     @property
-    def tracking(self) -> str:
+    def tracking_ref(self) -> str:
         """The reference that remembers where the branch was."""
         return f"refs/remotes/{self.label}"
 
 
-class Raced(Conflict):
+class RaceConflict(Conflict):
     """Another process was faster, here or on the other side."""
 
 
-def _named(repo: Repo, name: str, branch: str) -> Remote | None:
-    url = repo.settings.text(f"remote.{name}.url")
-    push_url = repo.settings.text(f"remote.{name}.pushurl")
+def _find_remote(repo: Repo, name: str, branch: str) -> Remote | None:
+    url = repo.settings.get_text(f"remote.{name}.url")
+    push_url = repo.settings.get_text(f"remote.{name}.pushurl")
     return Remote(name, branch, url, push_url or url) if url else None
 
 
-def usual(repo: Repo, branch: str) -> Remote | None:
+def find_default_remote(repo: Repo, branch: str) -> Remote | None:
     """The branch of the same name on the only other side, or else on `origin`."""
     names = [
         key.removeprefix("remote.").removesuffix(".url")
         for key in repo.settings.values
         if key.startswith("remote.") and key.endswith(".url")
     ]
-    return _named(repo, names[0] if len(names) == 1 else "origin", branch)
+    return _find_remote(repo, names[0] if len(names) == 1 else "origin", branch)
 
 
-def upstream(repo: Repo, branch: str) -> Remote | None:
+def find_upstream(repo: Repo, branch: str) -> Remote | None:
     """The branch that a branch follows; None if it follows none, or one of this repository."""
-    name = repo.settings.text(f"branch.{branch}.remote")
-    ref = repo.settings.text(f"branch.{branch}.merge")
+    name = repo.settings.get_text(f"branch.{branch}.remote")
+    ref = repo.settings.get_text(f"branch.{branch}.merge")
     if not (name and ref.startswith("refs/heads/")):
         return None
-    return _named(repo, name, ref.removeprefix("refs/heads/"))
+    return _find_remote(repo, name, ref.removeprefix("refs/heads/"))
 
 
-def follow(repo: Repo, branch: str, where: Remote) -> None:
+def set_upstream(repo: Repo, branch: str, remote: Remote) -> None:
     """Make a branch follow one on the other side, as `git push -u` does."""
-    repo.git.run("config", f"branch.{branch}.remote", where.name)
-    repo.git.run("config", f"branch.{branch}.merge", f"refs/heads/{where.branch}")
+    repo.git.run("config", f"branch.{branch}.remote", remote.name)
+    repo.git.run("config", f"branch.{branch}.merge", f"refs/heads/{remote.branch}")
 
 
-def fetch(repo: Repo, remote: Remote, here: Iterable[str]) -> str | None:
+def fetch_branch(repo: Repo, remote: Remote, known_commits: Iterable[str]) -> str | None:
     """Bring the objects of a branch here, and return its tip; None if there is no such branch.
 
     `here` are commits that are here, so that only what is new is sent. Raises BrokenStore if the
     other side cannot be reached.
     """
-    url = _address(repo, remote.url)
+    url = _resolve_url(repo, remote.url)
     spec = f"+refs/heads/{remote.branch}:refs/fetched"
-    with scratch(repo, here, settings=_SETTINGS) as git:
+    with scratch_repository(repo, known_commits, settings=_NETWORK_SETTINGS) as git:
         try:
-            ask(git, "fetch", *_FETCH, "--", url, spec)
+            run_verb(git, "fetch", *_FETCH_OPTIONS, "--", url, spec)
         except GitError as error:
             if "couldn't find remote ref" in error.stderr:
                 return None
-            raise _refused(repo, remote, error) from None
-        return ask(git, "rev_parse", "--verify", "refs/fetched")
+            raise _build_refusal(repo, remote, error) from None
+        return run_verb(git, "rev_parse", "--verify", "refs/fetched")
 
 
-def push(repo: Repo, remote: Remote, commit: str) -> None:
+def push_commit(repo: Repo, remote: Remote, commit: str) -> None:
     """Make a commit the tip of a branch on the other side.
 
     Raises Raced if the branch moved, BrokenStore if the push was refused.
     """
-    url = _address(repo, remote.push_url)
-    with scratch(repo, settings=_SETTINGS) as git:
+    url = _resolve_url(repo, remote.push_url)
+    with scratch_repository(repo, settings=_NETWORK_SETTINGS) as git:
         try:
-            ask(git, "push", *_PUSH, "--", url, f"{commit}:refs/heads/{remote.branch}")
+            run_verb(git, "push", *_PUSH_OPTIONS, "--", url, f"{commit}:refs/heads/{remote.branch}")
         except GitError as error:
-            if any(word in error.stderr for word in _RACED):
-                raise Raced(f"{remote.label} has moved on", "sync again") from None
-            raise _refused(repo, remote, error) from None
+            if any(word in error.stderr for word in _RACE_MESSAGES):
+                raise RaceConflict(f"{remote.label} has moved on", "sync again") from None
+            raise _build_refusal(repo, remote, error) from None
 
 
-def _address(repo: Repo, url: str) -> str:
+def _resolve_url(repo: Repo, url: str) -> str:
     """The address for Git; a relative path counts from the top of the work tree.
 
     Raises BrokenStore.
@@ -218,11 +227,11 @@ def _address(repo: Repo, url: str) -> str:
         raise BrokenStore(message, "git remote set-url corrects it")
     local = url.removeprefix("file://")
     # Git's own rule: `host:path` is another machine.
-    far = "://" in local or ":" in local.partition("/")[0]
-    return url if far else str(Path(repo.work_tree, local).resolve())
+    is_remote = "://" in local or ":" in local.partition("/")[0]
+    return url if is_remote else str(Path(repo.work_tree, local).resolve())
 
 
-def _refused(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
+def _build_refusal(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
     """What the other side, or Git, reported: without passwords, and without hints to use force."""
     lines = (line.strip() for line in error.stderr.splitlines())
     rows = dict.fromkeys(re.sub(r"^(remote|fatal|error): ", "", line) for line in lines)
@@ -234,7 +243,7 @@ def _refused(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
     return BrokenStore(
         message,
         "saves go on here, and the next `filemem sync` catches up;"
-        f" `{repo.git.places.by_hand} fetch` shows more",
+        f" `{repo.git.folders.command_prefix} fetch` shows more",
     )
 
 
@@ -250,19 +259,19 @@ class Clash(NamedTuple):
     theirs: str = ""
 
 
-def merged_tree(
-    repo: Repo, ours: str, theirs: str, *, unrelated: bool = False
+def merge_commits(
+    repo: Repo, ours: str, theirs: str, *, allow_unrelated: bool = False
 ) -> tuple[str, tuple[Clash, ...]]:
     """Merge two commits; return the tree and the files that clash.
 
     `unrelated`: also without a common history. Raises Conflict if there is none, BrokenStore if
     Git is too old.
     """
-    check_version(repo.git, (2, 38))
+    require_version(repo.git, (2, 38))
     options = ["--write-tree", "-z", "--no-messages"]
-    if unrelated:
+    if allow_unrelated:
         options.append("--allow-unrelated-histories")
-    with scratch(repo, settings=_PLAIN) as git:
+    with scratch_repository(repo, settings=_MERGE_SETTINGS) as git:
         status, output, refusal = git.merge_tree(
             *options,
             ours,
@@ -292,14 +301,14 @@ def commit_files(
     files: Mapping[str, bytes | None],
     parents: Sequence[str],
     text: str,
-    at: int,
+    timestamp: int,
 ) -> str:
     """Make a commit of a tree ("": empty) with some files replaced; None removes one.
 
     The rest is as for `objects.commit_object`.
     """
-    tree, made = repo.objects.splice(tree, files)
-    publish(made)
-    commit = commit_object(repo, tree, parents, text, at)
-    publish([commit])
+    tree, new_objects = repo.objects.splice_tree(tree, files)
+    publish_objects(new_objects)
+    commit = build_commit(repo, tree, parents, text, timestamp)
+    publish_objects([commit])
     return commit.oid

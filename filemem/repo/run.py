@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 LIMIT = 20.0  # seconds for one call
-LONG = 120.0  # seconds for one over much history or many files
-_GENTLY, _ENDS = (
+LONG_LIMIT = 120.0  # seconds for one over much history or many files
+_TERM_TIMEOUT, _KILL_TIMEOUT = (
     2.0,
     1.0,
 )  # seconds that a call which is ended has for that, and one that is killed then
-NEEDED = (2, 34)
+MIN_VERSION = (2, 34)
 _versions: dict[str, str] = {}  # by program
 
-OFF = tuple(
+SAFE_SETTINGS = tuple(
     f"""core.fsmonitor=false core.hooksPath={os.devnull} core.pager=cat core.sshCommand=false core.alternateRefsCommand=
     core.protectHFS=true core.protectNTFS=true core.fsync=committed core.quotePath=false commit.gpgSign=false
     log.showSignature=false log.showRoot=true log.diffMerges=separate log.follow=false diff.renameLimit=1000
@@ -43,8 +43,8 @@ OFF = tuple(
     gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
 )
 """The settings that every call is given: no program of the repository's runs."""
-OURS = "--literal-pathspecs"  # tells our processes from the user's
-_ALWAYS = {
+OWN_MARK = "--literal-pathspecs"  # tells our processes from the user's
+_FIXED_ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -54,7 +54,7 @@ _ALWAYS = {
 }
 
 
-class Places(NamedTuple):
+class GitFolders(NamedTuple):
     """The folders of one repository, absolute."""
 
     work_tree: Path
@@ -62,7 +62,7 @@ class Places(NamedTuple):
     common_dir: Path  # what all work trees share: objects, branches
 
     @property
-    def by_hand(self) -> str:
+    def command_prefix(self) -> str:
         """How people call Git on this work tree, wherever they stand.
 
         Commands that are printed begin so.
@@ -70,13 +70,13 @@ class Places(NamedTuple):
         return f"git -C {shlex.quote(str(self.work_tree))}"
 
 
-def find(start: Path) -> Places:
+def find_repository(start: Path) -> GitFolders:
     """Look for a repository in a folder and the folders above it.
 
     Raises NotFound: there is none; BrokenStore: it has no work tree, is not whole, or the folder
     itself is gone.
     """
-    _refuse_gone(start)
+    _refuse_missing_folder(start)
     start = start.resolve()
     for folder in (start, *start.parents):
         if os.path.lexists(git_dir := folder / ".git"):
@@ -92,27 +92,27 @@ def find(start: Path) -> Places:
             "run `filemem init` there to create one",
         )
     if git_dir.is_file():
-        git_dir = (folder / read(git_dir).removeprefix("gitdir:").strip()).resolve()
-    common = (
-        (git_dir / read(git_dir / "commondir")).resolve()
+        git_dir = (folder / read_git_file(git_dir).removeprefix("gitdir:").strip()).resolve()
+    common_dir = (
+        (git_dir / read_git_file(git_dir / "commondir")).resolve()
         if (git_dir / "commondir").is_file()
         else git_dir
     )
     # Without `commondir` a linked work tree's own folder would pass for a whole repository.
-    if not (git_dir / "HEAD").is_file() or not (common / "objects").is_dir():
+    if not (git_dir / "HEAD").is_file() or not (common_dir / "objects").is_dir():
         message = f"{folder / '.git'} does not lead to a Git directory that is whole"
         raise BrokenStore(message, "run `git worktree repair`, or clone the repository again")
-    return Places(folder, git_dir, common)
+    return GitFolders(folder, git_dir, common_dir)
 
 
-def _refuse_gone(work_tree: Path) -> None:
+def _refuse_missing_folder(work_tree: Path) -> None:
     """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
     if not os.path.exists(work_tree):  # noqa: PTH110 - it may be a name that no folder can have
         message = f"the folder {work_tree} no longer exists"
         raise BrokenStore(message, "go to a folder that exists; restart servers there")
 
 
-def read(file: Path) -> str:
+def read_git_file(file: Path) -> str:
     """The text of a small file of Git's; "" where there is none."""
     try:
         return file.read_text(errors="surrogateescape").strip()
@@ -120,7 +120,7 @@ def read(file: Path) -> str:
         return ""
 
 
-def stamp(file: Path) -> tuple[int, int, int]:
+def read_file_stamp(file: Path) -> tuple[int, int, int]:
     """What shows that a file was written or replaced: its number, size and time.
 
     Each is -1 for a file that is not there.
@@ -145,10 +145,11 @@ class GitError(BrokenStore):
 
     def __init__(self, command: str, code: int, stderr: str) -> None:
         self.code, self.stderr = code, stderr
-        first = stderr.strip().splitlines()
+        error_lines = stderr.strip().splitlines()
         hint = next(hint for mark, hint in _HINTS.items() if mark in stderr)
         super().__init__(
-            f"git {command} failed: {first[0] if first else f'exit status {code}'}", hint
+            f"git {command} failed: {error_lines[0] if error_lines else f'exit status {code}'}",
+            hint,
         )
 
 
@@ -156,42 +157,52 @@ class Git(NamedTuple):
     """Git for one repository."""
 
     program: str
-    places: Places
+    folders: GitFolders
     environment: Mapping[str, str]
 
     def start(
-        self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        config: Sequence[str] = (),
+        extra_environment: Mapping[str, str] | None = None,
     ) -> Popen[bytes]:
         """Start one call with all three streams as pipes.
 
         `config` holds further `key=value` settings.
         """
-        top = self.places.work_tree
-        settings = (part for setting in (*OFF, *config) for part in ("-c", setting))
-        fixed = ("--no-pager", OURS, "--no-replace-objects", f"--work-tree={top}")
+        top = self.folders.work_tree
+        settings = (part for setting in (*SAFE_SETTINGS, *config) for part in ("-c", setting))
+        fixed = ("--no-pager", OWN_MARK, "--no-replace-objects", f"--work-tree={top}")
         environment = {
             **self.environment,
             "GIT_CEILING_DIRECTORIES": str(top.parent),
-            **(extra or {}),
+            **(extra_environment or {}),
         }
-        return start([self.program, *fixed, *settings, *arguments], top, environment)
+        return start_process([self.program, *fixed, *settings, *arguments], top, environment)
 
     def run(
         self,
         *arguments: str,
-        input: bytes | None = None,  # noqa: A002 - the name that subprocess uses
+        input_data: bytes | None = None,
         limit: float = LIMIT,
         config: Sequence[str] = (),
-        extra: Mapping[str, str] | None = None,
+        extra_environment: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run one call to its end and return its output. Raises GitError."""
-        return finish(
-            self.start(*arguments, config=config, extra=extra), arguments[0], input or b"", limit
+        return finish_process(
+            self.start(*arguments, config=config, extra_environment=extra_environment),
+            arguments[0],
+            input_data or b"",
+            limit,
         )
 
 
-def finish(
-    process: Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT, stops: bool = True
+def finish_process(
+    process: Popen[bytes],
+    name: str,
+    data: bytes = b"",
+    limit: float = LIMIT,
+    ends_on_interrupt: bool = True,
 ) -> bytes:
     """Wait for a started call, feeding it `data`; returns its output.
 
@@ -200,24 +211,24 @@ def finish(
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
     try:
-        out, err = process.communicate(data, timeout=limit)
+        output, err = process.communicate(data, timeout=limit)
     except TimeoutExpired:
-        end(process)
+        end_process(process)
         raise GitError(name, -1, f"no answer in {limit:g} seconds") from None
     except BaseException:
-        if stops:
-            end(process)
+        if ends_on_interrupt:
+            end_process(process)
         raise
     if process.returncode:
         raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
-    return out
+    return output
 
 
-def end(process: Popen[bytes]) -> None:
+def end_process(process: Popen[bytes]) -> None:
     """End a call and what it has started, gently first: Git removes its locks then."""
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
-    for number, limit in ((signal.SIGTERM, _GENTLY), (signal.SIGKILL, _ENDS)):
+    for number, limit in ((signal.SIGTERM, _TERM_TIMEOUT), (signal.SIGKILL, _KILL_TIMEOUT)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutExpired, ValueError):
@@ -227,7 +238,7 @@ def end(process: Popen[bytes]) -> None:
             pipe.close()
 
 
-class Helper:
+class GitProcess:
     """A Git process that stays and answers request after request.
 
     It ends when its standard input closes.
@@ -244,31 +255,31 @@ class Helper:
             self.process.stdin.write(data)
             self.process.stdin.flush()
         except OSError:
-            raise self.ended() from None
+            raise self.collect_error() from None
 
-    def line(self) -> bytes:
+    def read_line(self) -> bytes:
         """One line of the answer without its end. Raises GitError."""
         while b"\n" not in self._buffer:
-            self._more()
-        return self.exactly(self._buffer.index(b"\n") + 1)[:-1]
+            self._read_more()
+        return self.read_bytes(self._buffer.index(b"\n") + 1)[:-1]
 
-    def exactly(self, size: int) -> bytes:
+    def read_bytes(self, size: int) -> bytes:
         """The next `size` bytes of the answer. Raises GitError."""
         while len(self._buffer) < size:
-            self._more()
+            self._read_more()
         data = bytes(self._buffer[:size])
         del self._buffer[:size]
         return data
 
-    def ended(self) -> GitError:
+    def collect_error(self) -> GitError:
         """The error that ended the process; collects it."""
         try:
-            finish(self.process, self._name, limit=_GENTLY)
+            finish_process(self.process, self._name, limit=_TERM_TIMEOUT)
         except GitError as error:
             return error
         return GitError(self._name, -1, "it ended without an answer")
 
-    def hang_up(self) -> None:
+    def close_input(self) -> None:
         """Let the process end, without waiting for it; `close` it later."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -280,19 +291,19 @@ class Helper:
 
         Raises GitError if it failed.
         """
-        finish(self.process, self._name, stops=False)
+        finish_process(self.process, self._name, ends_on_interrupt=False)
 
-    def _more(self) -> None:
+    def _read_more(self) -> None:
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
-        waiting = select.poll()  # `select` itself fails in a process that has 1,024 files open
-        waiting.register(self.process.stdout, select.POLLIN)
-        data = os.read(self.process.stdout.fileno(), 1 << 16) if waiting.poll(1000 * LIMIT) else b""
+        poller = select.poll()  # `select` itself fails in a process that has 1,024 files open
+        poller.register(self.process.stdout, select.POLLIN)
+        data = os.read(self.process.stdout.fileno(), 1 << 16) if poller.poll(1000 * LIMIT) else b""
         if not data:
-            raise self.ended()
+            raise self.collect_error()
         self._buffer += data
 
 
-def locate(environment: Mapping[str, str], work_tree: Path) -> str:
+def find_git(environment: Mapping[str, str], work_tree: Path) -> str:
     """The first `git` on the search path that is absolute and outside the work tree.
 
     Raises BrokenStore.
@@ -303,23 +314,23 @@ def locate(environment: Mapping[str, str], work_tree: Path) -> str:
             continue
         if os.access(program, os.X_OK) and program.is_file():
             return str(program)
-    raise BrokenStore("Git is not installed", "install Git {}.{} or newer".format(*NEEDED))
+    raise BrokenStore("Git is not installed", "install Git {}.{} or newer".format(*MIN_VERSION))
 
 
-def clean(environment: Mapping[str, str]) -> dict[str, str]:
+def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for Git's processes: nothing of `GIT_*`, no relative search path."""
-    kept = {
+    variables = {
         name: value for name, value in environment.items() if not name.upper().startswith("GIT_")
     }
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     return {
-        **kept,
+        **variables,
         "PATH": os.pathsep.join(folder for folder in path if Path(folder).is_absolute()),
-        **_ALWAYS,
+        **_FIXED_ENVIRONMENT,
     }
 
 
-def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
+def require_version(git: Git, minimum: tuple[int, int] = MIN_VERSION) -> None:
     """Refuse a Git that is older than `needed`; it is asked once in a process.
 
     Raises BrokenStore.
@@ -327,29 +338,37 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
     if git.program not in _versions:
         _versions[git.program] = git.run("version").decode("utf-8", "replace").strip()
     match = re.search(r"(\d+)\.(\d+)", _versions[git.program])
-    if match is None or (int(match[1]), int(match[2])) < needed:
+    if match is None or (int(match[1]), int(match[2])) < minimum:
         raise BrokenStore(
-            f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*needed)
+            f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*minimum)
         )
 
 
-def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Popen[bytes]:
+def start_process(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> Popen[bytes]:
     """Start a program in a folder with all three streams as pipes. Raises BrokenStore."""
     from subprocess import PIPE, Popen  # noqa: PLC0415 - most searches start no process
 
     try:
         return Popen(
-            words, cwd=folder, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
         )
     except OSError as error:
-        _refuse_gone(folder)
+        _refuse_missing_folder(folder)
         raise BrokenStore(
-            f"{words[0]} cannot be started: {error.strerror}", "install it again"
+            f"{command[0]} cannot be started: {error.strerror}", "install it again"
         ) from None
 
 
 @cache
-def c_library() -> Any:
+def load_c_library() -> Any:
     """The C library, for what Python has no call for."""
     import ctypes  # noqa: PLC0415 - most commands write nothing
 
@@ -359,15 +378,15 @@ def c_library() -> Any:
     return library
 
 
-def create(folder: Path, git_dir: Path | None = None) -> None:
+def init_repository(folder: Path, git_dir: Path | None = None) -> None:
     """Run `git init` in a folder, with the user's own defaults and no template.
 
     Raises BrokenStore.
     """
     git_dir = git_dir or folder / ".git"
     git = Git(
-        locate(os.environ, folder),
-        Places(folder, git_dir, git_dir),
-        clean(os.environ),
+        find_git(os.environ, folder),
+        GitFolders(folder, git_dir, git_dir),
+        build_environment(os.environ),
     )
-    git.run("init", "--quiet", "--template=", extra={"GIT_DIR": str(git_dir)})
+    git.run("init", "--quiet", "--template=", extra_environment={"GIT_DIR": str(git_dir)})

@@ -15,33 +15,33 @@ from html import escape
 from pathlib import Path
 from typing import IO
 
-from filemem.repo.modes import OWN
+from filemem.repo.modes import PRIVATE_FOLDER
 
-_FOLDER = OWN  # in the Git directory; only its owner may read what is in it
-_GIVEN_UP = "recalls-given-up"  # one byte for each: appending is safe from several processes
-_COUNTED = 9_999  # bytes at most
+_FOLDER = PRIVATE_FOLDER  # in the Git directory; only its owner may read what is in it
+_COUNT_FILE = "recalls-given-up"  # one byte for each: appending is safe from several processes
+_MAX_COUNT = 9_999  # bytes at most
 
 
-def give_up(private: Path) -> None:
+def add_abandoned_search(private: Path) -> None:
     """Count a search for a prompt that was given up.
 
     Not where the Git directory cannot be written.
     """
     with suppress(OSError):
-        if given_up(private) < _COUNTED:
-            with (private / _GIVEN_UP).open("ab") as file:
+        if read_abandoned_count(private) < _MAX_COUNT:
+            with (private / _COUNT_FILE).open("ab") as file:
                 file.write(b".")
 
 
-def given_up(private: Path) -> int:
+def read_abandoned_count(private: Path) -> int:
     """Return how many searches for a prompt were given up."""
     try:
-        return (private / _GIVEN_UP).stat().st_size
+        return (private / _COUNT_FILE).stat().st_size
     except OSError:
         return 0
 
 
-def publish(private: Path, address: str) -> IO[str]:
+def publish_address(private: Path, address: str) -> IO[str]:
     """Write where the page of this process is.
 
     The file that is returned must stay open as long as the page is there.
@@ -59,7 +59,7 @@ def publish(private: Path, address: str) -> IO[str]:
 
 
 @contextmanager
-def leading_to(private: Path, address: str) -> Iterator[str]:
+def redirect_page(private: Path, address: str) -> Iterator[str]:
     """Yield where a page is that leads to an address. Only its owner can read it; it is removed."""
     (private / _FOLDER).mkdir(parents=True, exist_ok=True)
     path = private / _FOLDER / f"{secrets.token_hex(8)}.html"
@@ -71,7 +71,7 @@ def leading_to(private: Path, address: str) -> Iterator[str]:
         path.unlink(missing_ok=True)
 
 
-def addresses(private: Path) -> list[str]:
+def list_addresses(private: Path) -> list[str]:
     """Return where pages are shown now; what servers left that are gone is removed."""
     pages = []
     for path in sorted((private / _FOLDER).glob("[0-9]*")):

@@ -14,53 +14,53 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BadInput, Conflict
-from filemem.repo.run import Git, GitError, read
+from filemem.repo.run import Git, GitError, read_git_file
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-_USER = frozenset({"system", "global"})
+_USER_SCOPES = frozenset({"system", "global"})
 _CRUD = re.compile(r"[\x00-\x1f\x7f<>]")
-_TRUE = ("true", "yes", "on", "1")
+_TRUE_VALUES = ("true", "yes", "on", "1")
 # Attributes of paths that only Git itself can commit.
-_BARRED = ("filter", "ident", "working-tree-encoding")
-_BARRING = re.compile(r"filter|ident|encoding|\[attr\]")
-_WILD = re.compile(r"[][*?\\]")
+_BLOCKING_ATTRIBUTES = ("filter", "ident", "working-tree-encoding")
+_BLOCKING_PATTERN = re.compile(r"filter|ident|encoding|\[attr\]")
+_WILDCARD = re.compile(r"[][*?\\]")
 
 
-class Settings(NamedTuple):
+class GitSettings(NamedTuple):
     """Git's configuration: (scope, value) pairs by key as Git prints it, last one wins."""
 
     values: Mapping[str, tuple[tuple[str, str], ...]]
 
-    def text(self, key: str, *, user_only: bool = False) -> str:
+    def get_text(self, key: str, *, user_only: bool = False) -> str:
         """The value in force, or ""; `user_only`: that of the user and the system alone."""
         values = (
             value
             for scope, value in reversed(self.values.get(key, ()))
-            if not user_only or scope in _USER
+            if not user_only or scope in _USER_SCOPES
         )
         return next(values, "")
 
-    def flag(self, key: str, *, user_only: bool = False) -> bool:
+    def get_flag(self, key: str, *, user_only: bool = False) -> bool:
         """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
-        return self.text(key, user_only=user_only).lower() in _TRUE
+        return self.get_text(key, user_only=user_only).lower() in _TRUE_VALUES
 
-    def own(self, start: str, *ends: str) -> tuple[str, ...]:
+    def list_own_keys(self, prefix: str, *suffixes: str) -> tuple[str, ...]:
         """The keys that the repository's own configuration states, by how they begin and end."""
-        keys = (key for key in self.values if key.startswith(start) and key.endswith(ends))
-        return tuple(key for key in keys if self._is_own(key))
+        keys = (key for key in self.values if key.startswith(prefix) and key.endswith(suffixes))
+        return tuple(key for key in keys if self._is_own_key(key))
 
-    def _is_own(self, key: str) -> bool:
-        return any(scope not in _USER for scope, _ in self.values[key])
+    def _is_own_key(self, key: str) -> bool:
+        return any(scope not in _USER_SCOPES for scope, _ in self.values[key])
 
     @property
     def own_programs(self) -> tuple[str, ...]:
         """The filters that the repository itself names: checking files out would run them."""
-        return self.own("filter.", ".smudge", ".process", ".clean")
+        return self.list_own_keys("filter.", ".smudge", ".process", ".clean")
 
     @property
-    def unfiltered(self) -> tuple[str, ...] | None:
+    def no_filter_settings(self) -> tuple[str, ...] | None:
         """The settings under which no filter runs.
 
         None if a filter may have a name that we cannot know or pass on.
@@ -70,35 +70,37 @@ class Settings(NamedTuple):
             for key in self.values
             if key.startswith("filter.")
         }
-        unusable = any(not name or "=" in name or "\ufffd" in name for name in names)
-        if unusable or self.own("include", ".path"):
+        has_unusable_name = any(not name or "=" in name or "\ufffd" in name for name in names)
+        if has_unusable_name or self.list_own_keys("include", ".path"):
             return None
-        off = ("clean=", "process=", "required=false")
-        return tuple(f"filter.{name}.{value}" for name in sorted(names) for value in off)
+        options = ("clean=", "process=", "required=false")
+        return tuple(f"filter.{name}.{value}" for name in sorted(names) for value in options)
 
     @property
-    def signed(self) -> bool:
+    def is_signing(self) -> bool:
         """Whether commits are signed.
 
         Raises Conflict if the repository's own configuration names the program.
         """
-        if not (self.flag("commit.gpgsign", user_only=True) and self.flag("commit.gpgsign")):
+        if not (
+            self.get_flag("commit.gpgsign", user_only=True) and self.get_flag("commit.gpgsign")
+        ):
             return False
-        own = self.own("gpg.", "program", "command")
-        if own:
+        own_programs = self.list_own_keys("gpg.", "program", "command")
+        if own_programs:
             raise Conflict(
-                f"commits are signed, and this repository itself names {own[0]}",
+                f"commits are signed, and this repository itself names {own_programs[0]}",
                 "programs are taken from your own configuration: git config --global",
             )
         return True
 
-    def identity(self, role: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    def require_identity(self, role: str, environment: Mapping[str, str]) -> tuple[str, str]:
         """Name and address that Git has for `role`, "author" or "committer".
 
         Raises BadInput if it has none.
         """
-        name = self._of_user(role, "name", environment)
-        email = self._of_user(role, "email", environment) or environment.get("EMAIL", "")
+        name = self._find_identity_part(role, "name", environment)
+        email = self._find_identity_part(role, "email", environment) or environment.get("EMAIL", "")
         name, email = (_CRUD.sub("", text).strip(" .,:;\"'\\") for text in (name, email))
         if name and email:
             return name, email
@@ -109,22 +111,27 @@ class Settings(NamedTuple):
             field="identity",
         )
 
-    def _of_user(self, role: str, part: str, environment: Mapping[str, str]) -> str:
+    def _find_identity_part(self, role: str, part: str, environment: Mapping[str, str]) -> str:
         return (
             environment.get(f"GIT_{role.upper()}_{part.upper()}")
-            or self.text(f"{role}.{part}")
-            or self.text(f"user.{part}")
+            or self.get_text(f"{role}.{part}")
+            or self.get_text(f"user.{part}")
         )
 
 
-def files(git: Git) -> tuple[Path, ...]:
+def list_config_files(git: Git) -> tuple[Path, ...]:
     """The files that Git's configuration is in, there or not."""
-    home, xdg = _user_folders(git.environment)
-    _, own, common = git.places
-    return common / "config", own / "config.worktree", home / ".gitconfig", xdg / "git" / "config"
+    home, xdg = _get_user_folders(git.environment)
+    _, git_dir, common = git.folders
+    return (
+        common / "config",
+        git_dir / "config.worktree",
+        home / ".gitconfig",
+        xdg / "git" / "config",
+    )
 
 
-def load(git: Git) -> Settings:
+def load_settings(git: Git) -> GitSettings:
     """Ask Git for its configuration."""
     fields = (
         git.run("config", "--list", "-z", "--show-scope").decode("utf-8", "replace").split("\0")
@@ -134,42 +141,44 @@ def load(git: Git) -> Settings:
         key, equals, value = pair.partition("\n")
         if scope != "command":
             values[key] = (*values.get(key, ()), (scope, value if equals else "true"))
-    return Settings(values)
+    return GitSettings(values)
 
 
-def filters(repo: Repo, paths: Iterable[str]) -> bool:
+def has_filters(repo: Repo, paths: Iterable[str]) -> bool:
     """Whether Git may hold other bytes than the files of some paths, line ends left aside.
 
     A filter that is configured counts even where no attribute names it: one may have. The pointers
     of Git LFS are never as long as their files.
     """
-    stated = any(
+    has_filter_settings = any(
         key.startswith("filter.") and not key.startswith("filter.lfs.")
         for key in repo.settings.values
     )
-    return stated or bool(_BARRING.search(_rules(repo, paths, "attributes")))
+    return has_filter_settings or bool(
+        _BLOCKING_PATTERN.search(_read_rules(repo, paths, "attributes"))
+    )
 
 
-def obstacle(repo: Repo, *paths: str) -> str:
+def find_obstacle(repo: Repo, *paths: str) -> str:
     """Why one of some paths cannot be committed by us, or "".
 
     Git is asked only if an attribute file has such a rule.
     """
-    if not _BARRING.search(_rules(repo, paths, "attributes")):
+    if not _BLOCKING_PATTERN.search(_read_rules(repo, paths, "attributes")):
         return ""
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    answer = repo.git.run("check-attr", "-z", "--stdin", *_BARRED, input=names)
+    answer = repo.git.run("check-attr", "-z", "--stdin", *_BLOCKING_ATTRIBUTES, input_data=names)
     fields = answer.decode("utf-8", "surrogateescape").split("\0")
     for name, value in zip(fields[1::3], fields[2::3], strict=False):
         if name != "filter" and value not in ("unspecified", "unset"):
             return f"the path has the attribute {name!r}; commit it with Git"
         keys = (f"filter.{value}.{key}" for key in ("clean", "process", "required"))
-        if any(repo.settings.text(key) for key in keys):
+        if any(repo.settings.get_text(key) for key in keys):
             return f"the path is under the filter {value!r}; commit it with Git"
     return ""
 
 
-class _Rule(NamedTuple):
+class _IgnoreRule(NamedTuple):
     """The rule that applies to a path, as `git check-ignore` prints it."""
 
     source: str
@@ -178,66 +187,66 @@ class _Rule(NamedTuple):
     path: str
 
 
-def ignored(repo: Repo, *paths: str) -> str:
+def find_ignored(repo: Repo, *paths: str) -> str:
     """Which of some untracked paths Git ignores, and by which rule, or "".
 
     For example `a/b (.gitignore:3: a/)`. Git is asked only if a pattern could match.
     """
-    if not _may_be_ignored(repo, paths):
+    if not _can_be_ignored(repo, paths):
         return ""
-    for rule in _ignore_rules(repo, paths):
+    for rule in _read_ignore_rules(repo, paths):
         if not rule.pattern.startswith("!"):
             source = rule.source.removeprefix(f"{repo.work_tree}/")
             return f"{rule.path.removeprefix('./')} ({source}:{rule.line}: {rule.pattern})"
     return ""
 
 
-def _may_be_ignored(repo: Repo, paths: Iterable[str]) -> bool:
+def _can_be_ignored(repo: Repo, paths: Iterable[str]) -> bool:
     """Whether the last part of some pattern could be the end of a part of a path."""
-    lines = map(str.strip, _rules(repo, paths, "ignore").splitlines())
+    lines = map(str.strip, _read_rules(repo, paths, "ignore").splitlines())
     rows = (line for line in lines if line and line[0] not in "#!")
-    ends = {_WILD.split(row.rstrip("/ ").rpartition("/")[2].casefold())[-1] for row in rows}
+    suffixes = {_WILDCARD.split(row.rstrip("/ ").rpartition("/")[2].casefold())[-1] for row in rows}
     parts = (part for path in paths for part in path.casefold().split("/"))
-    return any(part.endswith(tuple(ends)) for part in parts)
+    return any(part.endswith(tuple(suffixes)) for part in parts)
 
 
-def _ignore_rules(repo: Repo, paths: Iterable[str]) -> list[_Rule]:
+def _read_ignore_rules(repo: Repo, paths: Iterable[str]) -> list[_IgnoreRule]:
     """The rules that apply to some paths."""
     # `check-ignore` takes paths alone, and refuses `--literal-pathspecs`; without `./` a colon at
     # the beginning would be magic.
     names = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
     command = ("--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin")
     try:
-        answer = repo.git.run(*command, input=names)
+        answer = repo.git.run(*command, input_data=names)
     except GitError as error:
         if error.code == 1:
             return []
         raise
     fields = answer.decode("utf-8", "surrogateescape").split("\0")
     columns = (fields[start::4] for start in range(4))
-    return [_Rule(*row) for row in zip(*columns, strict=False)]
+    return [_IgnoreRule(*row) for row in zip(*columns, strict=False)]
 
 
-def _rules(repo: Repo, paths: Iterable[str], kind: str) -> str:
+def _read_rules(repo: Repo, paths: Iterable[str], kind: str) -> str:
     """The text of all files with rules about some paths; `kind` is "attributes" or "ignore"."""
-    home, xdg = _user_folders(repo.git.environment)
+    home, xdg = _get_user_folders(repo.git.environment)
     of_attributes = ("attributesfile", "attributes")
-    name, own = of_attributes if kind == "attributes" else ("excludesfile", "exclude")
-    stated = repo.settings.text(f"core.{name}") or str(xdg / "git" / kind)
-    if stated.startswith("~/"):
-        stated = f"{home}{stated[1:]}"
+    name, info_name = of_attributes if kind == "attributes" else ("excludesfile", "exclude")
+    user_file = repo.settings.get_text(f"core.{name}") or str(xdg / "git" / kind)
+    if user_file.startswith("~/"):
+        user_file = f"{home}{user_file[1:]}"
     folders = {PurePosixPath(path).parent for path in paths}
-    folders |= {above for folder in folders for above in folder.parents}
-    places = [
-        repo.common_dir / "info" / own,
+    folders |= {parent for folder in folders for parent in folder.parents}
+    rule_files = [
+        repo.common_dir / "info" / info_name,
         Path(f"/etc/git{kind}"),
-        repo.work_tree / stated,
+        repo.work_tree / user_file,
         *(repo.work_tree / folder / f".git{kind}" for folder in folders),
     ]
-    return "\n".join(map(read, places))
+    return "\n".join(map(read_git_file, rule_files))
 
 
-def _user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:
+def _get_user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:
     """The user's home, and the folder of their configuration files, as Git finds the two."""
     home = Path(environment.get("HOME") or "/nonexistent")
     return home, Path(environment.get("XDG_CONFIG_HOME") or home / ".config")

@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_STAT = struct.Struct(">10L20sH")  # of one entry of the index, as Git's `index-format` has it
-_REGULAR = stat.S_IFREG >> 12
-_EXTENDED = 0x4000  # of an entry's flags: more of them follow
-_MARKED = 0xB000  # in conflict, or not looked at
+_ENTRY_STRUCT = struct.Struct(
+    ">10L20sH"
+)  # of one entry of the index, as Git's `index-format` has it
+_REGULAR_TYPE = stat.S_IFREG >> 12
+_EXTENDED_FLAG = 0x4000  # of an entry's flags: more of them follow
+_MARKED_FLAGS = 0xB000  # in conflict, or not looked at
 _TICK = 20_000_000  # nanoseconds; a time this near to the index's may hide a later write
-_CHECKSUM = 20  # bytes at the end
+_CHECKSUM_SIZE = 20  # bytes at the end
 
 
-class Staged(NamedTuple):
+class StagedFile(NamedTuple):
     """A file as Git's index knows it: what `stat` said when Git saw it last, and its blob."""
 
     ctime: int  # nanoseconds
@@ -30,7 +32,7 @@ class Staged(NamedTuple):
     size: int
     blob: str
 
-    def is_of(self, state: os.stat_result) -> bool:
+    def is_unchanged(self, state: os.stat_result) -> bool:
         """Whether a file was not touched since."""
         return self[:-1] == (
             state.st_ctime_ns,
@@ -41,7 +43,7 @@ class Staged(NamedTuple):
         )
 
 
-def read_index(git_dir: Path) -> dict[str, Staged]:
+def read_index(git_dir: Path) -> dict[str, StagedFile]:
     """Return the regular files of Git's index that its times can vouch for, by path.
 
     A file that was written when the index was, or later, may have been written once more since: it
@@ -50,38 +52,38 @@ def read_index(git_dir: Path) -> dict[str, Staged]:
     """
     index = git_dir / "index"
     try:
-        written = index.stat().st_mtime_ns
+        index_time = index.stat().st_mtime_ns
         data = index.read_bytes()
-        entries = dict(_entries(data, written - _TICK))
+        entries = dict(_iter_entries(data, index_time - _TICK))
     except (OSError, struct.error, ValueError):
         return {}
     return entries
 
 
-def _entries(data: bytes, before: int) -> Iterator[tuple[str, Staged]]:
-    mark, version, count = struct.unpack_from(">4sLL", data)
-    if mark != b"DIRC" or version not in (2, 3):
+def _iter_entries(data: bytes, deadline: int) -> Iterator[tuple[str, StagedFile]]:
+    signature, version, count = struct.unpack_from(">4sLL", data)
+    if signature != b"DIRC" or version not in (2, 3):
         return
-    at = 12
-    entries = list[tuple[str, Staged]]()
+    offset = 12
+    entries = list[tuple[str, StagedFile]]()
     for _ in range(count):
-        *times, _, inode, mode, uid, gid, size, oid, flags = _STAT.unpack_from(data, at)
-        name = at + _STAT.size + (2 if flags & _EXTENDED else 0)
-        end = data.index(b"\0", name)
-        marked = flags & _MARKED or any(data[at + _STAT.size : name])
+        *times, _, inode, mode, uid, gid, size, oid, flags = _ENTRY_STRUCT.unpack_from(data, offset)
+        name_start = offset + _ENTRY_STRUCT.size + (2 if flags & _EXTENDED_FLAG else 0)
+        end = data.index(b"\0", name_start)
+        is_marked = flags & _MARKED_FLAGS or any(data[offset + _ENTRY_STRUCT.size : name_start])
         ctime = times[0] * 10**9 + times[1]
         mtime = times[2] * 10**9 + times[3]
-        if mode >> 12 == _REGULAR and not marked and max(ctime, mtime) < before:
-            entry = Staged(ctime, mtime, inode, (uid, gid), size, oid.hex())
-            entries.append((os.fsdecode(data[name:end]), entry))
-        at += end - at + 8 - (end - at) % 8  # padded with one to eight NULs
-    if b"link" not in _extensions(data, at):
+        if mode >> 12 == _REGULAR_TYPE and not is_marked and max(ctime, mtime) < deadline:
+            entry = StagedFile(ctime, mtime, inode, (uid, gid), size, oid.hex())
+            entries.append((os.fsdecode(data[name_start:end]), entry))
+        offset += end - offset + 8 - (end - offset) % 8  # padded with one to eight NULs
+    if b"link" not in _iter_extensions(data, offset):
         yield from entries
 
 
-def _extensions(data: bytes, at: int) -> Iterator[bytes]:
+def _iter_extensions(data: bytes, offset: int) -> Iterator[bytes]:
     """Yield the names of what follows the entries, up to the checksum."""
-    while at + _CHECKSUM < len(data):
-        name, size = struct.unpack_from(">4sL", data, at)
+    while offset + _CHECKSUM_SIZE < len(data):
+        name, size = struct.unpack_from(">4sL", data, offset)
         yield name
-        at += 8 + size
+        offset += 8 + size

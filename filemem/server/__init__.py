@@ -15,22 +15,22 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from filemem.dialects.tool import Dialect
-from filemem.server.front import Front, Turn
-from filemem.server.wire import Message, Refusal, Wire, claim_stdio, deadly_signals
+from filemem.server.front import Action, RequestHandler
+from filemem.server.wire import Message, Refusal, Wire, claim_stdio, list_deadly_signals
 
 if TYPE_CHECKING:
-    from filemem.server.calls import Calls, OnCrash, OpenMemory
-    from filemem.server.line import Follow, Line
+    from filemem.server.calls import CallQueue, OnCrash, OpenMemory
+    from filemem.server.line import CallSession, HandleRoots
 
 
 def serve_stdio(
-    offer: Dialect,
+    dialect: Dialect,
     open_memory: OpenMemory,
     *,
     version: str,
     on_crash: OnCrash | None = None,
-    beside: Callable[[Calls], None] | None = None,
-    follow: Follow | None = None,
+    start_service: Callable[[CallQueue], None] | None = None,
+    handle_roots: HandleRoots | None = None,
 ) -> None:
     """Serve MCP over standard input and output, in the main thread, until the input ends.
 
@@ -40,32 +40,36 @@ def serve_stdio(
     change: whether another memory must be opened.
     """
     wire = claim_stdio()
-    for number in deadly_signals():
+    for number in list_deadly_signals():
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    connection = _Connection(wire, Front(offer, version), open_memory, on_crash, follow)
-    if beside:
-        calls = connection.line().calls  # in a thread: nothing waits for what a page imports
-        threading.Thread(target=beside, args=[calls], daemon=True).start()
-    messages = wire.messages()
+    connection = _Connection(
+        wire, RequestHandler(dialect, version), open_memory, on_crash, handle_roots
+    )
+    if start_service:
+        calls = (
+            connection.open_session().calls
+        )  # in a thread: nothing waits for what a page imports
+        threading.Thread(target=start_service, args=[calls], daemon=True).start()
+    messages = wire.iter_messages()
     try:
-        handed_over = connection.listen(messages)
+        first_message = connection.answer_messages(messages)
     except BrokenPipeError:
         return
-    except SystemExit as told:
-        for number in deadly_signals():
+    except SystemExit as exit_request:
+        for number in list_deadly_signals():
             signal.signal(number, signal.SIG_IGN)
-        connection.end(int(str(told.code)))
+        connection.close(int(str(exit_request.code)))
         raise
-    if handed_over is None:
-        connection.end()
+    if first_message is None:
+        connection.close()
         return
     from filemem.server import sdk, stdio
 
-    server = sdk.FilememServer(offer, connection.line().calls, version)
-    further = (
+    server = sdk.FilememServer(dialect, connection.open_session().calls, version)
+    later_messages = (
         message for message in messages if isinstance(message, Refusal) or "method" in message
     )
-    status = stdio.serve(server, wire, chain([handed_over], further))
+    status = stdio.serve(server, wire, chain([first_message], later_messages))
     if status:
         sys.exit(status)
 
@@ -76,66 +80,68 @@ class _Connection:
     def __init__(
         self,
         wire: Wire,
-        front: Front,
+        handler: RequestHandler,
         open_memory: OpenMemory,
         on_crash: OnCrash | None = None,
-        follow: Follow | None = None,
+        handle_roots: HandleRoots | None = None,
     ) -> None:
         self.wire = wire
-        self.front = front
+        self.handler = handler
         self._open_memory = open_memory
         self._on_crash = on_crash
-        self._follow = follow
-        self._line: Line | None = None
+        self._handle_roots = handle_roots
+        self._session: CallSession | None = None
 
-    def line(self) -> Line:
+    def open_session(self) -> CallSession:
         """The calls, made at the first need: what is only listed imports nothing."""
-        if self._line is None:
-            from filemem.server.line import begun
+        if self._session is None:
+            from filemem.server.line import build_session
 
-            self._line = begun(self.wire, self.front.offer, self._open_memory, self._on_crash)
-            self._prepare(self._line)
-        return self._line
+            self._session = build_session(
+                self.wire, self.handler.dialect, self._open_memory, self._on_crash
+            )
+            self._prepare_memory(self._session)
+        return self._session
 
-    def _prepare(self, line: Line) -> None:
+    def _prepare_memory(self, session: CallSession) -> None:
         """Open the memory where the client's roots are, in turn with the calls."""
-        if self._follow and self.front.roots:
-            line.follow(self._follow)
-        line.calls.prepare()
+        if self._handle_roots and self.handler.has_roots:
+            session.follow_roots(self._handle_roots)
+        session.calls.prepare_memory()
 
-    def listen(self, messages: Iterator[Message | Refusal]) -> Message | None:
+    def answer_messages(self, messages: Iterator[Message | Refusal]) -> Message | None:
         """Answer until a message opens the newer protocol, and return that message."""
         for message in messages:
             if isinstance(message, Refusal):
-                self.wire.send(message.reply())
+                self.wire.send(message.to_message())
                 continue
-            turn = self.front.answer(message)
-            if turn is Turn.HAND_OVER:
+            reply = self.handler.answer_message(message)
+            if reply is Action.HAND_OVER:
                 return message
-            if isinstance(turn, Turn):
-                self._take(turn, message)
+            if isinstance(reply, Action):
+                self._run_action(reply, message)
             else:
-                self.wire.send(turn)
+                self.wire.send(reply)
             if message.get("method") == "tools/list":  # a call is likely
-                self.line()
+                self.open_session()
         return None
 
-    def _take(self, turn: Turn, message: Message) -> None:
+    def _run_action(self, action: Action, message: Message) -> None:
         params = cast("dict[str, Any]", message.get("params"))
-        if turn is Turn.CALL:
-            self.line().call(message["id"], params, asks=self.front.asks)
-        elif turn is Turn.READ:
-            self.line().read(message["id"], params)
-        elif turn is Turn.COMPLETE:
-            self.line().complete(message["id"], params)
-        elif self._line and turn is Turn.CANCEL:
-            self._line.cancel(message)
-        elif self._line and turn is Turn.REPLY:
-            self._line.reply(message)
-        elif self._line and turn is Turn.ROOTS:
-            self._prepare(self._line)
+        if action is Action.CALL:
+            self.open_session().start_call(message["id"], params, can_ask=self.handler.can_ask)
+        elif action is Action.READ:
+            self.open_session().start_read(message["id"], params)
+        elif action is Action.COMPLETE:
+            self.open_session().start_completion(message["id"], params)
+        elif self._session and action is Action.CANCEL:
+            self._session.cancel_call(message)
+        elif self._session and action is Action.REPLY:
+            self._session.handle_reply(message)
+        elif self._session and action is Action.ROOTS:
+            self._prepare_memory(self._session)
 
-    def end(self, status: int = 0) -> None:
+    def close(self, status: int = 0) -> None:
         """Answer the calls under way and close the memory."""
-        if self._line is not None:
-            self._line.end(status)
+        if self._session is not None:
+            self._session.close(status)

@@ -15,11 +15,11 @@ from enum import Enum
 from typing import Any
 
 from filemem.dialects.tool import Dialect, Prompt, Resource, Tool
-from filemem.hints import suggest
+from filemem.hints import suggest_choice
 from filemem.server.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
-    NO_METHOD,
+    METHOD_NOT_FOUND,
     Message,
     Refusal,
     is_text,
@@ -29,8 +29,8 @@ from filemem.server.wire import (
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _STATELESS = "io.modelcontextprotocol/protocolVersion"  # in `_meta` from 2026-07-28 on
 # In the SDK's words.
-_WRONG = Refusal(INVALID_PARAMS, "Invalid request parameters", data="")
-_OTHER_ERA = Refusal(
+_INVALID_PARAMS_REFUSAL = Refusal(INVALID_PARAMS, "Invalid request parameters", data="")
+_OTHER_ERA_REFUSAL = Refusal(
     INVALID_REQUEST,
     "this connection serves the handshake protocol era; "
     "requests carrying the 2026-07-28 envelope are not accepted on it",
@@ -40,29 +40,29 @@ Entry = dict[str, object]
 NAME = "filemem"
 
 
-def capabilities(dialect: Dialect) -> Entry:
+def build_capabilities(dialect: Dialect) -> Entry:
     """The capabilities in the handshake of a dialect's server."""
-    able: Entry = {"tools": {"listChanged": False}}
+    entry: Entry = {"tools": {"listChanged": False}}
     if dialect.resources:
-        able["resources"] = {"subscribe": False, "listChanged": False}
+        entry["resources"] = {"subscribe": False, "listChanged": False}
     if dialect.prompts:
-        able["prompts"] = {"listChanged": False}
-        able["completions"] = {}
-    return able
+        entry["prompts"] = {"listChanged": False}
+        entry["completions"] = {}
+    return entry
 
 
-def server(dialect: Dialect, version: str) -> Entry:
+def build_server_info(dialect: Dialect, version: str) -> Entry:
     """The server's info: the name that the dialect's users know, with ours as the title."""
-    info: Entry = {"name": dialect.server, "version": version}
-    return info if dialect.server == NAME else {**info, "title": NAME}
+    info: Entry = {"name": dialect.server_name, "version": version}
+    return info if dialect.server_name == NAME else {**info, "title": NAME}
 
 
-def tool(definition: Tool) -> Entry:
+def build_tool_entry(definition: Tool) -> Entry:
     """One tool as `tools/list` shows it."""
     entry: Entry = {
         "name": definition.name,
         "description": definition.description,
-        "inputSchema": _schema(definition),
+        "inputSchema": _build_schema(definition),
     }
     if definition.title:
         entry["title"] = definition.title
@@ -71,33 +71,37 @@ def tool(definition: Tool) -> Entry:
     return entry
 
 
-def _schema(definition: Tool) -> Entry:
+def _build_schema(definition: Tool) -> Entry:
     """The schema of a tool's input, as the list shows it."""
     schema = dict(definition.input_schema)
-    if definition.unlisted:
+    if definition.hidden_parameters:
         # They are taken all the same, so the list does not say that it is whole.
         schema.pop("additionalProperties", None)
         schema["properties"] = {
             name: shape
             for name, shape in schema["properties"].items()
-            if name not in definition.unlisted
+            if name not in definition.hidden_parameters
         }
     return schema
 
 
-def _resource(definition: Resource, where: str = "uri") -> Entry:
+def _build_resource_entry(definition: Resource, uri_key: str = "uri") -> Entry:
     """One resource or resource template, as its list shows it."""
     return {
         "name": definition.name,
-        where: definition.uri,
+        uri_key: definition.uri,
         "description": definition.description,
         "mimeType": definition.mime,
     }
 
 
-def _prompt(definition: Prompt) -> Entry:
+def _build_prompt_entry(definition: Prompt) -> Entry:
     arguments = [
-        {"name": argument.name, "description": argument.description, "required": argument.required}
+        {
+            "name": argument.name,
+            "description": argument.description,
+            "required": argument.is_required,
+        }
         for argument in definition.arguments
     ]
     return {
@@ -108,38 +112,42 @@ def _prompt(definition: Prompt) -> Entry:
     }
 
 
-def lists(dialect: Dialect) -> Mapping[str, Entry]:
+def build_lists(dialect: Dialect) -> Mapping[str, Entry]:
     """The lists, which never change, by the method that asks for them."""
-    entries: dict[str, Entry] = {"tools/list": {"tools": [*map(tool, dialect.listed)]}}
+    entries: dict[str, Entry] = {
+        "tools/list": {"tools": [*map(build_tool_entry, dialect.listed_tools)]}
+    }
     if dialect.resources:
-        resources = [_resource(row) for row in dialect.resources if "{" not in row.uri]
-        templates = [_resource(row, "uriTemplate") for row in dialect.resources if "{" in row.uri]
+        resources = [_build_resource_entry(row) for row in dialect.resources if "{" not in row.uri]
+        templates = [
+            _build_resource_entry(row, "uriTemplate") for row in dialect.resources if "{" in row.uri
+        ]
         entries["resources/list"] = {"resources": resources}
         entries["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
-        entries["prompts/list"] = {"prompts": [*map(_prompt, dialect.prompts)]}
+        entries["prompts/list"] = {"prompts": [*map(_build_prompt_entry, dialect.prompts)]}
     return entries
 
 
-def prompt(dialect: Dialect, name: str, arguments: Mapping[str, str]) -> Entry | Refusal:
+def render_prompt(dialect: Dialect, name: str, arguments: Mapping[str, str]) -> Entry | Refusal:
     """Fill in a prompt, as `prompts/get` answers it."""
     prompts = {entry.name: entry for entry in dialect.prompts}
     if name not in prompts:
-        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {suggest(name, prompts)}")
-    chosen = prompts[name]
-    values = {argument.name: argument.usual for argument in chosen.arguments}
+        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {suggest_choice(name, prompts)}")
+    definition = prompts[name]
+    values = {argument.name: argument.default for argument in definition.arguments}
     values |= {name: value for name, value in arguments.items() if value.strip()}
-    for argument in chosen.arguments:
-        if argument.required and not values[argument.name]:
+    for argument in definition.arguments:
+        if argument.is_required and not values[argument.name]:
             return Refusal(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
-    content = {"text": chosen.text.format(**values), "type": "text"}
+    content = {"text": definition.text.format(**values), "type": "text"}
     return {
-        "description": chosen.description,
+        "description": definition.description,
         "messages": [{"content": content, "role": "user"}],
     }
 
 
-class Turn(Enum):
+class Action(Enum):
     """What to do if there is no reply to send."""
 
     NOTHING = "nothing"
@@ -153,88 +161,98 @@ class Turn(Enum):
 
 
 # What the connection does for a request, and the parameter that says for which thing.
-_TURNS: Mapping[str, Turn] = {"tools/call": Turn.CALL, "resources/read": Turn.READ}
-_NAMES: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_ARGUMENT = ("name", "value")  # of an argument to complete
+_ACTIONS: Mapping[str, Action] = {"tools/call": Action.CALL, "resources/read": Action.READ}
+_NAME_FIELDS: Mapping[str, str] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+}
+_ARGUMENT_FIELDS = ("name", "value")  # of an argument to complete
 # What the client notifies of.
-_NOTICES: Mapping[object, Turn] = {
-    "notifications/cancelled": Turn.CANCEL,
-    "notifications/roots/list_changed": Turn.ROOTS,
+_NOTIFICATION_ACTIONS: Mapping[object, Action] = {
+    "notifications/cancelled": Action.CANCEL,
+    "notifications/roots/list_changed": Action.ROOTS,
 }
 
 
-class Front:
+class RequestHandler:
     """The state of one connection: in the newer protocol until it is handed over."""
 
-    def __init__(self, offer: Dialect, version: str) -> None:
-        self.offer = offer
+    def __init__(self, dialect: Dialect, version: str) -> None:
+        self.dialect = dialect
         self.version = version
-        self._lists = {**lists(offer), "ping": {}}
-        self.greeted = False
-        self.roots = False
+        self._lists = {**build_lists(dialect), "ping": {}}
+        self.is_initialized = False
+        self.has_roots = False
         """Whether the client says what its roots are."""
-        self.asks = False
+        self.can_ask = False
         """Whether it asks its user what we ask."""
 
-    def answer(self, message: Message) -> Message | Turn:
+    def answer_message(self, message: Message) -> Message | Action:
         """Handle one message; return the reply, or what else to do."""
         if "method" not in message:
-            return Turn.REPLY
+            return Action.REPLY
         method = str(message["method"])
         if "id" not in message:
-            return _NOTICES.get(method, Turn.NOTHING)
+            return _NOTIFICATION_ACTIONS.get(method, Action.NOTHING)
         params: Any = message.get("params") or {}
-        result = self._request(method, params)
-        if isinstance(result, Turn):
+        result = self._answer_request(method, params)
+        if isinstance(result, Action):
             return result
         id_: Any = message["id"]
         if isinstance(result, Refusal):
-            return result._replace(id=id_).reply()
+            return result._replace(id=id_).to_message()
         return {"jsonrpc": "2.0", "id": id_, "result": result}
 
-    def _request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
+    def _answer_request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Action:
         if method == "initialize":
             return self._initialize(params)
         meta = params.get("_meta")
         if isinstance(meta, dict) and _STATELESS in meta:
-            return _OTHER_ERA if self.greeted else Turn.HAND_OVER
-        return self._lists[method] if method in self._lists else self._served(method, params)
+            return _OTHER_ERA_REFUSAL if self.is_initialized else Action.HAND_OVER
+        return self._lists[method] if method in self._lists else self._route_request(method, params)
 
-    def _served(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Turn:
-        if method == "completion/complete" and self.offer.prompts:
-            return self._completion(params)
-        if method not in _NAMES or f"{method.partition('/')[0]}/list" not in self._lists:
-            return Refusal(NO_METHOD, "Method not found", data=method)
-        if not (self.greeted and _fits(method, params)):
-            return _WRONG
+    def _route_request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Action:
+        if method == "completion/complete" and self.dialect.prompts:
+            return self._answer_completion(params)
+        if method not in _NAME_FIELDS or f"{method.partition('/')[0]}/list" not in self._lists:
+            return Refusal(METHOD_NOT_FOUND, "Method not found", data=method)
+        if not (self.is_initialized and _is_well_formed(method, params)):
+            return _INVALID_PARAMS_REFUSAL
         if method == "prompts/get":
-            return prompt(self.offer, params["name"], params.get("arguments") or {})
-        return _TURNS[method]
+            return render_prompt(self.dialect, params["name"], params.get("arguments") or {})
+        return _ACTIONS[method]
 
-    def _completion(self, params: Mapping[str, Any]) -> Refusal | Turn:
-        return Turn.COMPLETE if self.greeted and _completes(params) else _WRONG
+    def _answer_completion(self, params: Mapping[str, Any]) -> Refusal | Action:
+        return (
+            Action.COMPLETE
+            if self.is_initialized and _has_completion_target(params)
+            else _INVALID_PARAMS_REFUSAL
+        )
 
     def _initialize(self, params: Mapping[str, Any]) -> Entry | Refusal:
-        if not _is_client(params):
-            return _WRONG
-        self.greeted = True
-        able = params["capabilities"]
-        self.roots = isinstance(able.get("roots"), dict)
-        asking = able.get("elicitation")
+        if not _has_client_info(params):
+            return _INVALID_PARAMS_REFUSAL
+        self.is_initialized = True
+        client_capabilities = params["capabilities"]
+        self.has_roots = isinstance(client_capabilities.get("roots"), dict)
+        elicitation = client_capabilities.get("elicitation")
         # Before 2025-11-25 there were forms alone, and nothing named them.
-        self.asks = isinstance(asking, dict) and (not asking or "form" in asking)
-        wanted = params["protocolVersion"]
+        self.can_ask = isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
+        requested_version = params["protocolVersion"]
         result: dict[str, object] = {
-            "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-            "capabilities": capabilities(self.offer),
-            "serverInfo": server(self.offer, self.version),
+            "protocolVersion": requested_version
+            if requested_version in HANDSHAKE_VERSIONS
+            else HANDSHAKE_VERSIONS[-1],
+            "capabilities": build_capabilities(self.dialect),
+            "serverInfo": build_server_info(self.dialect, self.version),
         }
-        if self.offer.instructions:
-            result["instructions"] = self.offer.instructions
+        if self.dialect.instructions:
+            result["instructions"] = self.dialect.instructions
         return result
 
 
-def _is_client(params: Mapping[str, Any]) -> bool:
+def _has_client_info(params: Mapping[str, Any]) -> bool:
     """Whether `initialize` has its three required parameters."""
     client = params.get("clientInfo")
     return (
@@ -245,12 +263,12 @@ def _is_client(params: Mapping[str, Any]) -> bool:
     )
 
 
-def _fits(method: str, params: Mapping[str, Any]) -> bool:
+def _is_well_formed(method: str, params: Mapping[str, Any]) -> bool:
     """Whether a request has what the protocol says."""
     arguments = params.get("arguments")
     if not isinstance(arguments, dict | None):
         return False
-    texts = [params.get(_NAMES[method]), *(arguments or ())]
+    texts = [params.get(_NAME_FIELDS[method]), *(arguments or ())]
     if method == "prompts/get" and arguments:
         texts += arguments.values()
     meta = params.get("_meta")
@@ -260,12 +278,15 @@ def _fits(method: str, params: Mapping[str, Any]) -> bool:
     )
 
 
-def _completes(params: Mapping[str, Any]) -> bool:
+def _has_completion_target(params: Mapping[str, Any]) -> bool:
     """Whether a request says what argument of what is to be completed."""
-    thing = params.get("ref")
+    reference = params.get("ref")
     argument = params.get("argument")
-    if not (isinstance(thing, dict) and isinstance(argument, dict)):
+    if not (isinstance(reference, dict) and isinstance(argument, dict)):
         return False
     names = {"ref/prompt": "name", "ref/resource": "uri"}
-    texts = (thing.get(names.get(str(thing.get("type")), "")), *map(argument.get, _ARGUMENT))
+    texts = (
+        reference.get(names.get(str(reference.get("type")), "")),
+        *map(argument.get, _ARGUMENT_FIELDS),
+    )
     return all(map(is_text, texts))

@@ -24,14 +24,14 @@ from starlette.types import ASGIApp
 
 from filemem.dialects.tool import Dialect
 from filemem.errors import BadInput, Locked
-from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
-from filemem.server.door import MCP, Ask, Door, Site
+from filemem.server.calls import CallQueue, OnCrash, OpenMemory, log_crash
+from filemem.server.door import MCP, AccessMiddleware, Ask, Site
 from filemem.server.sdk import FilememServer
 
-NEXT = 100  # ports that are tried where one is taken
+PORT_ATTEMPTS = 100  # ports that are tried where one is taken
 OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory
-MANY = 8  # calls at a time, where several people ask
-SHORTEST = 16  # characters of a token that guards an address other machines reach
+SHARED_THREADS = 8  # calls at a time, where several people ask
+MIN_TOKEN_LENGTH = 16  # characters of a token that guards an address other machines reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,70 +47,75 @@ class Address:
 
     host: str = "127.0.0.1"
     port: int = 3847
-    remote: bool = False
+    is_remote_allowed: bool = False
     token: str = ""
-    names: tuple[str, ...] = ()
-    alone: bool = False
+    extra_names: tuple[str, ...] = ()
+    is_loopback_refused: bool = False
     guard: Callable[[ASGIApp], ASGIApp] | None = None
 
-    def hosts(self, port: int) -> frozenset[str]:
+    def build_hosts(self, port: int) -> frozenset[str]:
         """The Host headers that we accept when listening on `port`."""
-        local = () if self.alone else ("127.0.0.1", "localhost", "[::1]")
-        names = {*local, _bracketed(self.host), *map(str.lower, self.names)}
-        bare = frozenset(names) if port == 80 or self.guard else frozenset()
-        return frozenset(f"{name}:{port}" for name in names) | bare
+        local_names = () if self.is_loopback_refused else ("127.0.0.1", "localhost", "[::1]")
+        names = {*local_names, _format_host(self.host), *map(str.lower, self.extra_names)}
+        portless_names = frozenset(names) if port == 80 or self.guard else frozenset()
+        return frozenset(f"{name}:{port}" for name in names) | portless_names
 
 
 def serve(
-    offer: Dialect,
+    dialect: Dialect,
     open_memory: OpenMemory,
     version: str,
     address: Address,
     site: Site,
     on_start: OnStart = lambda *_: None,
     on_crash: OnCrash = log_crash,
-    listening: socket.socket | None = None,
+    server_socket: socket.socket | None = None,
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes.
 
     `on_start` gets the port and what runs a function on the memory.
     `listening`: a socket that another process opened for this address.
     """
-    listening = listening or listen(address)
-    calls = Calls(offer, open_memory, on_crash, MANY if address.guard else 1)
-    server = _made(offer, calls, version, address, listening, site)
-    port = listening.getsockname()[1]
-    sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
+    server_socket = server_socket or open_server_socket(address)
+    calls = CallQueue(dialect, open_memory, on_crash, SHARED_THREADS if address.guard else 1)
+    server = _build_server(dialect, calls, version, address, server_socket, site)
+    port = server_socket.getsockname()[1]
+    sys.stderr.write(f"filemem serves MCP at http://{_format_host(address.host)}:{port}/mcp\n")
     sys.stderr.flush()
     on_start(port, calls.ask)
-    server.run(sockets=[listening])
+    server.run(sockets=[server_socket])
 
 
 def serve_beside(
-    offer: Dialect, calls: Calls, version: str, address: Address, site: Site, on_start: OnStart
+    dialect: Dialect,
+    calls: CallQueue,
+    version: str,
+    address: Address,
+    site: Site,
+    on_start: OnStart,
 ) -> None:
     """Serve the same, and the same memory, in a thread beside another transport.
 
     It listens on this port or the next free one.
     """
-    listening = listen(address, NEXT)
-    server = _made(offer, calls, version, address, listening, site)
+    server_socket = open_server_socket(address, PORT_ATTEMPTS)
+    server = _build_server(dialect, calls, version, address, server_socket, site)
     threading.Thread(
-        target=server.run, args=([listening],), name="filemem-page", daemon=True
+        target=server.run, args=([server_socket],), name="filemem-page", daemon=True
     ).start()
-    on_start(listening.getsockname()[1], calls.ask)
+    on_start(server_socket.getsockname()[1], calls.ask)
 
 
-def _made(
-    offer: Dialect,
-    calls: Calls,
+def _build_server(
+    dialect: Dialect,
+    calls: CallQueue,
     version: str,
     address: Address,
-    listening: socket.socket,
+    server_socket: socket.socket,
     site: Site,
 ) -> uvicorn.Server:
     config = uvicorn.Config(
-        application(offer, calls, version, address, listening.getsockname()[1], site),
+        build_application(dialect, calls, version, address, server_socket.getsockname()[1], site),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -124,49 +129,49 @@ def _made(
     return uvicorn.Server(config)
 
 
-def application(
-    offer: Dialect, calls: Calls, version: str, address: Address, port: int, site: Site
+def build_application(
+    dialect: Dialect, calls: CallQueue, version: str, address: Address, port: int, site: Site
 ) -> ASGIApp:
     """Make the guarded application: /mcp, /health, and what the site serves."""
 
-    async def health(_: Request) -> JSONResponse:
+    async def answer_health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "name": "filemem", "version": version})
 
-    calls = calls if address.token or address.guard else calls.without_private()
-    hosts = address.hosts(port)
+    calls = calls if address.token or address.guard else calls.as_public()
+    hosts = address.build_hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
     manager = StreamableHTTPSessionManager(
-        FilememServer(offer, calls, version),
+        FilememServer(dialect, calls, version),
         json_response=True,
         stateless=True,  # nothing is kept of a client, and the server may restart under it
     )
     routes = [
         Route(MCP, manager.asgi_app),
-        Route("/health", health),
-        *site.routes(calls.ask, calls.on_crash),
+        Route("/health", answer_health),
+        *site.build_routes(calls.ask, calls.on_crash),
     ]
-    inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
-    app = address.guard(inner) if address.guard else inner
-    return Door(app, hosts, origins, address.token, site, cookie=f"filemem_{port}")
+    inner_app = Starlette(routes=routes, lifespan=lambda _: manager.run())
+    app = address.guard(inner_app) if address.guard else inner_app
+    return AccessMiddleware(app, hosts, origins, address.token, site, cookie=f"filemem_{port}")
 
 
-def listen(address: Address, further: int = 0) -> socket.socket:
+def open_server_socket(address: Address, extra_ports: int = 0) -> socket.socket:
     """Open the listening socket; where the port is taken, on one of so many `further` ones.
 
     Raises BadInput, and Locked: every port is taken.
     """
     _refuse_unguarded(address)
-    listening = _opened(address, further)
-    listening.setblocking(False)
+    server_socket = _open_socket(address, extra_ports)
+    server_socket.setblocking(False)
     # Else an answer of two parts waits for 40 ms.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    server_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return server_socket
 
 
 def _refuse_unguarded(address: Address) -> None:
     """Refuse to be reached by others without a good token or a guard. Raises BadInput."""
-    local = is_loopback(address.host)
-    if not (local or (address.remote and (address.token or address.guard))):
+    is_local = is_loopback(address.host)
+    if not (is_local or (address.is_remote_allowed and (address.token or address.guard))):
         raise BadInput(
             f"{address.host or 'this address'} can be reached from other machines",
             "listen on 127.0.0.1, or set a token that every request must carry: "
@@ -176,11 +181,13 @@ def _refuse_unguarded(address: Address) -> None:
     hint = "openssl rand -hex 32"
     if not re.fullmatch("[!-~]*", address.token):
         raise BadInput("the token must be printable ASCII without spaces", hint, field="token")
-    if len(address.token) < SHORTEST and not (local or address.guard):
-        raise BadInput(f"off loopback the token needs {SHORTEST} characters", hint, field="token")
+    if len(address.token) < MIN_TOKEN_LENGTH and not (is_local or address.guard):
+        raise BadInput(
+            f"off loopback the token needs {MIN_TOKEN_LENGTH} characters", hint, field="token"
+        )
 
 
-def _opened(address: Address, further: int) -> socket.socket:
+def _open_socket(address: Address, extra_ports: int) -> socket.socket:
     """The socket of an address, or of the next port that is free. Raises BadInput and Locked."""
     host = address.host
     port = address.port
@@ -194,10 +201,10 @@ def _opened(address: Address, further: int) -> socket.socket:
         if error.errno != errno.EADDRINUSE:
             message = f"cannot listen on {host}, port {port}: {error.strerror}"
             raise BadInput(message, field="host") from error
-        if not further:
+        if not extra_ports:
             hint = "end the other program or choose another port"
             raise Locked(f"port {port} of {host} is in use", hint) from error
-    return _opened(replace(address, port=port + 1), further - 1)
+    return _open_socket(replace(address, port=port + 1), extra_ports - 1)
 
 
 def is_loopback(host: str) -> bool:
@@ -211,5 +218,5 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _bracketed(host: str) -> str:
+def _format_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host.lower()

@@ -13,141 +13,147 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from filemem.dialects.tool import Dialect
-from filemem.server.calls import Called, Calls, OnCrash, OpenMemory, Result, log_crash
-from filemem.server.wire import YES_OR_NO, Message, Refusal, Wire, agrees, is_text
+from filemem.server.calls import CallOutcome, CallQueue, OnCrash, OpenMemory, Result, log_crash
+from filemem.server.wire import YES_OR_NO, Message, Refusal, Wire, has_agreed, is_text
 
-Roots = Callable[[], list[str]]
-Answer = Callable[[], Result | Refusal | None]
-Follow = Callable[[Roots], bool]
+ReadRoots = Callable[[], list[str]]
+BuildAnswer = Callable[[], Result | Refusal | None]
+HandleRoots = Callable[[ReadRoots], bool]
 
 # Seconds that calls get to answer after the input ended: who still reads wants to know what was
 # saved.
-ENDING = 10.0
-GRACE = 1.0  # the same after a signal, which clients send that wait no longer
-CLOSING = 0.8  # seconds after that
-PATIENCE = 1.0  # seconds that a call waits for what the client is asked
+INPUT_END_SECONDS = 10.0
+SIGNAL_SECONDS = 1.0  # the same after a signal, which clients send that wait no longer
+CLOSE_SECONDS = 0.8  # seconds after that
+REPLY_SECONDS = 1.0  # seconds that a call waits for what the client is asked
 ANSWERS = 50.0  # seconds that a person has to answer; clients wait for a call for a minute
 
 
-class _Asking(NamedTuple):
+class _PendingQuestion(NamedTuple):
     """A call that waits for a person, while others go on."""
 
     id: Any
     name: str
     arguments: Mapping[str, Any]
-    called: Called
-    future: Future[Called]  # of the call, by which it is known as long as it waits
+    outcome: CallOutcome
+    future: Future[CallOutcome]  # of the call, by which it is known as long as it waits
     timer: threading.Timer
 
 
-class Line:
+class CallSession:
     """The calls under way of one connection, and what the client is asked."""
 
-    def __init__(self, wire: Wire, calls: Calls) -> None:
+    def __init__(self, wire: Wire, calls: CallQueue) -> None:
         self._wire = wire
         self.calls = calls
         # By the id as text: a client may cancel 7 as "7".
-        self._waiting: dict[str, Future[Any]] = {}
-        self._last: Future[Any] | None = None
-        self._number = 0  # of questions
+        self._futures: dict[str, Future[Any]] = {}
+        self._last_future: Future[Any] | None = None
+        self._question_count = 0  # of questions
         # The id of the last one: text, which no client takes for one of its own.
-        self._question = ""
+        self._question_id = ""
         self._replies = SimpleQueue[Message | None]()
-        self._asking: dict[str, _Asking] = {}  # by the id of the question
-        self._ended = False  # whether replies are read no more
+        self._pending_questions: dict[str, _PendingQuestion] = {}  # by the id of the question
+        self._is_closed = False  # whether replies are read no more
 
-    def call(self, id_: Any, params: Mapping[str, Any], *, asks: bool = False) -> None:
+    def start_call(self, id_: Any, params: Mapping[str, Any], *, can_ask: bool = False) -> None:
         """Begin a call; its thread writes the answer. `asks`: the client asks its user."""
         name = params["name"]
         arguments = params.get("arguments") or {}
-        future = self.calls.begin(name, arguments, asks=asks)
-        self._answer(id_, future, lambda: self._called(id_, future, name, arguments))
+        future = self.calls.submit_call(name, arguments, can_ask=can_ask)
+        self._submit_answer(
+            id_, future, lambda: self._get_result_or_ask(id_, future, name, arguments)
+        )
 
-    def read(self, id_: Any, params: Mapping[str, Any]) -> None:
+    def start_read(self, id_: Any, params: Mapping[str, Any]) -> None:
         """Begin to read a resource, in turn with the calls."""
         uri = params["uri"]
-        future = self.calls.read(uri)
-        self._answer(id_, future, lambda: self.calls.content(future, uri))
+        future = self.calls.submit_read(uri)
+        self._submit_answer(id_, future, lambda: self.calls.build_content(future, uri))
 
-    def complete(self, id_: Any, params: Mapping[str, Any]) -> None:
+    def start_completion(self, id_: Any, params: Mapping[str, Any]) -> None:
         """Begin to complete an argument, in turn with the calls."""
         name = params["argument"]["name"]
-        future = self.calls.complete(name, params["argument"]["value"])
-        self._answer(id_, future, lambda: self.calls.content(future, name))
+        future = self.calls.submit_completion(name, params["argument"]["value"])
+        self._submit_answer(id_, future, lambda: self.calls.build_content(future, name))
 
-    def cancel(self, message: Message) -> None:
+    def cancel_call(self, message: Message) -> None:
         """Drop a call that has not begun; one that runs ends, and is not answered."""
         params: Any = message.get("params") or {}
-        future = self._waiting.pop(str(params.get("requestId")), None)
+        future = self._futures.pop(str(params.get("requestId")), None)
         if future is not None:
             future.cancel()
 
-    def ask(self, method: str, seconds: float) -> Message | None:
+    def ask_client(self, method: str, seconds: float) -> Message | None:
         """Ask the client, from the calls' thread; its reply, or None if there is none in time."""
-        self._question = self._numbered()
+        self._question_id = self._add_question_id()
         self._replies = replies = SimpleQueue[Message | None]()
         try:
-            self._wire.send({"jsonrpc": "2.0", "id": self._question, "method": method})
+            self._wire.send({"jsonrpc": "2.0", "id": self._question_id, "method": method})
             return replies.get(timeout=seconds)
         except (Empty, OSError):
             return None
 
-    def reply(self, message: Message) -> None:
+    def handle_reply(self, message: Message) -> None:
         """Take a reply of the client; one to no question of now is dropped."""
-        if message.get("id") == self._question:
+        if message.get("id") == self._question_id:
             self._replies.put(message)
-        self._settle(str(message.get("id")), agrees(message.get("result")))
+        self._settle_question(str(message.get("id")), has_agreed(message.get("result")))
 
-    def _numbered(self) -> str:
-        self._number += 1
-        return f"filemem-{self._number}"
+    def _add_question_id(self) -> str:
+        self._question_count += 1
+        return f"filemem-{self._question_count}"
 
-    def _called(
-        self, id_: Any, future: Future[Called], name: str, arguments: Mapping[str, Any]
+    def _get_result_or_ask(
+        self, id_: Any, future: Future[CallOutcome], name: str, arguments: Mapping[str, Any]
     ) -> Result | None:
         """What a call answers; None where a person is asked first, and no call waits for that."""
-        called = self.calls.called(future, name)
-        waits = self._waiting.get(str(id_)) is future
-        if called.question is None or self._ended or not waits:
-            return called.result
-        number = self._numbered()
-        timer = threading.Timer(ANSWERS, self._settle, [number, False])
+        outcome = self.calls.build_outcome(future, name)
+        is_waiting = self._futures.get(str(id_)) is future
+        if outcome.question is None or self._is_closed or not is_waiting:
+            return outcome.result
+        question_id = self._add_question_id()
+        timer = threading.Timer(ANSWERS, self._settle_question, [question_id, False])
         timer.daemon = True
-        self._asking[number] = _Asking(id_, name, arguments, called, future, timer)
+        self._pending_questions[question_id] = _PendingQuestion(
+            id_, name, arguments, outcome, future, timer
+        )
         timer.start()
-        params = {"message": called.question.text, "requestedSchema": YES_OR_NO}
-        request = {"jsonrpc": "2.0", "id": number, "method": "elicitation/create"}
+        params = {"message": outcome.question.text, "requestedSchema": YES_OR_NO}
+        request = {"jsonrpc": "2.0", "id": question_id, "method": "elicitation/create"}
         self._wire.send({**request, "params": params})
         return None
 
-    def _settle(self, number: str, agreed: bool) -> None:
+    def _settle_question(self, question_id: str, has_agreed: bool) -> None:
         """Go on with a call whose question is answered, or never will be."""
-        asking = self._asking.pop(number, None)
-        if asking is None:
+        pending = self._pending_questions.pop(question_id, None)
+        if pending is None:
             return
-        asking.timer.cancel()
-        if self._waiting.get(str(asking.id)) is not asking.future:
+        pending.timer.cancel()
+        if self._futures.get(str(pending.id)) is not pending.future:
             return  # cancelled meanwhile
-        del self._waiting[str(asking.id)]
-        question = asking.called.question
-        if agreed and question:
-            arguments = {**asking.arguments, **question.granted}
-            self.call(asking.id, {"name": asking.name, "arguments": arguments})
+        del self._futures[str(pending.id)]
+        question = pending.outcome.question
+        if has_agreed and question:
+            arguments = {**pending.arguments, **question.added_arguments}
+            self.start_call(pending.id, {"name": pending.name, "arguments": arguments})
         else:
-            future = self.calls.submit(lambda: asking.called)
-            self._answer(asking.id, future, lambda: asking.called.result)
+            future = self.calls.submit(lambda: pending.outcome)
+            self._submit_answer(pending.id, future, lambda: pending.outcome.result)
 
-    def follow(self, moves: Follow) -> None:
+    def follow_roots(self, handle_roots: HandleRoots) -> None:
         """Let the client's roots say which memory is served, in turn with the calls.
 
         Who is asked now is asked about the memory of now: these calls end first, without a yes.
         """
-        self._give_up_questions()
-        self._last = self.calls.submit(lambda: self.calls.reopen(moves(self._roots)))
+        self._cancel_questions()
+        self._last_future = self.calls.submit(
+            lambda: self.calls.close_if_moved(handle_roots(self._ask_roots))
+        )
 
-    def _roots(self) -> list[str]:
+    def _ask_roots(self) -> list[str]:
         """The addresses of the client's roots; none if it does not say."""
-        reply: Any = self.ask("roots/list", PATIENCE) or {}
+        reply: Any = self.ask_client("roots/list", REPLY_SECONDS) or {}
         result = reply.get("result")
         roots = result.get("roots") if isinstance(result, dict) else None
         if not isinstance(roots, list):
@@ -156,54 +162,56 @@ class Line:
             root["uri"] for root in roots if isinstance(root, dict) and is_text(root.get("uri"))
         ]
 
-    def wait(self, seconds: float | None = None) -> None:
+    def wait_for_calls(self, seconds: float | None = None) -> None:
         """Wait for the calls under way; replies of the client are read no more."""
-        self._ended = True
+        self._is_closed = True
         self._replies.put(None)
-        self._give_up_questions()
-        if self._last is not None:
-            wait([self._last], seconds)
+        self._cancel_questions()
+        if self._last_future is not None:
+            wait([self._last_future], seconds)
 
-    def _give_up_questions(self) -> None:
-        for number in [*self._asking]:
-            self._settle(number, False)
+    def _cancel_questions(self) -> None:
+        for question_id in [*self._pending_questions]:
+            self._settle_question(question_id, False)
 
-    def end(self, status: int = 0) -> None:
+    def close(self, status: int = 0) -> None:
         """Answer what runs, close the memory: soon in any case."""
-        seconds = GRACE if status else ENDING
-        end_soon(status, seconds)
+        seconds = SIGNAL_SECONDS if status else INPUT_END_SECONDS
+        schedule_exit(status, seconds)
         if status:
-            self.calls.end()
-        self.wait(seconds)
-        wait([self.calls.close()], CLOSING)
+            self.calls.refuse_new_calls()
+        self.wait_for_calls(seconds)
+        wait([self.calls.close()], CLOSE_SECONDS)
 
-    def _answer(self, id_: Any, future: Future[Any], result: Answer) -> None:
-        self._waiting[str(id_)] = future
-        self._last = self.calls.submit(lambda: self._write(id_, future, result))
+    def _submit_answer(self, id_: Any, future: Future[Any], build_answer: BuildAnswer) -> None:
+        self._futures[str(id_)] = future
+        self._last_future = self.calls.submit(lambda: self._write_answer(id_, future, build_answer))
 
-    def _write(self, id_: Any, future: Future[Any], result: Answer) -> None:
+    def _write_answer(self, id_: Any, future: Future[Any], build_answer: BuildAnswer) -> None:
         if future.cancelled():
             return
         try:
-            answer = result()
-            if answer is None or self._waiting.get(str(id_)) is not future:
+            answer = build_answer()
+            if answer is None or self._futures.get(str(id_)) is not future:
                 return  # it comes later, or was cancelled while it ran
-            del self._waiting[str(id_)]
+            del self._futures[str(id_)]
             message = {"jsonrpc": "2.0", "id": id_, "result": answer}
             if isinstance(answer, Refusal):
-                message = answer._replace(id=id_).reply()
+                message = answer._replace(id=id_).to_message()
             self._wire.send(message)
         except OSError:  # the client reads no more, and nothing else would end the reader
             self.calls.ask(lambda memory: memory.close()).add_done_callback(lambda _: os._exit(0))
 
 
-def begun(wire: Wire, offer: Dialect, open_memory: OpenMemory, on_crash: OnCrash | None) -> Line:
+def build_session(
+    wire: Wire, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash | None
+) -> CallSession:
     """The calls of a connection; the memory is not opened yet."""
-    return Line(wire, Calls(offer, open_memory, on_crash or log_crash))
+    return CallSession(wire, CallQueue(dialect, open_memory, on_crash or log_crash))
 
 
-def end_soon(status: int, seconds: float) -> None:
+def schedule_exit(status: int, seconds: float) -> None:
     """End the process even if a tool call hangs: a save survives that, a waiting client may not."""
-    timer = threading.Timer(seconds + CLOSING, os._exit, [status])
+    timer = threading.Timer(seconds + CLOSE_SECONDS, os._exit, [status])
     timer.daemon = True
     timer.start()

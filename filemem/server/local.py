@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from filemem import ask
 
-READS = 0.05  # seconds in which a request must have come
-TAKES = 1.0  # seconds without a byte that the client takes of its answer
-_MOST = 4_000_000  # bytes of a request
-_WAITING = 16  # connections; of further ones the system tells the client at once
+READ_SECONDS = 0.05  # seconds in which a request must have come
+SEND_SECONDS = 1.0  # seconds without a byte that the client takes of its answer
+_MAX_REQUEST_SIZE = 4_000_000  # bytes of a request
+_BACKLOG = 16  # connections; of further ones the system tells the client at once
 
 
 class Request(NamedTuple):
@@ -30,7 +30,7 @@ class Request(NamedTuple):
 
     version: str
     head: str
-    here: str
+    folder: str
     ttys: tuple[bool, bool]  # whether its output and its errors go to a terminal
     columns: int
     words: list[str]
@@ -53,16 +53,16 @@ class Listener:
             answer: called in the thread to do a command. It calls `begin` first, or returns
                 None: refused.
         """
-        self._folder = Path(ask.folder(str(private)))
+        self._folder = Path(ask.get_socket_folder(str(private)))
         self._answer = answer
         self._socket: socket.socket | None = None
-        self._ended = False
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="filemem-asked", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Answer no more; the process may go on."""
-        self._ended = True
+        self._is_closed = True
         if self._socket:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
@@ -70,66 +70,70 @@ class Listener:
     def _run(self) -> None:
         with suppress(OSError):  # where no socket can be had, commands do their work themselves
             self._folder.mkdir(0o700, parents=True, exist_ok=True)
-            folder = ask.opened(str(self._folder))
+            folder = ask.open_folder(str(self._folder))
             try:
-                self._listen(folder)
+                self._serve_requests(folder)
             finally:
                 os.close(folder)
 
-    def _listen(self, folder: int) -> None:
+    def _serve_requests(self, folder: int) -> None:
         lock = os.open("lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # until the server that has it ends
-            _remove(folder)  # that of a server that was killed
+            _remove_socket(folder)  # that of a server that was killed
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as self._socket:
-                self._socket.bind(ask.address(folder, str(self._folder)))
+                self._socket.bind(ask.get_socket_address(folder, str(self._folder)))
                 os.chmod("socket", 0o600, dir_fd=folder)
-                self._socket.listen(_WAITING)
-                while not self._ended:
-                    self._accept(self._socket.accept()[0])
+                self._socket.listen(_BACKLOG)
+                while not self._is_closed:
+                    self._answer_connection(self._socket.accept()[0])
         finally:
             if self._socket:
-                _remove(folder)
+                _remove_socket(folder)
             os.close(lock)
 
-    def _accept(self, connection: socket.socket) -> None:
+    def _answer_connection(self, connection: socket.socket) -> None:
         with connection, suppress(OSError, ValueError):  # it is gone, slow, or talks nonsense
-            if ask.peer(connection) != os.getuid():
+            if ask.get_peer_uid(connection) != os.getuid():
                 return
-            request = _read(connection)
-            connection.settimeout(TAKES)
-            reply = self._answer(request, lambda: connection.sendall(ask.BEGUN))
+            request = _read_request(connection)
+            connection.settimeout(SEND_SECONDS)
+            reply = self._answer(request, lambda: connection.sendall(ask.BEGIN_MARK))
             if reply:
                 code, out, err = reply
                 connection.sendall(b"%d %d %d\n" % (code, len(out), len(err)) + out + err)
 
 
-def _remove(folder: int) -> None:
+def _remove_socket(folder: int) -> None:
     """Remove what stands in the place of the socket, a link too. Raises OSError: it is a folder."""
     with suppress(FileNotFoundError):
         os.unlink("socket", dir_fd=folder)
 
 
-def _read(connection: socket.socket) -> Request:
+def _read_request(connection: socket.socket) -> Request:
     """Read a request. Raises OSError: it is late or not whole; ValueError: it is none."""
-    ends = time.monotonic() + READS
+    deadline = time.monotonic() + READ_SECONDS
     data = b""
     size = 0
     while len(data) < size or not size:
-        connection.settimeout(max(0.001, ends - time.monotonic()))
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
         part = connection.recv(1 << 20)
-        if not part or time.monotonic() > ends:
+        if not part or time.monotonic() > deadline:
             raise TimeoutError("the request did not come")
         data += part
-        first, newline, _ = data[:40].partition(b"\n")
+        first_line, newline, _ = data[:40].partition(b"\n")
         if newline:
-            fields, further = map(int, first.split())
-            size = len(first) + 1 + fields + further
-        if size > _MOST or (not newline and len(data) > 40):
+            fields_size, data_size = map(int, first_line.split())
+            size = len(first_line) + 1 + fields_size + data_size
+        if size > _MAX_REQUEST_SIZE or (not newline and len(data) > 40):
             raise ValueError("this is no request")
-    data = data[len(first) + 1 :]
-    version, head, here, out, err, columns, count, *rest = os.fsdecode(data[:fields]).split("\0")
-    words = int(count)
+    data = data[len(first_line) + 1 :]
+    version, head, folder, out, err, columns, count, *texts = os.fsdecode(data[:fields_size]).split(
+        "\0"
+    )
+    word_count = int(count)
     ttys = (out == "1", err == "1")
-    settings = set(rest[words:])
-    return Request(version, head, here, ttys, int(columns), rest[:words], settings, data[fields:])
+    settings = set(texts[word_count:])
+    return Request(
+        version, head, folder, ttys, int(columns), texts[:word_count], settings, data[fields_size:]
+    )

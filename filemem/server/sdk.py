@@ -21,29 +21,29 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.tool import Dialect
 from filemem.errors import FilememError
-from filemem.server.calls import MISSING, Called, Calls
-from filemem.server.front import lists, prompt, server
-from filemem.server.wire import INVALID_PARAMS, YES_OR_NO, Refusal, agrees
+from filemem.server.calls import RESOURCE_NOT_FOUND, CallOutcome, CallQueue
+from filemem.server.front import build_lists, build_server_info, render_prompt
+from filemem.server.wire import INVALID_PARAMS, YES_OR_NO, Refusal, has_agreed
 
 _Context = ServerRequestContext[Any, Any]
 
-CLOSING = 0.5  # seconds for closing the memory
+CLOSE_SECONDS = 0.5  # seconds for closing the memory
 
 
-async def _close(calls: Calls, seconds: float) -> None:
+async def _close_memory(calls: CallQueue, seconds: float) -> None:
     """Close the memory after the running call, waiting at most `seconds`."""
-    closing = calls.close()
+    future = calls.close()
     with suppress(TimeoutError, FilememError):
-        await asyncio.wait_for(_settled(closing), seconds)
-        calls.outcome(closing, "close")
+        await asyncio.wait_for(_wait_for_future(future), seconds)
+        calls.require_result(future, "close")
 
 
-async def _settled(future: Future[Any]) -> None:
+async def _wait_for_future(future: Future[Any]) -> None:
     """Wait for an answer; if cancelled, a call that has not started never starts."""
     await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
 
 
-def _always(result: Any) -> Callable[..., Awaitable[Any]]:
+def _build_constant_handler(result: Any) -> Callable[..., Awaitable[Any]]:
     """A handler that returns a list that never changes."""
 
     async def answer(*_: object) -> Any:
@@ -67,98 +67,106 @@ class FilememServer(Server[Any]):
     That is the resources and prompts of a dialect's tables.
     """
 
-    def __init__(self, dialect: Dialect, calls: Calls, version: str) -> None:
+    def __init__(self, dialect: Dialect, calls: CallQueue, version: str) -> None:
         self.dialect = dialect
         self.calls = calls
-        self._running = False
+        self._is_running = False
         handlers: dict[str, Any] = {"on_call_tool": self._call_tool}
-        for method, listed in lists(dialect).items():
+        for method, entry in build_lists(dialect).items():
             name, kind = _LISTS[method]
-            handlers[name] = _always(kind.model_validate(listed))
+            handlers[name] = _build_constant_handler(kind.model_validate(entry))
         if self.dialect.resources:
             handlers["on_read_resource"] = self.read_resource
         if self.dialect.prompts:
             handlers["on_get_prompt"] = self.get_prompt
             handlers["on_completion"] = self.complete
-        named: Any = server(self.dialect, version)
+        info: Any = build_server_info(self.dialect, version)
         instructions = self.dialect.instructions or None
-        super().__init__(**named, instructions=instructions, lifespan=self._lifespan, **handlers)
+        super().__init__(**info, instructions=instructions, lifespan=self._lifespan, **handlers)
 
     async def _call_tool(
         self, context: _Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         arguments = params.arguments or {}
-        called = await self._called(params.name, arguments, asks=_asks(context))
-        question = called.question
+        outcome = await self._run_call(params.name, arguments, can_ask=_can_ask(context))
+        question = outcome.question
         if question:
             # The client sends the whole call again with its reply, and nothing is kept meanwhile.
             key = f"filemem-{zlib.crc32(question.text.encode())}"
             reply = (params.input_responses or {}).get(key)
             if reply is None:
-                return types.InputRequiredResult(input_requests={key: _form(question.text)})
-            if agrees(reply.model_dump()):
-                granted = {**arguments, **question.granted}
-                called = await self._called(params.name, granted, asks=False)
-        return types.CallToolResult.model_validate(called.result)
+                return types.InputRequiredResult(input_requests={key: _build_form(question.text)})
+            if has_agreed(reply.model_dump()):
+                new_arguments = {**arguments, **question.added_arguments}
+                outcome = await self._run_call(params.name, new_arguments, can_ask=False)
+        return types.CallToolResult.model_validate(outcome.result)
 
-    async def _called(self, name: str, arguments: Mapping[str, object], *, asks: bool) -> Called:
-        future = self.calls.begin(name, arguments, asks=asks)
-        await _settled(future)
-        return self.calls.called(future, name)
+    async def _run_call(
+        self, name: str, arguments: Mapping[str, object], *, can_ask: bool
+    ) -> CallOutcome:
+        future = self.calls.submit_call(name, arguments, can_ask=can_ask)
+        await _wait_for_future(future)
+        return self.calls.build_outcome(future, name)
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
         """Close the memory at the end; several transports share one memory."""
-        first = not self._running
-        self._running = True
+        is_first = not self._is_running
+        self._is_running = True
         try:
             yield
         finally:
-            if first:
+            if is_first:
                 with anyio.CancelScope(shield=True):
-                    await _close(self.calls, CLOSING)
+                    await _close_memory(self.calls, CLOSE_SECONDS)
 
     async def read_resource(
         self, context: _Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read the resource of an address."""
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        future = self.calls.read(params.uri)
-        await _settled(future)
-        missing = INVALID_PARAMS if modern else MISSING
-        content = self.calls.content(future, params.uri, missing)
-        return types.ReadResourceResult.model_validate(_unrefused(content))
+        is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        future = self.calls.submit_read(params.uri)
+        await _wait_for_future(future)
+        missing_code = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
+        content = self.calls.build_content(future, params.uri, missing_code)
+        return types.ReadResourceResult.model_validate(_require_result(content))
 
     async def complete(
         self, _: _Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         """Complete an argument."""
         name = params.argument.name
-        future = self.calls.complete(name, params.argument.value)
-        await _settled(future)
-        return types.CompleteResult.model_validate(_unrefused(self.calls.content(future, name)))
+        future = self.calls.submit_completion(name, params.argument.value)
+        await _wait_for_future(future)
+        return types.CompleteResult.model_validate(
+            _require_result(self.calls.build_content(future, name))
+        )
 
     async def get_prompt(
         self, _: _Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         """Fill in a prompt."""
-        text = prompt(self.dialect, params.name, params.arguments or {})
-        return types.GetPromptResult.model_validate(_unrefused(text))
+        text = render_prompt(self.dialect, params.name, params.arguments or {})
+        return types.GetPromptResult.model_validate(_require_result(text))
 
 
-def _asks(context: _Context) -> bool:
+def _can_ask(context: _Context) -> bool:
     """Whether the client asks its user what we ask, and then sends the call again."""
-    able = context.session.client_capabilities
-    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return modern and bool(able and able.elicitation and able.elicitation.form)
+    client_capabilities = context.session.client_capabilities
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and bool(
+        client_capabilities
+        and client_capabilities.elicitation
+        and client_capabilities.elicitation.form
+    )
 
 
-def _form(text: str) -> types.ElicitRequest:
+def _build_form(text: str) -> types.ElicitRequest:
     params = types.ElicitRequestFormParams(message=text, requested_schema={**YES_OR_NO})
     return types.ElicitRequest(params=params)
 
 
-def _unrefused(result: dict[str, object] | Refusal) -> dict[str, object]:
+def _require_result(result: dict[str, object] | Refusal) -> dict[str, object]:
     """A result. Raises MCPError for a refusal."""
     if isinstance(result, Refusal):
         raise MCPError(result.code, result.message, result.data)

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple, NoReturn
 MAX_LINE = 4 * 1024 * 1024  # bytes; the limit that the SDK sets for HTTP bodies
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
-NO_METHOD = -32601
+METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
@@ -40,22 +40,22 @@ class Refusal(NamedTuple):
     id: int | str | None = None
     data: object = None
 
-    def reply(self) -> Message:
+    def to_message(self) -> Message:
         """The JSON-RPC error object to send."""
         error = {"code": self.code, "message": self.message}
-        further = {} if self.data is None else {"data": self.data}
-        return {"jsonrpc": "2.0", "id": self.id, "error": {**error, **further}}
+        data_field = {} if self.data is None else {"data": self.data}
+        return {"jsonrpc": "2.0", "id": self.id, "error": {**error, **data_field}}
 
 
 TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
 # The id of such a message, whose sender waits for an answer: clients write it first or last.
 _ID = rb'"id"\s*:\s*(\d{1,15}|"[ !#-\[\]-~]{0,100}")\s*'
-_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
-_LAST = re.compile(_ID + rb"\}\s*$")
-_TAIL = 200  # bytes at the end of a message that are looked at
+_LEADING_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
+_TRAILING_ID = re.compile(_ID + rb"\}\s*$")
+_TAIL_SIZE = 200  # bytes at the end of a message that are looked at
 
 
-def parse(line: bytes) -> Message | Refusal | None:
+def parse_line(line: bytes) -> Message | Refusal | None:
     """Parse one line: a well-formed message, a Refusal, or None for a line that needs no answer.
 
     A message without `method` is a reply of the client.
@@ -63,7 +63,7 @@ def parse(line: bytes) -> Message | Refusal | None:
     if not line.strip():
         return None
     try:
-        value = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        value = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
     except UnicodeDecodeError:
         return Refusal(PARSE_ERROR, "message is not UTF-8")
     except ValueError as error:
@@ -72,7 +72,7 @@ def parse(line: bytes) -> Message | Refusal | None:
         return Refusal(PARSE_ERROR, "message is nested too deeply")
     if not isinstance(value, dict):
         return Refusal(INVALID_REQUEST, "a message is one JSON object; batches are not served")
-    return _checked(value)
+    return _validate_message(value)
 
 
 def dump(value: object) -> str:
@@ -81,7 +81,7 @@ def dump(value: object) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def agrees(reply: object) -> bool:
+def has_agreed(reply: object) -> bool:
     """Whether a person has filled in YES_OR_NO with a yes."""
     if not isinstance(reply, dict) or reply.get("action") != "accept":
         return False
@@ -96,13 +96,13 @@ def is_text(value: object) -> bool:
     )
 
 
-def _checked(value: Message) -> Message | Refusal | None:
-    id_ = _id(value.get("id"))
+def _validate_message(value: Message) -> Message | Refusal | None:
+    id_ = _parse_id(value.get("id"))
     if value.get("jsonrpc") != "2.0":
         return Refusal(INVALID_REQUEST, 'jsonrpc must be "2.0"', id_)
     if "method" not in value:
-        answers = "result" in value or "error" in value
-        return value if answers else Refusal(INVALID_REQUEST, "method is missing", id_)
+        is_reply = "result" in value or "error" in value
+        return value if is_reply else Refusal(INVALID_REQUEST, "method is missing", id_)
     if "id" in value and id_ is None:
         return Refusal(INVALID_REQUEST, "id must be an integer or text")
     if not is_text(value["method"]):
@@ -112,23 +112,23 @@ def _checked(value: Message) -> Message | Refusal | None:
     return value
 
 
-def _id(value: object) -> int | str | None:
+def _parse_id(value: object) -> int | str | None:
     if isinstance(value, str) and is_text(value):
         return value
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")
 
 
-def _too_long(start: bytes, source: BinaryIO) -> Refusal:
+def _skip_long_line(start: bytes, source: BinaryIO) -> Refusal:
     """Refuse a line of which only the start has been read; the rest is dropped."""
-    end = more = start
-    while more and not more.endswith(b"\n"):
-        more = source.readline(MAX_LINE)
-        end = (end + more)[-_TAIL:]
-    match = _FIRST.match(start) or _LAST.search(end)
+    end = chunk = start
+    while chunk and not chunk.endswith(b"\n"):
+        chunk = source.readline(MAX_LINE)
+        end = (end + chunk)[-_TAIL_SIZE:]
+    match = _LEADING_ID.match(start) or _TRAILING_ID.search(end)
     return TOO_LONG._replace(id=json.loads(match[1])) if match else TOO_LONG
 
 
@@ -140,12 +140,12 @@ class Wire:
         self._target = target
         self._lock = threading.Lock()  # the reader and the calls' thread both write
 
-    def messages(self) -> Iterator[Message | Refusal]:
+    def iter_messages(self) -> Iterator[Message | Refusal]:
         """Yield messages, and refusals of invalid lines, until the input ends."""
         with open(self._source, "rb", closefd=False) as source:
             while line := source.readline(MAX_LINE + 1):
-                whole = len(line) <= MAX_LINE or line.endswith(b"\n")
-                message = parse(line) if whole else _too_long(line, source)
+                is_complete = len(line) <= MAX_LINE or line.endswith(b"\n")
+                message = parse_line(line) if is_complete else _skip_long_line(line, source)
                 if message is not None:
                     yield message
 
@@ -177,7 +177,7 @@ def claim_stdio() -> Wire:
     return Wire(source, target)
 
 
-def deadly_signals() -> tuple[int, ...]:
+def list_deadly_signals() -> tuple[int, ...]:
     """The signals that end a server; SIGHUP only if it is not ignored, as under `nohup`."""
-    heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if heard else ()))
+    is_handled = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if is_handled else ()))

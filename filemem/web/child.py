@@ -19,12 +19,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HEAP = 64 << 20  # bytes that a script may use
-STACK = 512 << 10
-SPACE = 512 << 20  # bytes of this process
-ANSWER = 1_000_000  # characters of the result
-LOGS = 200  # lines of the log
-LINE = 2_000  # characters of each
+MAX_HEAP = 64 << 20  # bytes that a script may use
+MAX_STACK = 512 << 10
+MAX_ADDRESS_SPACE = 512 << 20  # bytes of this process
+MAX_RESULT = 1_000_000  # characters of the result
+MAX_LOG_LINES = 200  # lines of the log
+MAX_LOG_LINE = 2_000  # characters of each
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     prelude = (Path(__file__).parent / "assets/prelude.js").read_text("utf-8")
     limit_process(int(sys.argv[2]))
     task = json.loads(sys.stdin.readline())
-    send(run(quickjs, prelude, task["code"], task["functions"]))
+    send_line(run_script(quickjs, prelude, task["code"], task["functions"]))
 
 
 def limit_process(seconds: int) -> None:
@@ -45,7 +45,14 @@ def limit_process(seconds: int) -> None:
 
     Where the system knows no such limits, the parent's remain.
     """
-    limits = {"CPU": seconds, "AS": SPACE, "FSIZE": 0, "NOFILE": 3, "CORE": 0, "NPROC": 0}
+    limits = {
+        "CPU": seconds,
+        "AS": MAX_ADDRESS_SPACE,
+        "FSIZE": 0,
+        "NOFILE": 3,
+        "CORE": 0,
+        "NPROC": 0,
+    }
     for name, value in limits.items():
         with contextlib.suppress(
             AttributeError, ValueError, OSError
@@ -53,50 +60,54 @@ def limit_process(seconds: int) -> None:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
-class Run:
+class ScriptRun:
     """One run of a script: what it logged, and what it came to.
 
     The engine calls its methods. An exception in them would end it, so there is none.
     """
 
     def __init__(self) -> None:
-        self.lines = 0
+        self.line_count = 0
         self.outcome = {"error": "nothing came of it: a promise that nobody keeps"}
 
-    def host(self, name: str, arguments: object) -> str:
+    def call_parent(self, name: str, arguments: object) -> str:
         """Ask the parent to do what a function of the script is for."""
-        send({"call": [name, arguments if isinstance(arguments, str) else ""]})
+        send_line({"call": [name, arguments if isinstance(arguments, str) else ""]})
         reply = sys.stdin.readline()
         if not reply:
             os._exit(1)
         return reply
 
-    def say(self, text: str) -> None:
+    def send_log(self, text: str) -> None:
         """Add to the log, as far as it goes."""
-        self.lines += 1
-        if self.lines <= LOGS:
-            send({"log": text[:LINE]})
+        self.line_count += 1
+        if self.line_count <= MAX_LOG_LINES:
+            send_line({"log": text[:MAX_LOG_LINE]})
 
-    def settled(self, value: str, error: str) -> None:
+    def set_outcome(self, value: str, error: str) -> None:
         """Keep what the script came to."""
-        if len(value) > ANSWER:
-            error = f"the result is larger than {ANSWER} characters"
+        if len(value) > MAX_RESULT:
+            error = f"the result is larger than {MAX_RESULT} characters"
         self.outcome = {"error": error} if error else {"value": value}
 
 
-def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
+def run_script(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
     """Run the body of an async function, and everything it leaves to be done; what it came to."""
     context = engine.Context()
-    context.set_memory_limit(HEAP)
-    context.set_max_stack_size(STACK)
-    task = Run()
-    ours = {"__host": task.host, "__say": task.say, "__settled": task.settled}
+    context.set_memory_limit(MAX_HEAP)
+    context.set_max_stack_size(MAX_STACK)
+    script_run = ScriptRun()
+    callbacks = {
+        "__host": script_run.call_parent,
+        "__say": script_run.send_log,
+        "__settled": script_run.set_outcome,
+    }
     try:
         prepare = context.eval(prelude)
-        for name, function in ours.items():
+        for name, function in callbacks.items():
             context.add_callable(name, function)
-        execute = prepare(json.dumps(functions), *(context.get(name) for name in ours))
-        for name in ours:
+        execute = prepare(json.dumps(functions), *(context.get(name) for name in callbacks))
+        for name in callbacks:
             context.eval(f"delete globalThis.{name}")
         execute(f"(async () => {{{code}\n}})()")
         while context.execute_pending_job():
@@ -104,10 +115,10 @@ def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str,
     except (engine.JSException, MemoryError, UnicodeError) as error:  # the script's, whatever it is
         line = str(error).split("\n", 1)[0] or type(error).__name__
         return {"error": "memory ran out" if line == "null" else line}
-    return task.outcome
+    return script_run.outcome
 
 
-def send(value: dict[str, Any]) -> None:
+def send_line(value: dict[str, Any]) -> None:
     """Write a line to the parent."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

@@ -19,34 +19,34 @@ from typing import TYPE_CHECKING, Any
 
 from filemem import secrets
 from filemem.dialects.call import perform
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.files import NO_RECORDS, check_path, is_private, is_record, write
+from filemem.files import NON_RECORD_NAMES, is_private, is_record, validate_path, write
 from filemem.record.visibility import EVERYBODY
 from filemem.repo import Repo
-from filemem.web.route import Answer, Arguments, Ask, Context, Refused, how_to_install
+from filemem.web.route import Answer, Arguments, Ask, Context, RouteFailure, format_install_hint
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-DEFAULT = 30_000  # milliseconds of a run
-MOST = 60_000
-CODE = 65_536  # characters
-CALLS = 100  # functions of ours that one run may call
-READ = 200_000  # bytes of a file that Read returns
-LINE = 8_000_000  # bytes of one line of the child: the longest result, every character escaped
-OUTPUT = 16_000_000  # bytes of all its lines
+DEFAULT_TIMEOUT = 30_000  # milliseconds of a run
+MAX_TIMEOUT = 60_000
+MAX_CODE = 65_536  # characters
+MAX_CALLS = 100  # functions of ours that one run may call
+MAX_READ = 200_000  # bytes of a file that Read returns
+MAX_LINE = 8_000_000  # bytes of one line of the child: the longest result, every character escaped
+MAX_OUTPUT = 16_000_000  # bytes of all its lines
 CHILD = Path(__file__).with_name("child.py")
 # With other words too, but for tokens: of a design, a parser.
-_WORDS = "secrets?|credentials?|passwords?"
-_DATA = "json|ya?ml|toml|ini|txt|xml|cfg|conf|properties|enc"
+_SENSITIVE_WORDS = "secrets?|credentials?|passwords?"
+_DATA_SUFFIXES = "json|ya?ml|toml|ini|txt|xml|cfg|conf|properties|enc"
 # Names, in lower case, of files and folders that hold secrets, or other people's data.
-_SECRET = re.compile(
+_SECRET_NAME = re.compile(
     r"\.env(\..*)?|\.(netrc|npmrc|pypirc|git-credentials|htpasswd|pgpass|ssh|aws|gnupg)|credentials"
     r"|id_(rsa|dsa|ecdsa|ed25519).*"
     r"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?)"
-    rf"|.*\.({_WORDS})"
-    rf"|(tokens?|(.*[._-])?({_WORDS})([._-].*)?)\.({_DATA})"
+    rf"|.*\.({_SENSITIVE_WORDS})"
+    rf"|(tokens?|(.*[._-])?({_SENSITIVE_WORDS})([._-].*)?)\.({_DATA_SUFFIXES})"
 )
 # What a script may call: the tool behind it, and the argument that may come first without its name,
 # as in `search("caching", {limit: 3})`. Only what reads stands here.
@@ -60,89 +60,93 @@ _FUNCTIONS: Mapping[str, tuple[str, str]] = {
 }
 
 
-async def act(context: Context, arguments: Arguments) -> Answer:
+async def run_code(context: Context, arguments: Arguments) -> Answer:
     """Run code; whatever becomes of it is an answer, not a failure of this route."""
     engine = find_spec("quickjs")
     if engine is None or engine.origin is None:
-        raise Refused(
-            503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code")
+        raise RouteFailure(
+            503, "NOT_INSTALLED", "No JavaScript engine is installed", format_install_hint("code")
         )
-    allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
-    installed = str(Path(engine.origin).parent.parent)
+    time_limit = min(arguments.get("timeout", DEFAULT_TIMEOUT), MAX_TIMEOUT) / 1000
+    engine_folder = str(Path(engine.origin).parent.parent)
     logs: list[str] = []
-    async with context.running:
+    async with context.sandbox_slots:
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(allowed):
-                came = await _execute(logs, context.ask, installed, arguments["code"], allowed)
+            async with asyncio.timeout(time_limit):
+                outcome = await _run_child(
+                    logs, context.ask, engine_folder, arguments["code"], time_limit
+                )
         except TimeoutError:
-            came = {"error": f"ended after {allowed * 1000:g} ms"}
+            outcome = {"error": f"ended after {time_limit * 1000:g} ms"}
         duration = round((time.perf_counter() - began) * 1000)
     return {
-        "success": "error" not in came,
+        "success": "error" not in outcome,
         "result": None,
-        **came,
+        **outcome,
         "duration": duration,
         "logs": logs,
     }
 
 
-async def _execute(logs: list[str], ask: Ask, installed: str, code: str, allowed: float) -> Answer:
+async def _run_child(
+    logs: list[str], ask: Ask, engine_folder: str, code: str, time_limit: float
+) -> Answer:
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(CHILD), installed, str(int(allowed) + 1)),
+        *(sys.executable, "-I", "-S", str(CHILD), engine_folder, str(int(time_limit) + 1)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={},
         cwd=Path(sys.executable).anchor,
-        limit=LINE,
+        limit=MAX_LINE,
     )
     assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018
     try:
-        await _send(child.stdin, {"code": code, "functions": list(_FUNCTIONS)})
-        return await _talk(logs, ask, child.stdin, child.stdout)
+        await _send_line(child.stdin, {"code": code, "functions": list(_FUNCTIONS)})
+        return await _answer_child(logs, ask, child.stdin, child.stdout)
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         await asyncio.shield(child.wait())
 
 
-async def _talk(
-    logs: list[str], ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader
+async def _answer_child(
+    logs: list[str], ask: Ask, writer: asyncio.StreamWriter, reader: asyncio.StreamReader
 ) -> Answer:
     """Answer the child until it is done, or asks for too much; `result` or `error`."""
     size = calls = 0
     while True:
         try:
-            line = await out.readline()
+            line = await reader.readline()
         except ValueError:  # longer than LINE
             line = b""
         size += len(line)
-        if not line or size > OUTPUT or calls > CALLS:
-            limits = f"memory, time or output than a run may use, or more than {CALLS} calls"
+        if not line or size > MAX_OUTPUT or calls > MAX_CALLS:
+            limits = f"memory, time or output than a run may use, or more than {MAX_CALLS} calls"
             return {"error": f"ended: more {limits}"}
         message = json.loads(line)
         if "log" in message:
             logs.append(message["log"])
         elif "call" in message:
             calls += 1
-            await _send(into, await _perform(ask, *message["call"]))
+            await _send_line(writer, await _answer_call(ask, *message["call"]))
         elif "error" in message:
             return {"error": message["error"]}
         else:
             try:
-                return {"result": _value(message["value"])}
+                return {"result": _parse_value(message["value"])}
             except BadInput as error:
                 return {"error": f"the result {error.message}"}
 
 
-async def _send(into: asyncio.StreamWriter, value: object) -> None:
-    into.write(json.dumps(value).encode() + b"\n")
+async def _send_line(writer: asyncio.StreamWriter, value: object) -> None:
+    writer.write(json.dumps(value).encode() + b"\n")
     with contextlib.suppress(ConnectionError):  # it is over already: its last line says how
-        await into.drain()
+        await writer.drain()
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """The value that a script made JSON of: any value, for it may have changed how that is done."""
     try:
         value = json.loads(text)
@@ -152,65 +156,73 @@ def _value(text: str) -> Any:
     return value
 
 
-async def _perform(ask: Ask, name: str, text: str) -> Mapping[str, object]:
+async def _answer_call(ask: Ask, name: str, text: str) -> Mapping[str, object]:
     """Do what a function of the script is for; a failure becomes an Error in the script."""
     try:
-        values = _value(text)
+        values = _parse_value(text)
         return {
-            "value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, name, values)))
+            "value": await asyncio.wrap_future(
+                ask(lambda memory: _call_function(memory, name, values))
+            )
         }
     except FilememError as error:
         return {"error": error.message}
 
 
-def _answer(memory: Memory, name: str, values: object) -> object:
-    tool, first = _FUNCTIONS[name]
+def _call_function(memory: Memory, name: str, values: object) -> object:
+    tool, first_name = _FUNCTIONS[name]
     if not isinstance(values, list):
         raise BadInput("the arguments came as something else; is there a toJSON on a prototype?")
-    named: dict[str, Any] = dict(next((part for part in values if isinstance(part, Mapping)), {}))
+    arguments: dict[str, Any] = dict(
+        next((part for part in values if isinstance(part, Mapping)), {})
+    )
     if values and values[0] is not None and not isinstance(values[0], Mapping):
-        named = {first: values[0], **named}
+        arguments = {first_name: values[0], **arguments}
     if tool:
-        return _ask_tool(memory, tool, named, str(named.get(first))[:100])
-    return _read(memory, named.get("path", named.get("file_path", "")))
+        return _call_tool(memory, tool, arguments, str(arguments.get(first_name))[:100])
+    return _read_public_file(memory, arguments.get("path", arguments.get("file_path", "")))
 
 
-def _ask_tool(memory: Memory, tool: str, named: Mapping[str, Any], subject: str) -> object:
+def _call_tool(memory: Memory, tool: str, arguments: Mapping[str, Any], subject: str) -> object:
     try:
-        return perform(profile("native"), memory.seen_by(EVERYBODY), tool, named)
+        return perform(load_profile("native"), memory.seen_by(EVERYBODY), tool, arguments)
     except NotFound:  # what it says may name records that are private
         raise NotFound(f"nothing public, or more than one thing, goes by {subject!r}") from None
 
 
-def _read(memory: Memory, path: object) -> object:
+def _read_public_file(memory: Memory, path: object) -> object:
     if not isinstance(path, str):
         raise BadInput("path must be text", field="path")
-    where, data = read_file(memory, path, READ)
+    shown_path, data = read_file(memory, path, MAX_READ)
     text = data.decode("utf-8", "replace")
-    if leaks := secrets.find(text):
-        what = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
-        raise BadInput(f"{where} is not read: {what}", field="path")
-    return {"content": text, "path": where}
+    if leaks := secrets.find_secrets(text):
+        finding = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
+        raise BadInput(f"{shown_path} is not read: {finding}", field="path")
+    return {"content": text, "path": shown_path}
 
 
-def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
+def read_file(memory: Memory, requested_path: str, limit: int) -> tuple[str, bytes]:
     """Read a file of the store, or one that Git tracks: its path and its bytes."""
-    path = _place(memory.work_tree, named)
-    inside = memory.folder.is_relative_to(memory.work_tree)
+    path = _resolve_path(memory.work_tree, requested_path)
+    is_inside = memory.folder.is_relative_to(memory.work_tree)
     store = (
-        memory.folder.relative_to(memory.work_tree) if inside else None
+        memory.folder.relative_to(memory.work_tree) if is_inside else None
     )  # else attached in another work tree
     if store is not None and path.is_relative_to(store):
-        own = path.relative_to(store).as_posix()
-        allowed = (is_record(own) or own.lower() in NO_RECORDS) and not is_private(own)
+        store_path = path.relative_to(store).as_posix()
+        is_allowed = (
+            is_record(store_path) or store_path.lower() in NON_RECORD_NAMES
+        ) and not is_private(store_path)
     else:
-        if any(_SECRET.fullmatch(part.casefold()) for part in path.parts):
+        if any(_SECRET_NAME.fullmatch(part.casefold()) for part in path.parts):
             hint = "name another file"
             raise BadInput(
                 "a file of this name may hold secrets and is not read", hint, field="path"
             )
-        allowed = path.as_posix() in Repo.discover(memory.work_tree).staged([path.as_posix()])
-    if not allowed:
+        is_allowed = path.as_posix() in Repo.discover(memory.work_tree).read_staged(
+            [path.as_posix()]
+        )
+    if not is_allowed:
         raise NotFound(
             f"there is no file {path.as_posix()} in the store or among the tracked files"
         )
@@ -219,18 +231,18 @@ def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
         return path.as_posix(), write.read_file(folder, name, path.as_posix(), limit)
 
 
-def _place(work_tree: Path, named: str) -> Path:
+def _resolve_path(work_tree: Path, requested_path: str) -> Path:
     """Where a path leads, from the top of the work tree.
 
     It is judged by its words alone: links are refused on opening.
     """
-    if not named.strip() or "\0" in named or len(named) > 4_096:
+    if not requested_path.strip() or "\0" in requested_path or len(requested_path) > 4_096:
         raise BadInput("path must name a file", field="path")
-    path = Path(os.path.normpath(work_tree / named))
+    path = Path(os.path.normpath(work_tree / requested_path))
     if not path.is_relative_to(work_tree) or path == work_tree:
         raise BadInput(
             "path leads out of the repository", "name a file of the project", field="path"
         )
     path = path.relative_to(work_tree)
-    check_path(path.as_posix())
+    validate_path(path.as_posix())
     return path

@@ -19,7 +19,7 @@ from filemem.record import DECISION, format_time
 from filemem.web.route import Answer
 
 TEMPLATES = Path(__file__).parent / "templates"
-LONG = 3_000  # characters of a page from which it has a table of contents
+MIN_CONTENTS_LENGTH = 3_000  # characters of a page from which it has a table of contents
 _TEXTS = {
     "decision_html": "Decision",
     "reasoning_html": "Why",
@@ -44,8 +44,8 @@ _EDGES = {  # kind of an edge, and whether it leads here
     ("synthesizes", True): "Merged by",
 }
 _FACTS = ("topic", "tags", "branch", "confidence", "decided_by", "limitation", "path")
-_OPENED = re.compile(r"(</?h)[1-6]>")
-_WIDE = re.compile("<(pre|table)>")  # scrolled by keyboard too
+_HEADING_TAG = re.compile(r"(</?h)[1-6]>")
+_WIDE_TAG = re.compile("<(pre|table)>")  # scrolled by keyboard too
 _HEADING = re.compile(r"<h([23])>(.*?)</h\1>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 
@@ -60,9 +60,9 @@ class Book(NamedTuple):
     home: str  # the page with the timeline
     log: str  # the page with the list of all records
     head: str  # further tags of the head of each page
-    where: str  # what the timeline is told besides: of which repository
+    query: str  # what the timeline is told besides: of which repository
 
-    def link(self, record_id: str, root: str) -> str:
+    def format_link(self, record_id: str, root: str) -> str:
         """A link to a record, from a page whose way to the first folder is `root`."""
         row = self.rows.get(record_id)
         if row is None:  # saved after the rows were read
@@ -70,61 +70,65 @@ class Book(NamedTuple):
         return f'<a href="{escape(root + row["page"])}" dir="auto">{escape(row["title"])}</a>'
 
 
-def bound(
-    name: str, rows: Iterable[Answer], home: str, log: str, head: str, where: str = ""
+def build_book(
+    name: str, rows: Iterable[Answer], home: str, log: str, head: str, query: str = ""
 ) -> Book:
     """Return a book of these rows, which are in the order of time."""
     known_rows = {row["id"]: row for row in rows}
     ids = list(known_rows)
     before = dict(pairwise(ids[::-1]))
-    return Book(name, known_rows, before, dict(pairwise(ids)), home, log, head, where)
+    return Book(name, known_rows, before, dict(pairwise(ids)), home, log, head, query)
 
 
 @cache
-def _template() -> Template:
+def _load_template() -> Template:
     return Template((TEMPLATES / "page.html").read_text("utf-8"))
 
 
-def record_page(book: Book, record: Answer, root: str) -> bytes:
+def render_record_page(book: Book, record: Answer, root: str) -> bytes:
     """Return the page of a record; `root` leads from it to the first folder."""
-    body, contents = _with_contents("\n".join(_body(book, record, root)))
-    parts = [f'<h1 dir="auto">{escape(record["title"])}</h1>', *_standing(book, record, root)]
-    near = f'<nav aria-label="Neighbours">{"".join(_neighbours(book, record, root))}</nav>'
-    return _page(book, record["title"], root, "\n".join((*parts, contents, body)), near, record)
+    body, contents = _add_contents("\n".join(_iter_body(book, record, root)))
+    parts = [f'<h1 dir="auto">{escape(record["title"])}</h1>', *_iter_standing(book, record, root)]
+    near = f'<nav aria-label="Neighbours">{"".join(_iter_neighbours(book, record, root))}</nav>'
+    return _render_page(
+        book, record["title"], root, "\n".join((*parts, contents, body)), near, record
+    )
 
 
-def log_page(book: Book, root: str) -> bytes:
+def render_log_page(book: Book, root: str) -> bytes:
     """Return the list of all records, newest first, with date, state, author and topic."""
     title = f"{book.name}: all records"
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{len(book.rows):,} records, newest first</p>"]
     newest_first = list(book.rows.values())[::-1]
-    for year, rows in groupby(newest_first, lambda row: day_of(row)[:4] or "Without a date"):
-        items = "\n".join(f"<li>{_line(book, row, root)}</li>" for row in rows)
+    for year, rows in groupby(newest_first, lambda row: format_day(row)[:4] or "Without a date"):
+        items = "\n".join(f"<li>{_format_row(book, row, root)}</li>" for row in rows)
         parts.append(f'<h2>{year}</h2>\n<ul class="log">\n{items}\n</ul>')
-    return _page(book, "All records", root, "\n".join(parts))
+    return _render_page(book, "All records", root, "\n".join(parts))
 
 
-def day_of(record: Answer) -> str:
+def format_day(record: Answer) -> str:
     """Return the day of a record; "" where it has none."""
     return format_time(record["created"])[:10] if record.get("created") else ""
 
 
-def _line(book: Book, row: Answer, root: str) -> str:
+def _format_row(book: Book, row: Answer, root: str) -> str:
     outcome = row.get("outcome", "").removeprefix("pending")
-    facts = filter(None, (day_of(row), _state(row), outcome, row.get("who"), row.get("topic")))
-    return f"{book.link(row['id'], root)} <small>{escape(' · '.join(facts))}</small>"
+    facts = filter(
+        None, (format_day(row), _get_state(row), outcome, row.get("who"), row.get("topic"))
+    )
+    return f"{book.format_link(row['id'], root)} <small>{escape(' · '.join(facts))}</small>"
 
 
-def _page(
+def _render_page(
     book: Book, title: str, root: str, main: str, near: str = "", record: Answer | None = None
 ) -> bytes:
     record_id = quote(record["id"], safe="") if record else ""
-    at = escape(f"#id={record_id}&{book.where}".rstrip("&"))
-    page = _template().substitute(
+    fragment = escape(f"#id={record_id}&{book.query}".rstrip("&"))
+    page = _load_template().substitute(
         title=escape(title),
         name=escape(book.name),
         root=root,
-        home=book.home + at,
+        home=book.home + fragment,
         log=book.log,
         head=book.head,
         main=main,
@@ -133,7 +137,7 @@ def _page(
     return page.encode("utf-8", "replace")
 
 
-def _state(record: Answer) -> str:
+def _get_state(record: Answer) -> str:
     """How a record stands, in one word or two."""
     if record["type"] != DECISION:
         return str(record.get("kind") or record["type"])
@@ -144,111 +148,115 @@ def _state(record: Answer) -> str:
     return "replaced" if record.get("superseded_by") else str(record["status"])
 
 
-def _standing(book: Book, record: Answer, root: str) -> Iterator[str]:
+def _iter_standing(book: Book, record: Answer, root: str) -> Iterator[str]:
     """How a record stands, who says so, and since when."""
-    state = _state(record)
-    decided = record["type"] == DECISION
-    since = "since " if decided else ""
-    heirs = [book.rows[heir] for heir in record.get("superseded_by", ()) if heir in book.rows]
-    if state == "replaced" and heirs:
-        for heir in heirs:
-            by = f" by {book.link(heir['id'], root)}"
-            yield _badge(state, f"{by}, since {_who_and_when(heir)}")
-        yield f'<p class="soft">decided {_who_and_when(record)}</p>'
+    state = _get_state(record)
+    is_decision = record["type"] == DECISION
+    since = "since " if is_decision else ""
+    successors = [book.rows[heir] for heir in record.get("superseded_by", ()) if heir in book.rows]
+    if state == "replaced" and successors:
+        for heir in successors:
+            by = f" by {book.format_link(heir['id'], root)}"
+            yield _format_badge(state, f"{by}, since {_format_author_and_day(heir)}")
+        yield f'<p class="soft">decided {_format_author_and_day(record)}</p>'
     else:
-        more = ": others on its topic hold too" if state == "contested" else ""
-        yield _badge(state, f"{more}, {since}{_who_and_when(record)}")
-    for last in record.get("outcomes", ())[-1:]:
-        reason = f": {escape(last['reason'])}" if last["reason"] else ""
-        yield _badge(last["outcome"], f"since {format_time(last['at'])[:10]}{reason}")
+        fork_note = ": others on its topic hold too" if state == "contested" else ""
+        yield _format_badge(state, f"{fork_note}, {since}{_format_author_and_day(record)}")
+    for last_outcome in record.get("outcomes", ())[-1:]:
+        reason = f": {escape(last_outcome['reason'])}" if last_outcome["reason"] else ""
+        yield _format_badge(
+            last_outcome["outcome"], f"since {format_time(last_outcome['at'])[:10]}{reason}"
+        )
 
 
-def _badge(state: str, rest: str) -> str:
-    space = "" if rest.startswith((",", ":", " ")) else " "
+def _format_badge(state: str, details: str) -> str:
+    space = "" if details.startswith((",", ":", " ")) else " "
     name = escape(state)
-    return f'<p class="state {name}"><strong>{name}</strong>{space}{rest}</p>'
+    return f'<p class="state {name}"><strong>{name}</strong>{space}{details}</p>'
 
 
-def _who_and_when(record: Answer) -> str:
+def _format_author_and_day(record: Answer) -> str:
     who = record.get("who", "")
     agent = record.get("agent", "")
     with_agent = f" with {agent}" if agent and agent != who else ""
     author = f", says {who}{with_agent}" if who else ""
-    return escape(f"{day_of(record) or 'a day that is not stated'}{author}")
+    return escape(f"{format_day(record) or 'a day that is not stated'}{author}")
 
 
-def _body(book: Book, record: Answer, root: str) -> Iterator[str]:
+def _iter_body(book: Book, record: Answer, root: str) -> Iterator[str]:
     """What a record says, and what is known of it."""
-    facts = (_fact(name, record[name]) for name in _FACTS if name in record)
+    facts = (_format_fact(name, record[name]) for name in _FACTS if name in record)
     yield f"<dl>{''.join(facts)}</dl>"
     for name, title in _TEXTS.items():
-        text = _OPENED.sub(r"\g<1>3>", record.get(name, ""))
-        text = _WIDE.sub(r'<\1 tabindex="0">', text)
+        text = _HEADING_TAG.sub(r"\g<1>3>", record.get(name, ""))
+        text = _WIDE_TAG.sub(r'<\1 tabindex="0">', text)
         if text and text.strip() != f"<p>{escape(record['title'])}</p>":
             yield f"<h2>{title}</h2>\n{text}"
     for name, title in _LISTS.items():
-        yield from _section(title, map(escape, record.get(name, ())))
-    yield from _section("What came of it", map(_outcome, record.get("outcomes", ())))
-    yield from _relations(book, record, root)
+        yield from _iter_section(title, map(escape, record.get(name, ())))
+    yield from _iter_section("What came of it", map(_format_outcome, record.get("outcomes", ())))
+    yield from _iter_relations(book, record, root)
     chain = [book.rows[member] for member in record.get("chain", ()) if member in book.rows]
-    lines = (_line(book, row, root) for row in chain)
-    yield from _section("How it was decided, oldest first", lines)
+    lines = (_format_row(book, row, root) for row in chain)
+    yield from _iter_section("How it was decided, oldest first", lines)
     governed = (f"<code>{escape(place['path'])}</code>" for place in record.get("governed", ()))
-    yield from _section("Governs", governed)
-    yield from _section("Commits", (_commit(commit) for commit in record.get("commits", ())))
+    yield from _iter_section("Governs", governed)
+    yield from _iter_section(
+        "Commits", (_format_commit(commit) for commit in record.get("commits", ()))
+    )
 
 
-def _fact(name: str, value: object) -> str:
+def _format_fact(name: str, value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
     return f"<dt>{name.replace('_', ' ')}</dt><dd>{escape(text)}</dd>"
 
 
-def _outcome(entry: Answer) -> str:
+def _format_outcome(entry: Answer) -> str:
     parts = (format_time(entry["at"])[:10], entry["outcome"], entry["reason"])
     return escape(": ".join(filter(None, parts)))
 
 
-def _commit(commit: Answer) -> str:
+def _format_commit(commit: Answer) -> str:
     day = format_time(commit["when"])[:10]
     return escape(f"{day} {commit['who']}: {commit['subject']} ({commit['id'][:10]})")
 
 
-def _relations(book: Book, record: Answer, root: str) -> Iterator[str]:
+def _iter_relations(book: Book, record: Answer, root: str) -> Iterator[str]:
     edges = record.get("related", ())
-    for (kind, inwards), title in _EDGES.items():
+    for (kind, is_inward), title in _EDGES.items():
         items = (
-            f"{book.link(edge['id'], root)} {escape(edge['reason'])}"
+            f"{book.format_link(edge['id'], root)} {escape(edge['reason'])}"
             for edge in edges
-            if (edge["kind"], edge["in"]) == (kind, inwards)
+            if (edge["kind"], edge["in"]) == (kind, is_inward)
         )
-        yield from _section(title, items)
+        yield from _iter_section(title, items)
 
 
-def _section(title: str, items: Iterable[str]) -> Iterator[str]:
+def _iter_section(title: str, items: Iterable[str]) -> Iterator[str]:
     rows = "\n".join(f"<li>{item}</li>" for item in items)
     if rows:
         yield f"<h2>{title}</h2>\n<ul>\n{rows}\n</ul>"
 
 
-def _with_contents(body: str) -> tuple[str, str]:
+def _add_contents(body: str) -> tuple[str, str]:
     """Return a body whose headings can be linked to, and the table of contents of a long one."""
-    if len(body) < LONG:
+    if len(body) < MIN_CONTENTS_LENGTH:
         return body, ""
     entries: list[str] = []
 
-    def anchored(match: re.Match[str]) -> str:
+    def add_anchor(match: re.Match[str]) -> str:
         entries.append(
             f'<li class="level{match[1]}"><a href="#s{len(entries) + 1}">'
             f"{_TAG.sub('', match[2])}</a></li>"
         )
         return f'<h{match[1]} id="s{len(entries)}">{match[2]}</h{match[1]}>'
 
-    body = _HEADING.sub(anchored, body)
+    body = _HEADING.sub(add_anchor, body)
     rows = "\n".join(entries)
     return body, f'<nav class="contents" aria-label="Contents"><ul>\n{rows}\n</ul></nav>'
 
 
-def _neighbours(book: Book, record: Answer, root: str) -> Iterator[str]:
+def _iter_neighbours(book: Book, record: Answer, root: str) -> Iterator[str]:
     """Links to the records before and after this one, in its chain and in time."""
     chain = record.get("chain") or [""]
     own = record["id"]
@@ -263,4 +271,4 @@ def _neighbours(book: Book, record: Answer, root: str) -> Iterator[str]:
     for word, other in places.items():
         if other:
             name = word.partition(" ")[0].lower()
-            yield f'<p class="{name}">{word}: {book.link(other, root)}</p>'
+            yield f'<p class="{name}">{word}: {book.format_link(other, root)}</p>'

@@ -11,22 +11,22 @@ from functools import cache
 
 from markdown_it import MarkdownIt
 
-LARGEST = 200_000  # characters that are rendered; what is longer is cut
-_SAFE = ("http://", "https://")
+MAX_LENGTH = 200_000  # characters that are rendered; what is longer is cut
+_SAFE_SCHEMES = ("http://", "https://")
 
 
 @cache
-def _renderer() -> MarkdownIt:
+def _build_renderer() -> MarkdownIt:
     renderer = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    renderer.validateLink = _leads_to_the_web  # type: ignore[method-assign]
+    renderer.validateLink = _is_web_link  # type: ignore[method-assign]
     return renderer
 
 
-def _leads_to_the_web(url: str) -> bool:
+def _is_web_link(url: str) -> bool:
     """An address within the repository leads nowhere from a page."""
-    return url.strip().lower().startswith(_SAFE)
+    return url.strip().lower().startswith(_SAFE_SCHEMES)
 
 
-def html(text: str) -> str:
+def render_html(text: str) -> str:
     """Render a text. It is HTML for a page whose policy allows no script and no other origin."""
-    return str(_renderer().render(text[:LARGEST]))
+    return str(_build_renderer().render(text[:MAX_LENGTH]))

@@ -12,27 +12,29 @@ ROOT = "../"  # from /viewer/read and /viewer/log
 _HEAD = '<script src="../viewer/assets/read.js"></script>'
 
 
-def record(memory: Memory, arguments: Arguments) -> Reply:
+def answer_record_page(memory: Memory, arguments: Arguments) -> Reply:
     """One record as a document. Raises NotFound, Conflict: what its name means."""
-    (detail,) = memory.details(memory.id_of(arguments["id"]))
-    whole = viewer.whole(memory, detail, ())
-    return _page(document.record_page(_book(memory, arguments), whole, ROOT))
-
-
-def log(memory: Memory, arguments: Arguments) -> Reply:
-    """The list of all records, newest first."""
-    return _page(document.log_page(_book(memory, arguments), ROOT))
-
-
-def _book(memory: Memory, arguments: Arguments) -> document.Book:
-    head, rows = viewer.rows(memory)
-    where = {name: arguments[name] for name in ("repository",) if arguments.get(name)}
-    pages = (
-        {**row, "page": f"viewer/read?{urlencode({'id': row['id'], **where})}"} for row in rows
+    (detail,) = memory.read_details(memory.resolve_id(arguments["id"]))
+    full_record = viewer.build_record(memory, detail, ())
+    return _build_page_reply(
+        document.render_record_page(_build_book(memory, arguments), full_record, ROOT)
     )
-    log_at = f"viewer/log?{urlencode(where)}".rstrip("?")
-    return document.bound(head["name"], pages, "viewer", log_at, _HEAD, urlencode(where))
 
 
-def _page(data: bytes) -> Reply:
-    return Reply(data, media="text/html; charset=utf-8", headers=viewer.GUARDED)
+def answer_log_page(memory: Memory, arguments: Arguments) -> Reply:
+    """The list of all records, newest first."""
+    return _build_page_reply(document.render_log_page(_build_book(memory, arguments), ROOT))
+
+
+def _build_book(memory: Memory, arguments: Arguments) -> document.Book:
+    head, rows = viewer.get_rows(memory)
+    query = {name: arguments[name] for name in ("repository",) if arguments.get(name)}
+    pages = (
+        {**row, "page": f"viewer/read?{urlencode({'id': row['id'], **query})}"} for row in rows
+    )
+    log_path = f"viewer/log?{urlencode(query)}".rstrip("?")
+    return document.build_book(head["name"], pages, "viewer", log_path, _HEAD, urlencode(query))
+
+
+def _build_page_reply(data: bytes) -> Reply:
+    return Reply(data, media_type="text/html; charset=utf-8", headers=viewer.SECURITY_HEADERS)

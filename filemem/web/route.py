@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from filemem.errors import BadInput, FilememError, NotFound
 
 if TYPE_CHECKING:
-    from filemem.config import Web
+    from filemem.config import WebSettings
     from filemem.memory import Memory
 
 Arguments = Mapping[str, Any]
@@ -37,8 +37,8 @@ class Context(NamedTuple):
 
     ask: Ask
     log: Sequence[str]
-    web: Web
-    running: asyncio.Semaphore
+    web: WebSettings
+    sandbox_slots: asyncio.Semaphore
     todo: Callable[[], Sequence[str]]
 
 
@@ -47,15 +47,15 @@ class Reply(NamedTuple):
 
     body: object
     status: int = 200
-    media: str = JSON
+    media_type: str = JSON
     headers: Mapping[str, str] = {}
 
 
 Result = Answer | Reply
-Work = Callable[[Context, Arguments], Awaitable[Result]]
+Handler = Callable[[Context, Arguments], Awaitable[Result]]
 
 
-class Refused(FilememError):
+class RouteFailure(FilememError):
     """A failure with a status and a code of its own, and the argument at fault."""
 
     def __init__(
@@ -67,12 +67,12 @@ class Refused(FilememError):
         self.field = field
 
 
-def revisit(mark: str) -> dict[str, str]:
+def build_cache_headers(tag: str) -> dict[str, str]:
     """Headers by which a browser asks again, and is sent nothing where the mark is the same."""
-    return {"ETag": f'"{mark[:32]}"', "Cache-Control": "no-cache"}
+    return {"ETag": f'"{tag[:32]}"', "Cache-Control": "no-cache"}
 
 
-def how_to_install(extra: str) -> str:
+def format_install_hint(extra: str) -> str:
     """How to install an extra of filemem."""
     commands = f"uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
     return f"in a clone of filemem: {commands}"
@@ -84,39 +84,41 @@ class Route(NamedTuple):
     method: str
     path: str  # as Starlette writes it, with `{id}` for a part of it
     schema: Mapping[str, Any]  # JSON Schema of the arguments, wherever they come from
-    work: Work  # what answers
-    style: Callable[[Refused], Answer]  # how failures are worded
-    lacking: str  # MAMA's code for a required argument that is not there
-    failed: str  # the same for what went wrong on our side
+    handler: Handler  # what answers
+    format_failure: Callable[[RouteFailure], Answer]  # how failures are worded
+    missing_code: str  # MAMA's code for a required argument that is not there
+    failure_code: str  # the same for what went wrong on our side
 
 
-def as_mama(failure: Refused) -> Answer:
+def format_mama_failure(failure: RouteFailure) -> Answer:
     """Format a failure as MAMA's routes do."""
-    return {"error": True, "code": failure.code, "message": failure.message} | _more(failure)
+    return {"error": True, "code": failure.code, "message": failure.message} | _build_details(
+        failure
+    )
 
 
-def plain(failure: Refused) -> Answer:
+def format_plain_failure(failure: RouteFailure) -> Answer:
     """Format a failure as mem-claude's routes and MCP do."""
-    return {"error": failure.message} | _more(failure)
+    return {"error": failure.message} | _build_details(failure)
 
 
-def _more(failure: Refused) -> Answer:
+def _build_details(failure: RouteFailure) -> Answer:
     return {name: value for name in ("hint", "field") if (value := getattr(failure, name))}
 
 
-def remembered(function: Callable[[Memory, Arguments], Result]) -> Work:
+def build_memory_handler(function: Callable[[Memory, Arguments], Result]) -> Handler:
     """Make the work of a route from a function on the memory."""
 
-    async def work(context: Context, arguments: Arguments) -> Result:
+    async def handle_request(context: Context, arguments: Arguments) -> Result:
         result: Result = await asyncio.wrap_future(
-            context.ask(lambda memory: function(chosen(memory, arguments), arguments))
+            context.ask(lambda memory: function(resolve_memory(memory, arguments), arguments))
         )
         return result
 
-    return work
+    return handle_request
 
 
-def chosen(memory: Memory, arguments: Arguments) -> Memory:
+def resolve_memory(memory: Memory, arguments: Arguments) -> Memory:
     """The memory that a request is about: the one at hand, or of a `repository` of the workspace.
 
     Raises NotFound.
@@ -126,10 +128,10 @@ def chosen(memory: Memory, arguments: Arguments) -> Memory:
         return memory
     if memory.workspace is None:
         raise NotFound("this repository is in no workspace", "filemem workspace add")
-    return memory.workspace().memory(key)
+    return memory.workspace().open_memory(key)
 
 
-def from_query(
+def parse_query(
     schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mapping[str, str]
 ) -> dict[str, object]:
     """Read the names and values of a query, as they came, and those of the path."""
@@ -137,26 +139,28 @@ def from_query(
     for name, value in pairs:
         if name != TOKEN:
             texts.setdefault(name, []).append(value)
-    values = {name: _from_texts(schema, name, several) for name, several in texts.items()}
+    values = {
+        name: _parse_argument(schema, name, texts_of_name) for name, texts_of_name in texts.items()
+    }
     # An empty value is none at all: a form sends `?topic=` for a field that was left alone.
     return {name: value for name, value in values.items() if value != ""} | dict(path)
 
 
-def _from_texts(schema: Arguments, name: str, texts: list[str]) -> object:
+def _parse_argument(schema: Arguments, name: str, texts: list[str]) -> object:
     """The value of an argument that came in these texts."""
     shape = schema["properties"].get(name, {})
     kinds = {part.get("type", "string") for part in shape.get("anyOf", [shape])}
     if "array" not in kinds:
         if len(texts) > 1:
             raise BadInput(f"{name} comes {len(texts)} times", "give it once", field=name[:64])
-        return _typed(texts[0], kinds)
-    return texts if len(texts) > 1 or "string" not in kinds else _typed(texts[0], kinds)
+        return _parse_value(texts[0], kinds)
+    return texts if len(texts) > 1 or "string" not in kinds else _parse_value(texts[0], kinds)
 
 
-def from_body(body: bytes) -> dict[str, object]:
+def parse_body(body: bytes) -> dict[str, object]:
     """Read a body; members that are null are left out."""
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise BadInput(
             "the body is not JSON in UTF-8, or nested too deeply", "send one JSON object"
@@ -166,7 +170,7 @@ def from_body(body: bytes) -> dict[str, object]:
     return {name: part for name, part in value.items() if part is not None}
 
 
-def _typed(text: str, kinds: set[str]) -> object:
+def _parse_value(text: str, kinds: set[str]) -> object:
     """The value of a text; an unreadable text stays as it is and is refused by the schema."""
     number = text.removeprefix("-")
     if (
@@ -179,5 +183,5 @@ def _typed(text: str, kinds: set[str]) -> object:
     return _FLAGS.get(text.lower(), text) if "boolean" in kinds else text
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")

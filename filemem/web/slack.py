@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING
 from filemem import secrets
 from filemem.errors import BadInput
 from filemem.web.code import read_file
-from filemem.web.route import Answer, Arguments, Context, Refused, how_to_install
+from filemem.web.route import Answer, Arguments, Context, RouteFailure, format_install_hint
 
 if TYPE_CHECKING:
-    from filemem.config import Web
+    from filemem.config import WebSettings
     from filemem.memory import Memory
 
-SECONDS = 20  # for each request to Slack
-LARGEST = 10 << 20  # bytes of a file
-TEXT = 40_000  # characters that Slack takes
+TIMEOUT = 20  # for each request to Slack
+MAX_FILE = 10 << 20  # bytes of a file
+MAX_TEXT = 40_000  # characters that Slack takes
 
 
-async def send(context: Context, arguments: Arguments) -> Answer:
+async def send_message(context: Context, arguments: Arguments) -> Answer:
     """Send what is asked for."""
     channel = arguments["channel_id"].strip()
     message = arguments.get("message", "")
-    named = arguments.get("file_path", "")
-    if not message.strip() and not named:
-        raise Refused(400, "MISSING_FIELDS", "Missing required field: message or file_path")
+    file_path = arguments.get("file_path", "")
+    if not message.strip() and not file_path:
+        raise RouteFailure(400, "MISSING_FIELDS", "Missing required field: message or file_path")
     if not context.web.slack_token:
-        raise Refused(
+        raise RouteFailure(
             503,
             "NOT_CONFIGURED",
             "Slack is not configured",
@@ -38,39 +38,41 @@ async def send(context: Context, arguments: Arguments) -> Answer:
         )
     _refuse_secret("message", message)
     file = (
-        await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named)))
-        if named
+        await asyncio.wrap_future(context.ask(lambda memory: _read_attachment(memory, file_path)))
+        if file_path
         else None
     )
-    await asyncio.to_thread(_deliver, context.web, channel, message, file)
+    await asyncio.to_thread(_post_message, context.web, channel, message, file)
     return {"success": True, "message": f"Message sent to Slack channel {channel}"}
 
 
-def _file(memory: Memory, named: str) -> tuple[str, bytes]:
-    path, data = read_file(memory, named, LARGEST)
+def _read_attachment(memory: Memory, file_path: str) -> tuple[str, bytes]:
+    path, data = read_file(memory, file_path, MAX_FILE)
     _refuse_secret("file_path", data.decode("utf-8", "replace"))
     return path.rpartition("/")[2], data
 
 
 def _refuse_secret(field: str, text: str) -> None:
     """Refuse what looks like a secret: a channel has many readers, and a log of its own."""
-    if leaks := secrets.find(text):
-        what = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
+    if leaks := secrets.find_secrets(text):
+        finding = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
         hint = "remove it, and change it if it was real"
-        raise BadInput(f"{field}: {what}; nothing was sent", hint, field=field)
+        raise BadInput(f"{field}: {finding}; nothing was sent", hint, field=field)
 
 
-def _deliver(web: Web, channel: str, message: str, file: tuple[str, bytes] | None) -> None:
+def _post_message(
+    web: WebSettings, channel: str, message: str, file: tuple[str, bytes] | None
+) -> None:
     """Talk to Slack. Of what goes wrong its word for it is passed on, and nothing else."""
     try:
         from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
     except ImportError:
-        raise Refused(
-            503, "NOT_INSTALLED", "slack_sdk is not installed", how_to_install("slack")
+        raise RouteFailure(
+            503, "NOT_INSTALLED", "slack_sdk is not installed", format_install_hint("slack")
         ) from None
-    where = web.slack_url or WebClient.BASE_URL
-    client = WebClient(token=web.slack_token, base_url=where, timeout=SECONDS, retry_handlers=[])
+    base_url = web.slack_url or WebClient.BASE_URL
+    client = WebClient(token=web.slack_token, base_url=base_url, timeout=TIMEOUT, retry_handlers=[])
     try:
         if file is None:
             client.chat_postMessage(channel=channel, text=message)
@@ -84,7 +86,7 @@ def _deliver(web: Web, channel: str, message: str, file: tuple[str, bytes] | Non
                 initial_comment=message or None,
             )
     except SlackApiError as error:
-        word = error.response.get("error") or "no reason given"
-        raise Refused(502, "SLACK_FAILED", f"Slack refused: {word}") from None
+        reason = error.response.get("error") or "no reason given"
+        raise RouteFailure(502, "SLACK_FAILED", f"Slack refused: {reason}") from None
     except (SlackClientError, OSError):
-        raise Refused(502, "SLACK_FAILED", "Slack cannot be reached") from None
+        raise RouteFailure(502, "SLACK_FAILED", "Slack cannot be reached") from None

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from filemem.dialects.parameter import TEXT, schema_of, text
+from filemem.dialects.parameter import TEXT, build_schema, build_text
 from filemem.dialects.tool import (
     Argument,
     Dialect,
     Prompt,
     Resource,
     Tool,
-    envelope,
+    build_failure,
 )
 from filemem.errors import BadInput
 from filemem.server import http, serve_stdio
@@ -66,13 +66,13 @@ SCHEMA_2020 = {
 }
 
 TOOLS = (
-    Tool("test_simple_text", "Answers a text.", schema_of(()), simple_text),
-    Tool("test_error_handling", "Fails.", schema_of(()), error),
+    Tool("test_simple_text", "Answers a text.", build_schema(()), simple_text),
+    Tool("test_error_handling", "Fails.", build_schema(()), error),
     Tool("json_schema_2020_12_tool", "Has a schema with all of 2020-12.", SCHEMA_2020, simple_text),
 )
 HIDDEN = (
-    Tool("static_text", "", schema_of(()), static_text),
-    Tool("template", "", schema_of([text("id", required=True)]), template),
+    Tool("static_text", "", build_schema(()), static_text),
+    Tool("template", "", build_schema([build_text("id", is_required=True)]), template),
 )
 RESOURCES = (
     Resource("test://static-text", "static text", "A text.", "text/plain", "static_text"),
@@ -86,18 +86,18 @@ PROMPTS = (
         "test_prompt_with_arguments",
         "With arguments",
         "A prompt that is filled in.",
-        (Argument("arg1", "first", required=True), Argument("arg2", "second", required=True)),
+        (Argument("arg1", "first", is_required=True), Argument("arg2", "second", is_required=True)),
         "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
     ),
 )
 DIALECT = Dialect(
-    "conformance", TOOLS, "Say what the suite asks.", envelope, HIDDEN, RESOURCES, PROMPTS
+    "conformance", TOOLS, "Say what the suite asks.", build_failure, HIDDEN, RESOURCES, PROMPTS
 )
 
 
 def main() -> None:
     """Serve on a free port, or with --stdio on standard input and output."""
-    offer = DIALECT._replace(tools=TOOLS + HIDDEN, listed=TOOLS)
+    offer = DIALECT._replace(tools=TOOLS + HIDDEN, listed_tools=TOOLS)
     if "--stdio" in sys.argv:
         serve_stdio(offer, open_notebook, version=VERSION)
         return

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from filemem.dialects.native import TOOLS
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 from tests.conformance import npm
 from tests.conformance.bridge import bridged
 from tests.support import make_repo
@@ -124,5 +124,5 @@ def test_the_inspector_is_a_second_real_client(tmp_path: Path) -> None:
     assert [tool["name"] for tool in listed] == [tool.name for tool in TOOLS]
     arguments = ["topic=caching", "decision=Use Redis", "reasoning=Shared between workers"]
     saved = inspect(repo, "--method", "tools/call", "--tool-name", "save", "--tool-arg", *arguments)
-    assert saved["_meta"][ANSWER]["success"] is True
-    assert ok(repo, "get", saved["_meta"][ANSWER]["id"])["count"] == 1
+    assert saved["_meta"][ANSWER_KEY]["success"] is True
+    assert ok(repo, "get", saved["_meta"][ANSWER_KEY]["id"])["count"] == 1

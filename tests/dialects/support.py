@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem.dialects.call import Reply, call
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 
 FOLDER = Path(__file__).with_name("conversations")
@@ -51,7 +51,7 @@ def conversations() -> list[Conversation]:
 
 def ask(memory: Memory, dialect: str, tool: str, /, **arguments: Any) -> Reply:
     """Call a tool of a profile, directly."""
-    return call(profile(dialect), memory, tool, arguments)
+    return call(load_profile(dialect), memory, tool, arguments)
 
 
 def good(memory: Memory, dialect: str, tool: str, /, **arguments: Any) -> Any:

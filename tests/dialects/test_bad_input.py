@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filemem.dialects.call import call
-from filemem.dialects.tool import DIALECTS, Tool, profile
+from filemem.dialects.tool import DIALECTS, Tool, load_profile
 from filemem.memory import Memory
 from tests.dialects.support import good, opened, refused
 from tests.support import git, make_repo
@@ -174,7 +174,7 @@ def wrong(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 def cases(dialect: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Tool, arguments and the field that is wrong in them."""
-    for tool in profile(dialect).listed:
+    for tool in load_profile(dialect).listed_tools:
         base = dict(valid(dialect, tool))
         schema: Any = tool.input_schema
         for field in schema.get("required", ()):
@@ -209,7 +209,7 @@ def test_what_a_schema_refuses(
     memory, ids = full
     before, count = state(place), 0
     for tool, arguments, field in cases(dialect):
-        reply = call(profile(dialect), memory, tool, put(arguments, ids))
+        reply = call(load_profile(dialect), memory, tool, put(arguments, ids))
         assert reply.is_error, (tool, arguments, reply.payload)
         checked(reply.payload, dialect, field)
         count += 1
@@ -222,7 +222,7 @@ def test_what_only_the_tool_can_refuse(full: tuple[Memory, dict[str, Any]], plac
     memory, ids = full
     before = state(place)
     for dialect, tool, arguments, word in UNKNOWN:
-        reply = call(profile(dialect), memory, tool, put(arguments, ids))
+        reply = call(load_profile(dialect), memory, tool, put(arguments, ids))
         assert reply.is_error, (dialect, tool, reply.payload)
         checked(reply.payload, dialect, put(word, ids))
     assert state(place) == before
@@ -237,10 +237,10 @@ def test_null_counts_as_absent(memory: Memory, dialect: str) -> None:
             "results"
         ][0]["id"],
     }
-    for tool in profile(dialect).listed:
+    for tool in load_profile(dialect).listed_tools:
         given = put(dict(valid(dialect, tool)), ids)
         nulls = dict.fromkeys(tool.input_schema["properties"].keys() - given.keys())
-        told = str(call(profile(dialect), memory, tool.name, {**given, **nulls}).payload)
+        told = str(call(load_profile(dialect), memory, tool.name, {**given, **nulls}).payload)
         assert "not null" not in told, tool.name
 
 
@@ -297,7 +297,7 @@ CALLABLE = [
     (name, tool)
     for name in DIALECTS
     if name not in ("all", "openclaw")
-    for tool in (*profile(name).listed, *profile(name).hidden)
+    for tool in (*load_profile(name).listed_tools, *load_profile(name).hidden_tools)
 ]
 
 
@@ -314,6 +314,6 @@ def test_whatever_is_sent_an_answer_comes_back(
     known: Any = tool.input_schema["properties"]
     base = dict(put(dict(valid(dialect, tool)), ids)) if data.draw(st.booleans()) else {}
     more = data.draw(st.dictionaries(st.sampled_from([*known, "other"]), VALUES, max_size=4))
-    reply = call(profile(dialect), memory, tool.name, {**base, **more})
+    reply = call(load_profile(dialect), memory, tool.name, {**base, **more})
     told = json.dumps(reply.payload, ensure_ascii=False, allow_nan=False)
     assert not any(word in told for word in NEVER if reply.is_error), told

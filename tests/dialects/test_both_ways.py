@@ -16,11 +16,11 @@ from mcp.shared.message import SessionMessage
 
 from filemem import server
 from filemem.dialects.call import Reply, call
-from filemem.dialects.tool import DIALECTS, Dialect, profile
+from filemem.dialects.tool import DIALECTS, Dialect, load_profile
 from filemem.errors import BadInput, NotFound
 from filemem.memory import Memory
 from filemem.server import calls, sdk
-from filemem.server.front import Front
+from filemem.server.front import RequestHandler
 from filemem.server.wire import Message, Wire, dump
 from tests.dialects.support import Values, conversations, differs, filled
 from tests.support import make_repo
@@ -119,10 +119,10 @@ def by_the_wire(offer: Dialect, memory: Any, messages: list[Message], file: Path
     """The lines that the wire answers."""
     target = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     wire = Wire(-1, target)
-    connection = server._Connection(wire, Front(offer, "1"), lambda: memory)
-    assert connection.listen(iter(messages)) is None, "handed over"
-    connection.line().wait()
-    connection.line().calls._thread.shutdown()
+    connection = server._Connection(wire, RequestHandler(offer, "1"), lambda: memory)
+    assert connection.answer_messages(iter(messages)) is None, "handed over"
+    connection.open_session().wait_for_calls()
+    connection.open_session().calls._executor.shutdown()
     os.close(target)
     return file.read_bytes().splitlines()
 
@@ -131,7 +131,7 @@ def by_the_sdk(offer: Dialect, memory: Any, messages: list[Message]) -> list[byt
     """The lines that the SDK answers."""
 
     async def talk() -> list[bytes]:
-        under = calls.Calls(offer, lambda: memory)
+        under = calls.CallQueue(offer, lambda: memory)
         served = sdk.FilememServer(offer, under, "1")
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
@@ -173,8 +173,8 @@ def test_what_goes_wrong_is_answered_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_prompts_are_answered_alike(name: str, tmp_path: Path) -> None:
     messages = requests(PROMPTS, "prompts/get")
-    wire = by_the_wire(profile(name), Notebook(), messages, tmp_path / "out")
-    alike(wire, by_the_sdk(profile(name), Notebook(), messages))
+    wire = by_the_wire(load_profile(name), Notebook(), messages, tmp_path / "out")
+    alike(wire, by_the_sdk(load_profile(name), Notebook(), messages))
     assert len(wire) == len(PROMPTS) + 1
 
 
@@ -194,16 +194,16 @@ def test_resources_are_answered_alike(
         return {"tool": tool, "given": dict(given), "said": "é \u2028"}
 
     monkeypatch.setattr(calls, "perform", perform)
-    addresses = [*ADDRESSES, *(entry.uri for entry in profile(name).resources)]
+    addresses = [*ADDRESSES, *(entry.uri for entry in load_profile(name).resources)]
     params: list[dict[str, Any]] = [{"uri": address} for address in addresses]
     params += [{"uri": "filemem://x", "_meta": {}, "else": 1}]
-    if profile(
+    if load_profile(
         name
     ).resources:  # else the SDK finds fault with them before it says that none are read
         params += [{"uri": 5}, {"name": "x"}, {}]
     messages = requests(params, "resources/read")
-    wire = by_the_wire(profile(name), Notebook(), messages, tmp_path / "out")
-    alike(wire, by_the_sdk(profile(name), Notebook(), messages))
+    wire = by_the_wire(load_profile(name), Notebook(), messages, tmp_path / "out")
+    alike(wire, by_the_sdk(load_profile(name), Notebook(), messages))
     assert len(wire) == len(params) + 1
 
 
@@ -222,7 +222,7 @@ def test_every_conversation_is_answered_alike(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each tool is called once; both ways then hand on the same answers."""
-    offer = profile(name)
+    offer = load_profile(name)
     steps = (step for one in conversations() if one.profile == name for step in one.steps)
     with Memory.open(make_repo(tmp_path / "repo")) as memory:
         pairs = list(really(offer, memory, steps))
@@ -241,8 +241,8 @@ def test_completions_are_answered_alike(tmp_path: Path) -> None:
     messages = requests(COMPLETIONS, "completion/complete")
     with Memory.open(repo) as memory:
         memory.save(topic="caching", decision="Redis", reasoning="Shared")
-        wire = by_the_wire(profile("native"), memory, messages, tmp_path / "out")
-        alike(wire, by_the_sdk(profile("native"), memory, messages))
+        wire = by_the_wire(load_profile("native"), memory, messages, tmp_path / "out")
+        alike(wire, by_the_sdk(load_profile("native"), memory, messages))
     replies = by_id(wire[1:])
     assert json.loads(replies["first"])["result"]["completion"]["values"] == ["caching"]
     assert all("error" in json.loads(replies[at]) for at in range(3, len(COMPLETIONS)))

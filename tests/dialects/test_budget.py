@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.call import within
+from filemem.dialects.call import cut_to_budget
 from filemem.memory import Memory
 from tests.dialects.support import ask, good
 
@@ -63,7 +63,7 @@ def test_facts_stay_and_every_result_says_something_of_its_text() -> None:
     results = [
         result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000) for n in range(10)
     ]
-    answer = within({"success": True, "results": results}, BUDGET)
+    answer = cut_to_budget({"success": True, "results": results}, BUDGET)
     assert size(answer) <= BUDGET
     for whole, shown in zip(results, answer["results"], strict=True):
         assert {name: shown[name] for name in FACTS} == {name: whole[name] for name in FACTS}
@@ -79,7 +79,7 @@ def test_the_newest_reason_is_the_one_that_stays() -> None:
         result(n, text="t" * 3_000, reasons=reasons("first", "second", "last " * 40))
         for n in range(5)
     ]
-    shown = within({"results": results}, 5_000)["results"]
+    shown = cut_to_budget({"results": results}, 5_000)["results"]
     assert all(one["reasons"][-1]["reason"].startswith("last last") for one in shown)
 
 
@@ -88,7 +88,7 @@ def test_a_snippet_is_cut_around_what_was_found() -> None:
     found = [[said.index(word), said.index(word) + len(word)] for word in ("Redis", "replica")]
     results = [result(n, snippet=said, highlight=found, text="t" * 3_000) for n in range(10)]
     results.append(result(10, snippet="Redis first, " + said, highlight=[[0, 5]]))
-    shown = [one["snippet"] for one in within({"results": results}, BUDGET)["results"]]
+    shown = [one["snippet"] for one in cut_to_budget({"results": results}, BUDGET)["results"]]
     assert all("until Redis and its replica end" in one for one in shown[:-1])
     assert shown[-2].startswith("…so it goes on until")
     assert shown[-1].startswith("Redis first, so it goes on")

@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 from tests.dialects.support import Conversation, Values, ask, conversations, differs, filled, opened
 from tests.support import make_repo
 from tests.system.tools import serving_http
@@ -71,7 +71,7 @@ def _by_client(stack: ExitStack, server: Any) -> Ask:
         [part] = result.content
         text = part.text
         said = json.loads(text) if text.startswith("{") else text
-        return bool(result.is_error), (result.meta or {}).get(ANSWER, said)
+        return bool(result.is_error), (result.meta or {}).get(ANSWER_KEY, said)
 
     return put
 

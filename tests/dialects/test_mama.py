@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from filemem.dialects.call import call
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
-from filemem.record import number
+from filemem.record import compute_number
 from tests.dialects.support import good, refused
 from tests.support import git, head_file
 
@@ -127,7 +127,7 @@ def test_ten_are_shown_unless_more_are_asked_for(memory: Memory) -> None:
 def test_the_number_of_a_checkpoint_is_made_from_its_id(memory: Memory) -> None:
     saved = good(memory, "mama", "save", type="checkpoint", summary="Half done")
     loaded = good(memory, "mama", "load_checkpoint")["checkpoint"]
-    assert loaded["id"] == number(saved["id"]) < 2**53
+    assert loaded["id"] == compute_number(saved["id"]) < 2**53
 
 
 @pytest.mark.requirement("mama-migration")
@@ -141,24 +141,24 @@ def test_every_old_name_is_callable_in_every_profile(memory: Memory, name: str) 
         "suggest_decision",
         "list_decisions",
     )
-    offer = profile(name)
+    offer = load_profile(name)
     for tool in (*old, "update_outcome", "load_checkpoint", *removed):
         answer = call(offer, memory, tool, {})
         assert "no tool named" not in str(answer.payload), tool
         if tool in removed:
             assert f"{tool} was removed" in str(answer.payload)
-            assert tool not in {one.name for one in offer.listed}
+            assert tool not in {one.name for one in offer.listed_tools}
 
 
 @pytest.mark.requirement("mama-server")
 def test_the_four_tools_are_what_is_listed() -> None:
-    assert [tool.name for tool in profile("mama").listed] == [
+    assert [tool.name for tool in load_profile("mama").listed_tools] == [
         "save",
         "search",
         "update",
         "load_checkpoint",
     ]
-    assert [tool.name for tool in profile("openclaw").listed] == [
+    assert [tool.name for tool in load_profile("openclaw").listed_tools] == [
         "mama_save",
         "mama_search",
         "mama_update",

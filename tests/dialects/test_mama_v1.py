@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.mama_v1 import freshness
-from filemem.dialects.tool import profile
+from filemem.dialects.mama_v1 import compute_freshness
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 from filemem.record import parse_time
 from tests.dialects.support import good, refused
@@ -30,23 +30,23 @@ def test_the_five_tools_are_what_is_listed() -> None:
         "list_decisions",
         "update_outcome",
     ]
-    assert [tool.name for tool in profile("mama-v1").listed] == names
+    assert [tool.name for tool in load_profile("mama-v1").listed_tools] == names
 
 
 @pytest.mark.requirement("v1-recency")
 @pytest.mark.parametrize("decay", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("scale", [0.5, 7, 30])
 def test_the_value_at_the_scale_point_is_the_decay(decay: float, scale: float) -> None:
-    assert freshness(0, scale, decay) == 1
-    assert math.isclose(freshness(scale, scale, decay), decay)
-    assert math.isclose(freshness(2 * scale, scale, decay), decay**4)
-    assert freshness(1e9, scale, decay) < 1e-6
+    assert compute_freshness(0, scale, decay) == 1
+    assert math.isclose(compute_freshness(scale, scale, decay), decay)
+    assert math.isclose(compute_freshness(2 * scale, scale, decay), decay**4)
+    assert compute_freshness(1e9, scale, decay) < 1e-6
 
 
 @pytest.mark.requirement("v1-recency", "v1-recency-weight")
 def test_age_counts_as_much_as_the_weight_says(memory: Memory) -> None:
     decide(memory, "cache_a", "Cache pages in memory")
-    now = memory.now()
+    now = memory.get_time()
     memory._store.clock = lambda: now + 7 * DAY
     decide(memory, "cache_b", "Write logs to a file")
 
@@ -77,7 +77,7 @@ def test_age_counts_as_much_as_the_weight_says(memory: Memory) -> None:
 @pytest.mark.requirement("v1-recency", "v1-suggest")
 def test_what_is_new_and_unlike_does_not_hide_what_is_old_and_meant(memory: Memory) -> None:
     decide(memory, "session_tokens", "Sign session tokens with rotating keys")
-    now = memory.now()
+    now = memory.get_time()
     memory._store.clock = lambda: now + 114 * DAY
     for n, said in enumerate(
         ("Bake bread on Sundays", "Paint the shed green", "Plant tulips", "Feed the cat twice")

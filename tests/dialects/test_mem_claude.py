@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
 from tests.support import git
@@ -106,10 +106,10 @@ def test_private_ones_are_never_committed_and_the_answer_says_who_can_read(
 
 @pytest.mark.requirement("mc-id-number", "mc-created-epoch")
 def test_ids_are_numbers_and_are_taken_in_every_form(memory: Memory) -> None:
-    before = memory.now()
+    before = memory.get_time()
     saved = save(memory, "numbered")
     assert 0 < saved["id"] < 2**53
-    assert before <= saved["created_at_epoch"] <= memory.now()
+    assert before <= saved["created_at_epoch"] <= memory.get_time()
     forms = [saved["id"], str(saved["id"]), f"#{saved['id']}", saved["record"]]
     assert good(memory, "mem-claude", "get_observations", ids=forms)["count"] == 4
     assert good(memory, "mem-claude", "timeline", anchor=str(saved["id"]))["anchor"] == saved["id"]
@@ -183,7 +183,7 @@ def test_search_filters(memory: Memory) -> None:
 
 @pytest.mark.requirement("mc-tools", "mc-important", "mc-schema")
 def test_what_is_listed() -> None:
-    tools = {tool.name: tool for tool in profile("mem-claude").listed}
+    tools = {tool.name: tool for tool in load_profile("mem-claude").listed_tools}
     assert set(tools) == {"important", "search", "timeline", "get_observations", "save"}
     schema: Any = tools["save"].input_schema
     assert schema["required"] == ["title", "text"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from filemem.dialects.powermem import memory_summary as summary
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.errors import Conflict
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
@@ -28,7 +28,7 @@ def texts(answer: Any) -> list[str]:
 
 @pytest.mark.requirement("pm-tools")
 def test_the_seven_tools_are_what_is_listed() -> None:
-    names = [tool.name for tool in profile("powermem").listed]
+    names = [tool.name for tool in load_profile("powermem").listed_tools]
     assert names == [
         "add_memory",
         "search_memories",

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from filemem.dialects.call import call
-from filemem.dialects.tool import DIALECTS, profile
+from filemem.dialects.tool import DIALECTS, load_profile
 from filemem.memory import Memory
-from filemem.record import number
+from filemem.record import compute_number
 from filemem.server import front as entries
 from tests.dialects.support import good, refused
 
@@ -34,18 +34,22 @@ MOST_BYTES = {
 @pytest.mark.requirement("profiles")
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> None:
-    offer = profile(name)
+    offer = load_profile(name)
     listed = json.dumps(
-        {"tools": [entries.tool(tool) for tool in offer.listed]}, separators=(",", ":")
+        {"tools": [entries.build_tool_entry(tool) for tool in offer.listed_tools]},
+        separators=(",", ":"),
     )
     assert len(listed.encode()) <= MOST_BYTES[name]
     assert all(
-        re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name) for tool in offer.listed
+        re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name)
+        for tool in offer.listed_tools
     )
-    assert all(tool.annotations and "readOnlyHint" in tool.annotations for tool in offer.listed)
-    assert len({tool.name for tool in offer.listed}) == len(offer.listed)
+    assert all(
+        tool.annotations and "readOnlyHint" in tool.annotations for tool in offer.listed_tools
+    )
+    assert len({tool.name for tool in offer.listed_tools}) == len(offer.listed_tools)
     told = re.findall(r"`([a-z_]+)`", offer.instructions)
-    assert set(told) <= {tool.name for tool in offer.listed}
+    assert set(told) <= {tool.name for tool in offer.listed_tools}
 
 
 @pytest.mark.requirement("profiles")
@@ -67,7 +71,7 @@ def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory:
         ("powermem", "delete", {"id": kept["id"]}),
     ):
         assert "What we pay" not in json.dumps(
-            call(profile(name), memory, tool, arguments).payload
+            call(load_profile(name), memory, tool, arguments).payload
         ), tool
     assert "What we pay" in json.dumps(
         good(memory, "mem-claude", "get_observations", ids=[kept["id"]], agent="ann")
@@ -84,11 +88,11 @@ def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_name_of_every_profile_is_callable(memory: Memory, name: str) -> None:
     for other in DIALECTS:
-        for tool in (*profile(other).listed, *profile(other).hidden):
-            reply = call(profile(name), memory, tool.name, {"nonsense": "\0"})
+        for tool in (*load_profile(other).listed_tools, *load_profile(other).hidden_tools):
+            reply = call(load_profile(name), memory, tool.name, {"nonsense": "\0"})
             assert reply.is_error
             assert "no tool named" not in str(reply.payload), (name, tool.name)
-    assert "no tool named" in str(call(profile(name), memory, "forget_everything", {}).payload)
+    assert "no tool named" in str(call(load_profile(name), memory, "forget_everything", {}).payload)
 
 
 @pytest.mark.requirement("profiles")
@@ -96,26 +100,26 @@ def test_every_name_of_every_profile_is_callable(memory: Memory, name: str) -> N
 def test_a_name_that_no_tool_has_is_answered_with_those_that_are_listed(
     memory: Memory, name: str
 ) -> None:
-    offer = profile(name)
+    offer = load_profile(name)
     told = str(call(offer, memory, "qqqq", {}).payload)
-    listed = ", ".join(sorted(tool.name for tool in offer.listed))
+    listed = ", ".join(sorted(tool.name for tool in offer.listed_tools))
     assert f"choose one of {listed}" in told
-    assert f"did you mean '{offer.listed[0].name}'?" in str(
-        call(offer, memory, offer.listed[0].name + "x", {})
+    assert f"did you mean '{offer.listed_tools[0].name}'?" in str(
+        call(offer, memory, offer.listed_tools[0].name + "x", {})
     )
 
 
 @pytest.mark.requirement("profiles")
 def test_all_lists_each_name_once_and_the_first_profile_counts() -> None:
-    listed = {tool.name: tool for tool in profile("all").listed}
-    assert listed["save"] == profile("native").listed[0]
+    listed = {tool.name: tool for tool in load_profile("all").listed_tools}
+    assert listed["save"] == load_profile("native").listed_tools[0]
     for name in DIALECTS:
-        assert {tool.name for tool in profile(name).listed} <= listed.keys()
+        assert {tool.name for tool in load_profile(name).listed_tools} <= listed.keys()
 
 
 @pytest.mark.requirement("profiles")
 def test_a_foreign_tool_answers_in_its_own_words(memory: Memory) -> None:
-    dialect = profile("native")
+    dialect = load_profile("native")
     assert str(call(dialect, memory, "mama_save", {}).payload).startswith("Error: ")
     assert call(dialect, memory, "add_memory", {}).payload == {
         "success": False,
@@ -189,13 +193,13 @@ def _mem_claude(memory: Memory, record: str) -> Any:
         good(memory, "mem-claude", "search", query="kettle", type="observations")["observations"]
         or good(memory, "mem-claude", "search", query="kettle", type="sessions")["sessions"]
     )
-    assert row["id"] == number(record)
+    assert row["id"] == compute_number(record)
     return good(memory, "mem-claude", "get_observations", ids=[row["id"]])
 
 
 def _powermem(memory: Memory, record: str) -> Any:
     [row] = good(memory, "powermem", "search_memories", query="kettle")["results"]
-    assert row["id"] == number(record)
+    assert row["id"] == compute_number(record)
     return good(memory, "powermem", "get_memory", memory_id=row["id"])
 
 
@@ -255,7 +259,7 @@ def test_the_page_for_newcomers_lists_what_is_listed() -> None:
     assert rows.keys() >= DIALECTS.keys()
     for name in ("native", "mama", "mama-v1", "powermem", "mem-claude", "project-memory"):
         assert set(re.findall(r"`(\w+)`", rows[name])) == {
-            tool.name for tool in profile(name).listed
+            tool.name for tool in load_profile(name).listed_tools
         }, name
     for configuration in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
         [server] = json.loads(configuration)["mcpServers"].values()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import filemem
-from filemem.dialects.project_memory import SUMMARY, summary
-from filemem.dialects.tool import profile
+from filemem.dialects.project_memory import SUMMARY_SIZE, build_summary
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 from tests.dialects.support import good
 
@@ -33,7 +33,7 @@ def test_a_long_text_is_kept_whole_with_a_summary_of_its_own_sentences(memory: M
     record = memory.get(saved["id"])[0].record
     short = str(record.metadata["summary"])
     assert record.text == LONG
-    assert len(short) <= SUMMARY
+    assert len(short) <= SUMMARY_SIZE
     assert all(sentence.strip(". ") in LONG for sentence in short.split(". "))
     assert "scheduler" in short
     assert "Lunch" not in short
@@ -44,10 +44,10 @@ def test_a_long_text_is_kept_whole_with_a_summary_of_its_own_sentences(memory: M
 
 @pytest.mark.requirement("prj-summary")
 def test_summaries_of_odd_texts() -> None:
-    assert summary("Short text.") == ""
-    assert len(summary("スケジューラは仕事を割り当てる。" * 60)) <= SUMMARY
-    assert summary("x" * 5_000) == ""
-    assert len(summary("word. " * 20_000)) <= SUMMARY
+    assert build_summary("Short text.") == ""
+    assert len(build_summary("スケジューラは仕事を割り当てる。" * 60)) <= SUMMARY_SIZE
+    assert build_summary("x" * 5_000) == ""
+    assert len(build_summary("word. " * 20_000)) <= SUMMARY_SIZE
 
 
 @pytest.mark.requirement("prj-embedding")
@@ -94,7 +94,7 @@ def test_the_same_as_a_library(repo: Path) -> None:
 
 @pytest.mark.requirement("prj-tools")
 def test_the_two_tools_are_what_is_listed() -> None:
-    assert [tool.name for tool in profile("project-memory").listed] == [
+    assert [tool.name for tool in load_profile("project-memory").listed_tools] == [
         "save_context",
         "retrieve_context",
     ]

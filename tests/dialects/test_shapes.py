@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 
 from filemem.dialects import parameter, shapes
-from filemem.dialects.call import checked
-from filemem.dialects.tool import DIALECTS, Tool, profile
+from filemem.dialects.call import validate_arguments
+from filemem.dialects.tool import DIALECTS, Tool, load_profile
 from filemem.errors import BadInput
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
 from tests.dialects.test_bad_input import valid
 
-_TABLE = parameter.schema_of(
+_TABLE = parameter.build_schema(
     (
-        parameter.words("words"),
-        parameter.text("text"),
-        parameter.texts("texts"),
-        parameter.flag("flag"),
-        parameter.fraction("share"),
-        parameter.integer("limit", least=1, most=20, default=10),
-        parameter.mapping("metadata"),
-        parameter.identifier("either"),
-        parameter.choice("pick", ("one", "two")),
+        parameter.build_text_or_list("words"),
+        parameter.build_text("text"),
+        parameter.build_text_list("texts"),
+        parameter.build_flag("flag"),
+        parameter.build_fraction("share"),
+        parameter.build_integer("limit", minimum=1, maximum=20, default=10),
+        parameter.build_object("metadata"),
+        parameter.build_identifier("either"),
+        parameter.build_choice("pick", ("one", "two")),
     )
 )["properties"]
 
@@ -62,17 +62,19 @@ _TABLE = parameter.schema_of(
 )
 @pytest.mark.requirement("bad-input")
 def test_a_value_in_the_shape_of_its_property(name: str, sent: object, taken: object) -> None:
-    assert shapes.fitted(_TABLE, {name: sent}) == {name: taken}
+    assert shapes.fit_arguments(_TABLE, {name: sent}) == {name: taken}
 
 
 @pytest.mark.requirement("bad-input")
 def test_a_count_above_its_maximum_is_limited_with_a_note() -> None:
     sent: dict[str, object] = {"limit": 1000, "share": 5, "text": "x"}
-    taken, note = shapes.limited(_TABLE, sent)
+    taken, note = shapes.limit_counts(_TABLE, sent)
     assert taken == {**sent, "limit": 20}
     assert note == "limit 1000 is above the maximum: 20 is used"
-    assert shapes.limited(_TABLE, {"limit": 20})[1] == ""
-    assert shapes.limited({"offset": {"type": "integer", "maximum": 9}}, {"offset": 10})[1] == ""
+    assert shapes.limit_counts(_TABLE, {"limit": 20})[1] == ""
+    assert (
+        shapes.limit_counts({"offset": {"type": "integer", "maximum": 9}}, {"offset": 10})[1] == ""
+    )
 
 
 def odd(schema: Mapping[str, Any], value: Any) -> Iterator[Any]:
@@ -105,13 +107,13 @@ def usual(schema: Mapping[str, Any]) -> Any:
 @pytest.mark.requirement("bad-input")
 def test_each_argument_of_each_tool_takes_them(dialect: str) -> None:
     count = 0
-    for tool in profile(dialect).listed:
+    for tool in load_profile(dialect).listed_tools:
         base = {name: str(value) for name, value in valid(dialect, tool).items()}
         base = {name: value for name, value in base.items() if not value.startswith("[")}
         for name, schema in tool.input_schema["properties"].items():
             for sent in odd(schema, usual(schema)):
                 loose = tool._replace(input_schema={**tool.input_schema, "required": []})
-                checked(loose, {**base, name: sent})
+                validate_arguments(loose, {**base, name: sent})
                 count += 1
     assert count
 
@@ -175,12 +177,17 @@ def test_one_guard_is_a_list_of_one(memory: Memory, form: str) -> None:
     }
     decided = {"topic": "t", "decision": "d", "reasoning": "r"}
     saved = good(memory, "native", "save", **decided, guards=forms[form])
-    assert [one.plain for one in memory.get(saved["id"])[0].record.guards] == [guard]
+    assert [one.mapping for one in memory.get(saved["id"])[0].record.guards] == [guard]
 
 
 @pytest.mark.requirement("bad-input")
 def test_what_is_missing_has_no_example() -> None:
-    tool = Tool("x", "", parameter.schema_of([parameter.text("a", required=True)]), lambda *_: {})
+    tool = Tool(
+        "x",
+        "",
+        parameter.build_schema([parameter.build_text("a", is_required=True)]),
+        lambda *_: {},
+    )
     with pytest.raises(BadInput) as failure:
-        checked(tool, {})
+        validate_arguments(tool, {})
     assert "example" not in failure.value.hint

@@ -17,10 +17,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.server import sdk
-from filemem.server.calls import Calls
-from filemem.server.front import Front
+from filemem.server.calls import CallQueue
+from filemem.server.front import RequestHandler
 from tests.surface.server_tools import open_notebook
 from tests.system.tools import cli
 
@@ -94,10 +94,10 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
     ("name", "said"), [("native", "filemem"), ("powermem", "filemem"), ("mama", "mama-server")]
 )
 def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, said: str) -> None:
-    offer = profile(name)
-    server = sdk.FilememServer(offer, Calls(offer, open_notebook), "1")
+    offer = load_profile(name)
+    server = sdk.FilememServer(offer, CallQueue(offer, open_notebook), "1")
     capabilities = server.get_capabilities().model_dump(by_alias=True, exclude_unset=True)
-    front = Front(offer, "1").answer(HELLO)
+    front = RequestHandler(offer, "1").answer_message(HELLO)
     assert isinstance(front, dict)
     result: Any = front["result"]
     assert {name: part for name, part in capabilities.items() if part is not None} == result[

@@ -56,7 +56,7 @@ def test_nine_of_ten_lines_are_useful_and_three_of_four_known_failures_are_told(
     lines = right = 0
     wanted = sum(bool(failure["record"]) for failure in FAILURES)
     for failure in FAILURES:
-        near = failures.about(store, failure["error"])
+        near = failures.find_record_ids(store, failure["error"])
         lines += bool(near)
         right += near[:1] != [] and near[0].partition("_")[2] == failure["record"]
     assert right >= 0.9 * lines

@@ -60,9 +60,11 @@ def repo(template: Path, tmp_path: Path) -> Path:
 
 def said(repo: Path, given: dict[str, Any], hook: str = "", client: str = "") -> dict[str, Any]:
     """The answer to an input, as JSON; nothing for none."""
-    found = events.read(json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo)
-    text = hooks.text_for(found, hook) if found else ""
-    return json.loads(hooks.spelt(found, text)) if found and text else {}
+    found = events.parse_event(
+        json.dumps(given).replace("FOLDER", str(repo)).encode(), hook, client, repo
+    )
+    text = hooks.answer_event(found, hook) if found else ""
+    return json.loads(hooks.format_answer(found, text)) if found and text else {}
 
 
 def command(repo: Path, *words: str, **how: Any) -> subprocess.CompletedProcess[str]:
@@ -110,7 +112,7 @@ def test_what_is_no_event_is_passed_over(repo: Path) -> None:
     ):
         assert not said(repo, START | more), more
     for data in (b"", b"\xff\xfe", b"[1]", b"{}"):
-        assert not events.read(data, "", "", repo), data
+        assert not events.parse_event(data, "", "", repo), data
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_what_is_no_event_is_passed_over(repo: Path) -> None:
     ids=["empty", "deep", "5 MB"],
 )
 def test_the_command_passes_over_what_is_no_event(repo: Path, data: bytes) -> None:
-    assert len(data) < 2_000_000 or len(data) > ask.LARGEST
+    assert len(data) < 2_000_000 or len(data) > ask.MAX_INPUT_SIZE
     line = [sys.executable, "-m", "filemem", "hook"]
     done = subprocess.run(line, cwd=repo, input=data, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -250,7 +252,7 @@ def test_a_reminder_comes_once_and_never_while_a_hook_is_at_work(repo: Path) -> 
 
 def test_a_reminder_names_no_file_that_was_changed_before_the_session(repo: Path) -> None:
     said(repo, START | {"session_id": "4"})
-    state = repo / ".git/filemem/sessions" / hooks._mark("4")
+    state = repo / ".git/filemem/sessions" / hooks._compute_mark("4")
     value = json.loads(state.read_text())
     value["opened"][0] = (repo / "src/cache.py").stat().st_mtime + 1
     state.write_text(json.dumps(value))

@@ -23,7 +23,7 @@ from tests.support import git, make_repo, write
 def recalled(store: Store, prompt: str) -> str:
     """What a new session is told beside a prompt."""
     event = Event(PROMPT, "UserPromptSubmit", "claude", "1", "", store.folder, prompt)
-    return hooks._prompt(store, event, {}, "prompt-first")
+    return hooks._answer_prompt(store, event, {}, "prompt-first")
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +63,10 @@ def test_a_prompt_about_something_else_is_told_nothing(counts: list[tuple[int, i
 def test_recalls_that_were_given_up_are_counted_and_never_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert served.given_up(tmp_path) == 0
-    monkeypatch.setattr(served, "_COUNTED", 3)
+    assert served.read_abandoned_count(tmp_path) == 0
+    monkeypatch.setattr(served, "_MAX_COUNT", 3)
     for _ in range(5):
-        served.give_up(tmp_path)
-    assert served.given_up(tmp_path) == 3
-    served.give_up(tmp_path / "not there")
-    assert served.given_up(tmp_path / "not there") == 0
+        served.add_abandoned_search(tmp_path)
+    assert served.read_abandoned_count(tmp_path) == 3
+    served.add_abandoned_search(tmp_path / "not there")
+    assert served.read_abandoned_count(tmp_path / "not there") == 0

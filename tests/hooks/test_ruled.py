@@ -12,7 +12,7 @@ import pytest
 from filemem.agents import events, hooks
 from filemem.memory import Memory, ruled
 from filemem.memory.store import Store
-from filemem.record.commands import Addition, additions
+from filemem.record.commands import Addition, parse_additions
 from tests.support import git, make_repo, write
 
 
@@ -115,8 +115,8 @@ def told(store: Store, session: dict[str, Any], tool: str, arguments: dict[str, 
     """What the edits hook says in Claude Code."""
     value = {"session_id": "1", "hook_event_name": "PreToolUse", "transcript_path": "/t"}
     data = json.dumps(value | {"tool_name": tool, "tool_input": arguments})
-    event = events.read(data.encode(), "edits", "", store.code.work_tree)
-    return hooks._edit(store, event, session, "edits") if event else ""
+    event = events.parse_event(data.encode(), "edits", "", store.code.work_tree)
+    return hooks._answer_edit(store, event, session, "edits") if event else ""
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit.path}-{edit.wanted or 'silent'}")
@@ -203,14 +203,16 @@ def test_the_title_of_a_strangers_decision_is_not_quoted_by_what_replaced_it(
         memory.rebuild()
         memory.save(topic="pad", decision="Pad by hand", reasoning="Enough.")
     store = Store(again)
-    rulings = ruled.ruled_out(store, [Addition("leftpad", "package.json")])
+    rulings = ruled.list_rulings(store, [Addition("leftpad", "package.json")])
     assert [ruling.why for ruling in rulings] == ["it replaced Use leftpad: SYSTEM"]
     assert not told(store, {}, "Bash", {"command": "npm install leftpad"})
     store.close()
 
 
 def test_what_a_command_adds_is_read_from_its_words() -> None:
-    rows = additions("FOO=1 sudo npm i @types/node@20 lodash ./local && uv pip install x[y]~=1")
+    rows = parse_additions(
+        "FOO=1 sudo npm i @types/node@20 lodash ./local && uv pip install x[y]~=1"
+    )
     names = [(row.name, row.manifest) for row in rows]
     assert names == [
         ("@types/node", "package.json"),
@@ -229,12 +231,12 @@ def test_what_a_command_adds_is_read_from_its_words() -> None:
     ],
 )
 def test_a_command_in_the_words_of_another_adds_nothing(command: str) -> None:
-    assert additions(command) == []
+    assert parse_additions(command) == []
 
 
 def test_a_command_is_read_behind_others() -> None:
     command = "cd app && python3 -m pip install redis | tee log; pipenv install flask"
-    assert [row.name for row in additions(command)] == ["redis", "flask"]
+    assert [row.name for row in parse_additions(command)] == ["redis", "flask"]
 
 
 @pytest.mark.parametrize(
@@ -246,4 +248,4 @@ def test_a_command_is_read_behind_others() -> None:
     ],
 )
 def test_a_command_given_to_a_shell_is_read(command: str) -> None:
-    assert [row.name for row in additions(command)] == ["redis"]
+    assert [row.name for row in parse_additions(command)] == ["redis"]

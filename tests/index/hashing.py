@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from filemem.index import Model
-from filemem.index.model import Asked, Floats, Integers, Table
-from filemem.query.terms import Alike
+from filemem.index.model import EmbeddingTable, Floats, Integers, QueryTokens
+from filemem.query.terms import Alternative
 
 
-class Hashes(Table):
+class Hashes(EmbeddingTable):
     """A table of no tokens."""
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class Hashes(Table):
     def telling(self, words: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def weighed(self, words: Mapping[str, float], said: Iterable[Alike] = ()) -> Asked:
+    def weighed(self, words: Mapping[str, float], said: Iterable[Alternative] = ()) -> QueryTokens:
         tokens, weights = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        return Asked(tokens, weights, tokens, weights)
+        return QueryTokens(tokens, weights, tokens, weights)
 
 
 class Hashing(Model):

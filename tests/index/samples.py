@@ -9,7 +9,7 @@ from typing import Any
 
 from filemem.chain import NO_FACTS
 from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
-from filemem.index import Doc, Index, Node, document
+from filemem.index import Doc, Index, Node, build_document
 from filemem.record import Record
 
 _WORDS = (
@@ -49,7 +49,7 @@ def doc(
         supersedes=None if supersedes is None else tuple(supersedes),
         **fields,
     )
-    return document(record, blob_of(record))
+    return build_document(record, blob_of(record))
 
 
 def blob_of(record: Record) -> str:
@@ -92,7 +92,7 @@ class Tree:
 
     def apply(self, index: Index, head: str = "", *, anew: bool = False) -> None:
         """Do what a catch-up does."""
-        before, after = {} if anew else index.manifest(), self.entries()
+        before, after = {} if anew else index.read_manifest(), self.entries()
         changes = []
         for path in sorted(before.keys() | after.keys()):
             old, new = before.get(path), after.get(path)
@@ -100,14 +100,14 @@ class Tree:
                 changes.append(Change(REMOVED, path, None))
             elif old is None or old.blob != new.blob:
                 changes.append(Change(MODIFIED if old else ADDED, path, new))
-        index.apply(changes, self.load, before=before, seen=after, anew=anew)
-        index.note(head=head)
-        index.fold()
+        index.apply_changes(changes, self.load, before=before, scan_manifest=after, rebuild=anew)
+        index.write_notes(head=head)
+        index.update_caches()
 
 
 def fold(index: Index) -> None:
     """Move the caches forward."""
-    index.fold()
+    index.update_caches()
 
 
 def ids(nodes: Iterable[Node]) -> list[str]:
@@ -121,19 +121,19 @@ def facts(index: Index) -> Mapping[str, object]:
     """
     from filemem.query import Filter
 
-    nodes = index.nodes()
-    around = index.around(nodes)
-    standing = {name: row.facts for name, row in index.by_id(ids(nodes)).items()}
-    worked_out = around.graph.facts(around.pointing)
+    nodes = index.read_nodes()
+    around = index.read_chains(nodes)
+    standing = {name: row.facts for name, row in index.read_rows_by_id(ids(nodes)).items()}
+    worked_out = around.graph.build_facts(around.referring_nodes)
     assert standing == {name: worked_out.get(name, NO_FACTS) for name in standing}
     return {
         "nodes": nodes,
-        "holding": sorted(ids(index.newest(Filter(live=True), 1000))),
+        "holding": sorted(ids(index.read_newest_nodes(Filter(live=True), 1000))),
         "heads": {key: chain.heads for key, chain in around.graph.chains.items()},
-        "pointing": sorted(ids(around.pointing)),
+        "pointing": sorted(ids(around.referring_nodes)),
         "standing": standing,
-        "terms": [index.terms(name) for name in ("topic", "tag", "short")],
-        "count": index.count(),
-        "manifest": index.manifest(),
-        "records": index.records(node.path for node in nodes),
+        "terms": [index.count_terms(name) for name in ("topic", "tag", "short")],
+        "count": index.count_records(),
+        "manifest": index.read_manifest(),
+        "records": index.read_records(node.path for node in nodes),
     }

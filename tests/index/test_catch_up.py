@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from filemem.changes import Entry
 from filemem.index import Doc, Index, Row, database
-from filemem.query import Filter, parse
+from filemem.query import Filter, parse_query
 from tests.index.hashing import Hashing
 from tests.index.samples import START, WORDS, Tree, doc, facts, fold, make, serial
 
@@ -59,15 +59,15 @@ def answers(index: Index) -> object:
     found = []
     for query in QUERIES:
         for mode in ("keyword", "vector", "hybrid"):
-            answer = index.candidates(parse(query)[0], mode=mode)
+            answer = index.search_candidates(parse_query(query)[0], mode=mode)
             assert answer.degraded is None
             near = {one.path: round(one.cosine or 0, 3) for one in answer.candidates}
             found.append(sorted(near.items()))
     failed = Filter(outcomes=("failed",))
     return (
         found,
-        index.newest(failed, 5),
-        index.newest(Filter(outcomes=("success",)), 50),
+        index.read_newest_nodes(failed, 5),
+        index.read_newest_nodes(Filter(outcomes=("success",)), 50),
         facts(index),
     )
 
@@ -81,11 +81,11 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
         elif step in ("remove", "push removed"):
             tree.docs.pop(path, None)
         if step == "push":
-            index.push(tree.docs[path])
-            assert index.manifest()[path] == Entry(tree.docs[path].blob)
+            index.add_document(tree.docs[path])
+            assert index.read_manifest()[path] == Entry(tree.docs[path].blob)
         elif step == "push removed":
-            index.push_removed(path)
-            assert index.lookup("path", [path]) == []
+            index.remove_document(path)
+            assert index.read_nodes_by_field("path", [path]) == []
         elif step == "fold":
             before = {**facts(index), "manifest": None}
             fold(index)
@@ -101,7 +101,7 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
     fresh = Index(root / "fresh", Hashing())
     tree.apply(fresh, anew=True)
     assert answers(index) == answers(fresh)
-    assert index.verify() == []
+    assert index.check_database() == []
     index.close()
     fresh.close()
 
@@ -133,9 +133,9 @@ def test_many_folds_stay_small_and_right(root: Path) -> None:
     for number in range(32):
         one = make(number % 25, seed=number // 25, words=10)
         tree.docs[one.path] = one
-        index.push(one)
+        index.add_document(one)
         fold(index)
-    assert {node.path for node in index.nodes()} == tree.docs.keys()
+    assert {node.path for node in index.read_nodes()} == tree.docs.keys()
     files = [path for path in root.rglob("*") if path.is_file()]
     assert len(files) < 250
     assert sum(path.name.endswith(".rows") for path in files) < 14
@@ -155,9 +155,9 @@ def test_a_checkout_of_all_records_reads_few_rows_and_ends_like_a_rebuild(
         read.append(columns)
         return make_row(columns)
 
-    make_row = database._row
+    make_row = database._parse_row
     with monkeypatch.context() as patch:
-        patch.setattr(database, "_row", counted)
+        patch.setattr(database, "_parse_row", counted)
         trees[0].apply(index)
     assert len(read) < 2 * len(trees[0].docs)
     trees[0].apply(fresh, anew=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Doc, Index
-from filemem.query import Filter, parse
+from filemem.query import Filter, parse_query
 from tests.index.samples import DAY, START, Tree, doc, facts, fold, ids
 
 LIVE = Filter(live=True)
@@ -16,10 +16,10 @@ LIVE = Filter(live=True)
 
 def live(index: Index) -> list[str]:
     """Who holds: the same by listing, by words and by counting."""
-    listed = sorted(ids(index.newest(LIVE, 100)))
-    found = index.candidates(parse("choice")[0], LIVE, mode="keyword").candidates
+    listed = sorted(ids(index.read_newest_nodes(LIVE, 100)))
+    found = index.search_candidates(parse_query("choice")[0], LIVE, mode="keyword").candidates
     assert sorted(one.id for one in found) == listed
-    assert index.count(LIVE) == len(listed)
+    assert index.count_records(LIVE) == len(listed)
     return listed
 
 
@@ -34,14 +34,14 @@ def index(words_only: Index) -> Index:
 
 def test_a_successor_demotes_at_once_and_after_folding(index: Index) -> None:
     Tree([choice("a.md"), choice("other.md", "queue")]).apply(index)
-    index.push(choice("b.md", created=START + 1, supersedes=["decision_a"]))
+    index.add_document(choice("b.md", created=START + 1, supersedes=["decision_a"]))
     for _ in range(2):
         assert live(index) == ["decision_b", "decision_other"]
-        around = index.around(index.answering("a.md"))
-        assert around.graph.superseded_by("decision_a") == ("decision_b",)
+        around = index.read_chains(index.read_nodes_by_name("a.md"))
+        assert around.graph.list_successors("decision_a") == ("decision_b",)
         assert around.nodes.keys() == {"decision_a", "decision_b"}
         fold(index)
-    index.push_removed("b.md")
+    index.remove_document("b.md")
     for _ in range(2):
         assert live(index) == ["decision_a", "decision_other"]
         fold(index)
@@ -52,12 +52,12 @@ def test_without_the_key_the_one_before_on_its_topic_is_replaced(index: Index) -
         [choice("a.md", supersedes=None), choice("c.md", supersedes=None, created=START + 2)]
     ).apply(index)
     assert live(index) == ["decision_c"]
-    index.push(choice("b.md", supersedes=None, created=START + 1))
+    index.add_document(choice("b.md", supersedes=None, created=START + 1))
     for _ in range(2):
         assert live(index) == ["decision_c"]
-        assert index.around(index.answering("b.md")).graph.superseded_by("decision_a") == (
-            "decision_b",
-        )
+        assert index.read_chains(index.read_nodes_by_name("b.md")).graph.list_successors(
+            "decision_a"
+        ) == ("decision_b",)
         fold(index)
 
 
@@ -77,19 +77,21 @@ REFERENCES = (
 def test_references_mean_the_file_that_has_the_name_today(index: Index, reference: str) -> None:
     tree = Tree([choice("late/new.md", "queue", supersedes=[reference])])
     tree.apply(index)
-    assert index.nodes()[0].supersedes == (reference,)
+    assert index.read_nodes()[0].supersedes == (reference,)
     tree.docs["decisions/0007-use-redis.md"] = choice(
         "decisions/0007-use-redis.md", id="decision_cache_1_k3f9w2ma"
     )
-    index.push(tree.docs["decisions/0007-use-redis.md"])
+    index.add_document(tree.docs["decisions/0007-use-redis.md"])
     for _ in range(2):
         assert live(index) == ["decision_new"]
-        assert ids(index.lookup("ref", ["decision_cache_1_k3f9w2ma"])) == ["decision_new"]
-        assert index.answering("new.md")[0].supersedes == ("decision_cache_1_k3f9w2ma",)
+        assert ids(index.read_nodes_by_field("ref", ["decision_cache_1_k3f9w2ma"])) == [
+            "decision_new"
+        ]
+        assert index.read_nodes_by_name("new.md")[0].supersedes == ("decision_cache_1_k3f9w2ma",)
         fold(index)
-    index.push_removed("decisions/0007-use-redis.md")
+    index.remove_document("decisions/0007-use-redis.md")
     for _ in range(2):
-        assert index.answering("new.md")[0].supersedes == (reference,)
+        assert index.read_nodes_by_name("new.md")[0].supersedes == (reference,)
         fold(index)
 
 
@@ -98,10 +100,10 @@ def test_a_name_of_two_records_means_neither(index: Index) -> None:
         [choice("0007-a.md", id="decision_x1"), choice("new.md", "queue", supersedes=["ADR-7"])]
     ).apply(index)
     assert live(index) == ["decision_new"]
-    index.push(choice("0007-b.md", "third", id="decision_x2"))
+    index.add_document(choice("0007-b.md", "third", id="decision_x2"))
     for _ in range(2):
         assert live(index) == ["decision_new", "decision_x1", "decision_x2"]
-        assert sorted(ids(index.answering("ADR-7"))) == ["decision_x1", "decision_x2"]
+        assert sorted(ids(index.read_nodes_by_name("ADR-7"))) == ["decision_x1", "decision_x2"]
         fold(index)
 
 
@@ -115,15 +117,15 @@ def test_chains_join_across_topics_and_name_what_points_to_them(index: Index) ->
             doc("o.md", "Seen", kind="observation", builds_on=("decision_a",)),
         ]
     ).apply(index)
-    around = index.around(index.answering("a.md"))
+    around = index.read_chains(index.read_nodes_by_name("a.md"))
     assert around.nodes.keys() == {"decision_a", "decision_b", "decision_c"}
-    assert sorted(ids(around.pointing)) == [
+    assert sorted(ids(around.referring_nodes)) == [
         "decision_b",
         "decision_c",
         "decision_far",
         "observation_o",
     ]
-    assert around.graph.heads_of("decision_a") == ("decision_c",)
+    assert around.graph.list_heads("decision_a") == ("decision_c",)
 
 
 def test_of_two_files_with_one_id_the_older_is_shown(index: Index) -> None:
@@ -132,21 +134,23 @@ def test_of_two_files_with_one_id_the_older_is_shown(index: Index) -> None:
     ).apply(index)
 
     def shown() -> list[str]:
-        assert index.count() == len(index.nodes()) == 1
-        assert [one.path for one in index.candidates(parse("choice")[0]).candidates] == [
-            index.nodes()[0].path
+        assert index.count_records() == len(index.read_nodes()) == 1
+        assert [
+            one.path for one in index.search_candidates(parse_query("choice")[0]).candidates
+        ] == [index.read_nodes()[0].path]
+        assert index.count_terms("topic") == [("cache", 1)]
+        assert [node.path for node in index.read_nodes_by_field("topic", ["cache"])] == [
+            index.read_nodes()[0].path
         ]
-        assert index.terms("topic") == [("cache", 1)]
-        assert [node.path for node in index.lookup("topic", ["cache"])] == [index.nodes()[0].path]
-        return [node.path for node in index.newest()]
+        return [node.path for node in index.read_newest_nodes()]
 
     assert shown() == ["b.md"]
-    index.push(choice("a.md", id="decision_x"))
+    index.add_document(choice("a.md", id="decision_x"))
     for _ in range(2):
         assert shown() == ["a.md"]
         fold(index)
-    index.push_removed("a.md")
-    index.push_removed("b.md")
+    index.remove_document("a.md")
+    index.remove_document("b.md")
     for _ in range(2):
         assert shown() == ["c.md"]
         fold(index)
@@ -168,9 +172,9 @@ def test_names_answer_exactly_first(index: Index) -> None:
         "12",
         "ADR 12",
     ):
-        assert ids(index.answering(name)) == ["decision_cache_1_k3f9w2ma"], name
-    assert ids(index.answering("paint it")) == ["file_0000000000000000"]
-    assert index.answering("nothing of the kind") == []
+        assert ids(index.read_nodes_by_name(name)) == ["decision_cache_1_k3f9w2ma"], name
+    assert ids(index.read_nodes_by_name("paint it")) == ["file_0000000000000000"]
+    assert index.read_nodes_by_name("nothing of the kind") == []
 
 
 def test_what_states_no_date_is_ordered_by_its_first_commit_else_last(root: Path) -> None:
@@ -187,21 +191,21 @@ def test_what_states_no_date_is_ordered_by_its_first_commit_else_last(root: Path
     ]
     tree = Tree(docs)
     tree.apply(index)
-    assert ids(index.newest()) == ["decision_dated", "decision_bare"]
+    assert ids(index.read_newest_nodes()) == ["decision_dated", "decision_bare"]
     assert live(index) == ["decision_bare"]  # in a chain what has no date is only just written
     known["bare.md"] = START - DAY
     tree.apply(index)
-    assert ids(index.newest()) == ["decision_dated", "decision_bare"]
+    assert ids(index.read_newest_nodes()) == ["decision_dated", "decision_bare"]
     assert live(index) == ["decision_dated"]
-    assert ids(index.newest(Filter(until=START - 1))) == ["decision_bare"]
-    assert index.answering("bare.md")[0].created == START - DAY
-    index.push(choice("late.md", "shed", created=None))
+    assert ids(index.read_newest_nodes(Filter(until=START - 1))) == ["decision_bare"]
+    assert index.read_nodes_by_name("bare.md")[0].created == START - DAY
+    index.add_document(choice("late.md", "shed", created=None))
     known["late.md"] = START + DAY
     for _ in range(2):
-        assert ids(index.newest(Filter(since=START + 1)))[:1] in (["decision_late"], [])
+        assert ids(index.read_newest_nodes(Filter(since=START + 1)))[:1] in (["decision_late"], [])
         tree.docs["late.md"] = choice("late.md", "shed", created=None)
         tree.apply(index)
-    assert ids(index.newest())[0] == "decision_late"
+    assert ids(index.read_newest_nodes())[0] == "decision_late"
     index.close()
 
 
@@ -233,9 +237,9 @@ def test_what_a_hit_shows_comes_without_its_file(index: Index) -> None:
     )
     Tree([one]).apply(index)
     two = choice("b.md", text="Because \ud800 of ünïcode")
-    index.push(two)
+    index.add_document(two)
     for _ in range(2):
-        found = index.records(["a.md", "b.md", "gone.md"])
+        found = index.read_records(["a.md", "b.md", "gone.md"])
         assert found.keys() == {"a.md", "b.md"}
         assert found["a.md"][1].rejected == ("Keep it",)
         assert found["a.md"][1].metadata == {"n": 3, "deep": {"x": [1, None, True]}}

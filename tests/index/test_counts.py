@@ -12,17 +12,17 @@ import pytest
 
 from bench.stores import decisions
 from filemem import query
-from filemem.changes import ADDED, Change, Entry, blob_id
-from filemem.index import Doc, Index, document, embedder, said_instead
-from filemem.memory.workspace import Together
+from filemem.changes import ADDED, Change, Entry, compute_blob_id
+from filemem.index import Doc, Index, build_document, find_synonyms, open_model
+from filemem.memory.workspace import StoreUnion
 
 NOW = 1_760_000_000_000
 STORES = 4
 
 
 def built(folder: Path, docs: dict[str, Doc]) -> Index:
-    index = Index(folder, embedder())
-    index.apply(
+    index = Index(folder, open_model())
+    index.apply_changes(
         [Change(ADDED, path, Entry(doc.blob, 1, 1)) for path, doc in docs.items()], docs.get
     )
     return index
@@ -37,7 +37,7 @@ class Shelf:
         self.index = index
 
     def nominate(self, terms: Any, wanted: Any, depth: int, mode: str, counts: Any = None) -> Any:
-        return self.index.candidates(terms, wanted, depth, mode=mode, counts=counts)
+        return self.index.search_candidates(terms, wanted, depth, mode=mode, counts=counts)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,9 @@ def test_several_indexes_find_what_one_index_of_all_finds(
     for at, (record, _, place) in enumerate(decisions(records)):
         text = record.text if place % 2 else record.text[:400]  # some write more than others
         path = f"{place % STORES}/{at}.md"
-        docs[path] = document(record._replace(path=path, text=text), blob_id(path.encode()))
+        docs[path] = build_document(
+            record._replace(path=path, text=text), compute_blob_id(path.encode())
+        )
     one = built(tmp_path / "one", docs)
     keys = [str(at) for at in range(STORES)]
     several = [
@@ -60,20 +62,22 @@ def test_several_indexes_find_what_one_index_of_all_finds(
         SimpleNamespace(key=key, store=Shelf(index))
         for key, index in zip(keys, several, strict=True)
     ]
-    together = Together(members)
+    together = StoreUnion(members)
     random, shares, same, widened = Random(5), [], [], 0
     for _ in range(questions):
         words = random.choice(list(docs.values())).title.split()
-        terms, wanted = query.parse(" ".join(random.sample(words, min(4, len(words)))), NOW)
-        terms = terms._replace(alike=said_instead(terms.words))
-        widened += bool(terms.alike)
+        terms, wanted = query.parse_query(" ".join(random.sample(words, min(4, len(words)))), NOW)
+        terms = terms._replace(alternatives=find_synonyms(terms.words))
+        widened += bool(terms.alternatives)
         best = [
             [
                 hit.id.rpartition(" ")[2]
-                for hit in query.score(found.candidates, now=NOW, whole=found.whole)[:10]
+                for hit in query.score_candidates(
+                    found.candidates, now=NOW, full_score=found.full_score
+                )[:10]
             ]
             for found in (
-                one.candidates(terms, wanted, 50),
+                one.search_candidates(terms, wanted, 50),
                 together.nominate(terms, wanted, 50, "hybrid"),
             )
         ]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Index, IndexDamaged, caches
-from filemem.query import parse
+from filemem.query import parse_query
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, doc, make, serial
 
@@ -52,10 +52,14 @@ DAMAGES: tuple[Callable[[Path, random.Random], None], ...] = (flip, truncate, ze
 
 
 def answers(index: Index) -> object:
-    found = index.candidates(parse("cache redis queue")[0]).candidates
+    found = index.search_candidates(parse_query("cache redis queue")[0]).candidates
     top = sorted(found, key=lambda one: (-round(one.keyword, 3), one.path))[:10]
     near = sorted(found, key=lambda one: (-round(one.cosine or 0, 3), one.path))[:10]
-    listed = index.newest(None, 10), index.terms("topic"), sorted(index.manifest())
+    listed = (
+        index.read_newest_nodes(None, 10),
+        index.count_terms("topic"),
+        sorted(index.read_manifest()),
+    )
     return (
         [one.path for one in top],
         [(one.path, round(one.cosine or 0, 3)) for one in near],
@@ -74,8 +78,8 @@ def matrix(work: Path, every: int = 1) -> tuple[int, int]:
     index = Index(work / "whole", Hashing())
     tree.apply(index)
     tree.docs["late.md"] = doc("late.md", "Cache in Redis")
-    index.push(tree.docs["late.md"])
-    index.fold(link=True)
+    index.add_document(tree.docs["late.md"])
+    index.update_caches(with_usearch=True)
     expected = answers(index)
     index.close()
     files = sorted(
@@ -100,9 +104,9 @@ def matrix(work: Path, every: int = 1) -> tuple[int, int]:
 
 def check(index: Index, tree: Tree, expected: object, name: str) -> bool:
     """Without caches the answers are the same; a damaged database is noticed, and built anew."""
-    wrong = index.verify()
+    wrong = index.check_database()
     try:
-        if index.exists:
+        if index.is_built:
             assert answers(index) == expected
             assert not wrong
         else:
@@ -112,9 +116,9 @@ def check(index: Index, tree: Tree, expected: object, name: str) -> bool:
         assert name == "index.db"
         assert wrong
         tree.apply(index, anew=True)
-    index.fold(every=True)
+    index.update_caches(check_all=True)
     assert answers(index) == expected
-    assert index.verify() == []
+    assert index.check_database() == []
     index.close()
     return bool(wrong)
 
@@ -144,17 +148,17 @@ def test_damage_is_an_error_and_not_an_empty_answer(words_only: Index) -> None:
     zero(words_only.root / "index.db", random.Random(1))
     again = Index(words_only.root.parent)
     for ask in (
-        lambda: again.candidates(parse("redis")[0]),
-        again.newest,
-        again.count,
-        again.nodes,
-        again.manifest,
-        lambda: again.lookup("id", ["x"]),
+        lambda: again.search_candidates(parse_query("redis")[0]),
+        again.read_newest_nodes,
+        again.count_records,
+        again.read_nodes,
+        again.read_manifest,
+        lambda: again.read_nodes_by_field("id", ["x"]),
     ):
         with pytest.raises(IndexDamaged, match="damaged"):
             ask()
     tree.apply(again, anew=True)
-    assert again.count() == 1
+    assert again.count_records() == 1
 
 
 @pytest.mark.timeout(30)
@@ -162,12 +166,12 @@ def test_damaged_caches_are_waited_for_once_and_then_passed_over(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the lock that would end the wait is never given back."""
-    monkeypatch.setattr(caches, "_PATIENCE", 0.05)
+    monkeypatch.setattr(caches, "_LOCK_TIMEOUT", 0.05)
     Tree(make(number) for number in range(3)).apply(index)
     zero(next((index.root / "words").glob("*.term")), random.Random(1))
     index.close()
-    with caches.alone(index.root / "caches.lock"):
-        found = index.candidates(parse(serial(1))[0], mode="keyword").candidates
+    with caches.exclusive_lock(index.root / "caches.lock"):
+        found = index.search_candidates(parse_query(serial(1))[0], mode="keyword").candidates
     assert [candidate.path for candidate in found] == [make(1).path]
 
 
@@ -181,9 +185,9 @@ def test_a_text_that_was_altered_in_the_database_is_noticed(index: Index) -> Non
         database.execute("UPDATE meaning SET pack = zeroblob(length(pack))")
         database.execute("UPDATE state SET value = '' WHERE name = 'caches'")
     with pytest.raises(IndexDamaged, match="a text in it cannot be read"):
-        index.records([make(1).path])
+        index.read_records([make(1).path])
     with pytest.raises(IndexDamaged, match="do not match"):
-        index.near("cache", "redis", 3, ())
+        index.find_nearest("cache", "redis", 3, ())
 
 
 def test_a_foreign_folder_is_not_opened(tmp_path: Path) -> None:
@@ -191,7 +195,7 @@ def test_a_foreign_folder_is_not_opened(tmp_path: Path) -> None:
     root = Index(tmp_path / "index").root
     (root / "words").mkdir(parents=True)
     (root / "words" / "meta.json").write_text("{}")
-    assert not Index(tmp_path / "index").exists
+    assert not Index(tmp_path / "index").is_built
     (root / "index.db").write_text("no database")
     with pytest.raises(IndexDamaged, match=r"index\.db cannot be read"):
-        Index(tmp_path / "index").count()
+        Index(tmp_path / "index").count_records()

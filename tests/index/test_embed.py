@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from model2vec import StaticModel
 
-from filemem.index import Index, Model, ModelUnavailable, embedder
-from filemem.index.embed import BUNDLED
-from filemem.query import parse, score
+from filemem.index import Index, Model, ModelUnavailable, open_model
+from filemem.index.embed import BUNDLED_NAME
+from filemem.query import parse_query, score_candidates
 from tests.index.samples import Tree, doc, make
 
 SHIPPED = Path(__file__).parents[2] / "filemem" / "model"
@@ -43,7 +43,7 @@ def test_a_model_equals_model2vec(tmp_path: Path, kind: str) -> None:
             mapping = rng.integers(0, 100, len(reference.tokens))
             reference = StaticModel(rows[:100], reference.tokenizer, token_mapping=mapping)
         reference.save_pretrained(str(folder))
-    ours, theirs = embedder(str(folder)).encode(TEXTS), reference.encode(TEXTS)
+    ours, theirs = open_model(str(folder)).encode(TEXTS), reference.encode(TEXTS)
     for text, mine, other in zip(TEXTS, ours, theirs, strict=True):
         if np.any(other):
             assert float(mine @ other) / float(np.linalg.norm(other)) > 0.999, text
@@ -58,18 +58,18 @@ def test_the_name_of_the_bundled_model_changes_with_its_files() -> None:
         :16
     ]
     told = "new files: give BUNDLED another name, or old vectors stay"
-    assert (BUNDLED, digest) == ("static-128.4", "ca068a81967d24f2"), told
+    assert (BUNDLED_NAME, digest) == ("static-128.4", "ca068a81967d24f2"), told
 
 
 def test_a_model_that_is_not_here_degrades_and_is_not_fetched(root: Path) -> None:
-    index = Index(root, embedder("nobody/no-such-model"))
+    index = Index(root, open_model("nobody/no-such-model"))
     Tree([doc("a.md", "Use Redis")]).apply(index)
     for mode in ("hybrid", "vector"):
-        answer = index.candidates(parse("redis")[0], mode=mode)
+        answer = index.search_candidates(parse_query("redis")[0], mode=mode)
         assert [one.path for one in answer.candidates] == ["a.md"]
         assert answer.candidates[0].cosine is None
         assert "nobody/no-such-model" in (answer.degraded or "")
-    assert index.candidates(parse("redis")[0], mode="keyword").degraded is None
+    assert index.search_candidates(parse_query("redis")[0], mode="keyword").degraded is None
 
 
 @pytest.mark.parametrize("damage", ["empty", "garbage", "no tokenizer"])
@@ -82,7 +82,7 @@ def test_an_unreadable_model_is_a_reason(tmp_path: Path, damage: str) -> None:
         (folder / "tokenizer.json").unlink()
     else:
         (folder / "model.safetensors").write_bytes(b"" if damage == "empty" else b"\xff" * 500)
-    for broken in (Model(folder), embedder(str(folder))):
+    for broken in (Model(folder), open_model(str(folder))):
         with pytest.raises(ModelUnavailable, match=r"cannot be read\n") as unavailable:
             broken.encode(["x"])
         assert "the one that comes with filemem" in unavailable.value.hint
@@ -92,24 +92,24 @@ def test_vectors_that_were_missing_are_made_by_the_next_change(root: Path, tmp_p
     tree = Tree(make(number) for number in range(8))
     tree.apply(Index(root, Model(tmp_path / "nothing here")))
     index = Index(root, Model())
-    degraded = index.candidates(parse("cache")[0]).degraded or ""
+    degraded = index.search_candidates(parse_query("cache")[0]).degraded or ""
     assert "8 records have no vectors; run `filemem index`" in degraded
     tree.apply(index)
-    assert index.candidates(parse("cache")[0]).degraded is None
+    assert index.search_candidates(parse_query("cache")[0]).degraded is None
 
 
 def test_each_model_has_an_index_of_its_own(root: Path, folder: Path) -> None:
     tree = Tree(make(number) for number in range(8))
-    for model in (Model(), embedder(str(folder))):
+    for model in (Model(), open_model(str(folder))):
         index = Index(root, model)
-        assert not index.exists
+        assert not index.is_built
         tree.apply(index)
-        assert index.candidates(parse("cache")[0]).candidates[0].cosine is not None
+        assert index.search_candidates(parse_query("cache")[0]).candidates[0].cosine is not None
         index.close()
 
 
 def test_words_that_everybody_uses_tell_less() -> None:
-    telling = Model().table.telling(("the", "use", "library", "redis", "☃", "東京"))
+    telling = Model().table.compute_word_weights(("the", "use", "library", "redis", "☃", "東京"))
     assert (
         telling["the"] < 0.1 < telling["use"] < 0.5 < telling["library"] < telling["redis"] == 1.0
     )
@@ -123,11 +123,11 @@ def test_a_common_word_alone_is_no_full_match(index: Index) -> None:
     ]
     docs += [doc(f"{n}.md", f"Note {n}", "Nothing of the kind.") for n in range(20)]
     Tree(docs).apply(index)
-    found = index.candidates(parse("use approximate nearest neighbours")[0])
+    found = index.search_candidates(parse_query("use approximate nearest neighbours")[0])
     best = max(one.keyword for one in found.candidates)
-    assert 0 < best < 0.2 * found.whole
-    assert index.candidates(parse("graph")[0]).whole > 0
-    rated = score(found.candidates, now=0, whole=found.whole)
+    assert 0 < best < 0.2 * found.full_score
+    assert index.search_candidates(parse_query("graph")[0]).full_score > 0
+    rated = score_candidates(found.candidates, now=0, full_score=found.full_score)
     assert max(one.scores.keyword for one in rated) < 0.4
 
 
@@ -175,13 +175,13 @@ def test_a_folder_is_one_model_however_it_is_written(
     monkeypatch.chdir(folder.parent)
     monkeypatch.setenv("HOME", str(folder.parent))
     ways = (str(folder), "model", "./model", "../mine/model", "~/model", f"{folder}/")
-    assert len({embedder(way).name for way in ways}) == 1
+    assert len({open_model(way).name for way in ways}) == 1
 
 
 def test_a_folder_with_other_files_is_another_model(folder: Path) -> None:
-    before = embedder(str(folder)).name
+    before = open_model(str(folder)).name
     assert before.startswith(f"{folder}@")
     os.utime(folder / "README.md", (1, 1))
-    assert embedder(str(folder)).name == before
+    assert open_model(str(folder)).name == before
     os.utime(folder / "model.safetensors", (1, 1))
-    assert embedder(str(folder)).name != before
+    assert open_model(str(folder)).name != before

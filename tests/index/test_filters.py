@@ -67,11 +67,13 @@ def test_what_passes_a_filter_in_python_passes_it_in_sql(
     index = Index(None)
     by_path = {doc.path: doc for doc in docs}
     changes = [Change(ADDED, path, Entry(doc.blob, 1, 1)) for path, doc in by_path.items()]
-    index.apply(changes, by_path.get)
-    rows = index.by_id([doc.node.id for doc in docs])
+    index.apply_changes(changes, by_path.get)
+    rows = index.read_rows_by_id([doc.node.id for doc in docs])
     for wanted in filters:
-        listed = {node.id for node in index.newest(wanted, len(docs))}
+        listed = {node.id for node in index.read_newest_nodes(wanted, len(docs))}
         passing = {
-            name for name, row in rows.items() if query.passes(wanted, row.node, holds=row.live)
+            name
+            for name, row in rows.items()
+            if query.is_match(wanted, row.node, is_live=row.is_live)
         }
         assert passing == listed, wanted

@@ -14,14 +14,14 @@ from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
 from filemem.errors import Locked
 from filemem.index import Database, Doc, Index, Model
 from filemem.index.model import Floats, Integers
-from filemem.query import Filter, parse
+from filemem.query import Filter, parse_query
 from tests.index.hashing import Hashes, Hashing
 from tests.index.samples import DAY, START, Tree, doc, facts, fold, ids, make, serial
 
 
 def found(index: Index, text: str, wanted: Filter | None = None, **given: object) -> list[str]:
     """Paths by words alone, best first."""
-    answer = index.candidates(parse(text)[0], wanted, mode="keyword", **given)  # type: ignore[arg-type]
+    answer = index.search_candidates(parse_query(text)[0], wanted, mode="keyword", **given)  # type: ignore[arg-type]
     return [one.path for one in sorted(answer.candidates, key=lambda one: -one.keyword)]
 
 
@@ -30,96 +30,101 @@ def test_everything_applied_is_found(index: Index) -> None:
     tree.apply(index, "head1")
     for number in (0, 57, 119):
         assert found(index, serial(number))[0] == make(number).path
-    assert index.count() == 120
+    assert index.count_records() == 120
     assert index.notes.head == "head1"
-    assert index.manifest() == tree.entries()
-    assert index.verify() == []
+    assert index.read_manifest() == tree.entries()
+    assert index.check_database() == []
 
 
 def test_what_rests_answers_as_before(index: Index) -> None:
     Tree(make(number) for number in range(20)).apply(index, "head1")
-    index.push(doc("a.md", "Use Redis"))
-    asked = parse(f"redis {serial(7)}")[0]
-    before = index.candidates(asked)
-    index.rest()
-    index.rest()
-    assert index.candidates(asked) == before
+    index.add_document(doc("a.md", "Use Redis"))
+    asked = parse_query(f"redis {serial(7)}")[0]
+    before = index.search_candidates(asked)
+    index.release_memory()
+    index.release_memory()
+    assert index.search_candidates(asked) == before
 
 
 def test_a_search_asks_the_database_for_what_is_new_alone(
     index: Index, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Tree(make(number) for number in range(30)).apply(index)
-    terms = parse("redis cache")[0]
-    expected = index.candidates(terms)
+    terms = parse_query("redis cache")[0]
+    expected = index.search_candidates(terms)
     asked = list[str]()
-    ask = Database._ask
+    ask = Database._query
 
     def counted(self: Database, sql: str, *values: object) -> list[object]:
         asked.append(sql)
         return ask(self, sql, *values)
 
-    monkeypatch.setattr(Database, "_ask", counted)
-    assert index.candidates(terms) == expected
+    monkeypatch.setattr(Database, "_query", counted)
+    assert index.search_candidates(terms) == expected
     assert asked == []
     other = Index(root, index.model)
-    other.push(doc("new.md", "Use Redis as a cache", supersedes=[expected.candidates[0].id]))
+    other.add_document(
+        doc("new.md", "Use Redis as a cache", supersedes=[expected.candidates[0].id])
+    )
     other.close()
-    found = {each.id: each for each in index.candidates(terms).candidates}
+    found = {each.id: each for each in index.search_candidates(terms).candidates}
     assert found["decision_new"].facts.heads == ("decision_new",)
     assert found[expected.candidates[0].id].facts.heads == ("decision_new",)
 
 
 def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
-    assert not index.exists
-    assert index.candidates(parse("anything")[0]).degraded == "the search index is not built yet"
-    assert index.newest() == []
-    index.push(doc("a.md", "Use Redis"))
+    assert not index.is_built
+    assert (
+        index.search_candidates(parse_query("anything")[0]).degraded
+        == "the search index is not built yet"
+    )
+    assert index.read_newest_nodes() == []
+    index.add_document(doc("a.md", "Use Redis"))
     assert found(index, "redis") == ["a.md"]
-    assert ids(index.newest()) == ["decision_a"]
+    assert ids(index.read_newest_nodes()) == ["decision_a"]
 
 
 def test_a_file_that_changed_since_it_was_listed_is_filed_under_what_was_read(
     words_only: Index,
 ) -> None:
     one = doc("a.md", "Use Redis")
-    words_only.apply([Change(MODIFIED, "a.md", Entry("00" * 20, 5, 6))], lambda path: one)
-    assert words_only.manifest() == {"a.md": Entry(one.blob)}
+    words_only.apply_changes([Change(MODIFIED, "a.md", Entry("00" * 20, 5, 6))], lambda path: one)
+    assert words_only.read_manifest() == {"a.md": Entry(one.blob)}
 
 
 def test_a_push_is_found_before_and_after_the_caches_hold_it(index: Index) -> None:
     tree = Tree(make(number) for number in range(20))
     tree.apply(index)
     new = doc("new.md", "A zebra crossing")
-    index.push(new, Entry(new.blob, 7, 8))
-    assert index.behind == 1
+    index.add_document(new, Entry(new.blob, 7, 8))
+    assert index.uncached_count == 1
     assert found(index, "zebra") == ["new.md"]
-    assert index.manifest()["new.md"] == Entry(new.blob, 7, 8)
-    index.push_removed(make(3).path)
+    assert index.read_manifest()["new.md"] == Entry(new.blob, 7, 8)
+    index.remove_document(make(3).path)
     assert found(index, serial(3)) == []
     fold(index)
-    assert index.behind == 0
+    assert index.uncached_count == 0
     assert found(index, "zebra") == ["new.md"]
     assert found(index, serial(3)) == []
-    assert index.count() == 20
+    assert index.count_records() == 20
 
 
 def test_a_look_at_the_store_wins_over_what_was_saved(words_only: Index) -> None:
-    words_only.push(doc("a.md", "as it was saved"))
+    words_only.add_document(doc("a.md", "as it was saved"))
     edited = doc("a.md", "as it was edited afterwards")
-    words_only.apply([Change(MODIFIED, "a.md", Entry(edited.blob))], lambda path: edited)
+    words_only.apply_changes([Change(MODIFIED, "a.md", Entry(edited.blob))], lambda path: edited)
     assert found(words_only, "edited") == ["a.md"]
     assert found(words_only, "saved") == []
 
 
 def test_what_was_saved_since_a_look_began_stays(words_only: Index) -> None:
     old, new = doc("a.md", "as it was"), doc("a.md", "as it was saved meanwhile")
-    words_only.push(old)
-    before = words_only.manifest()
-    words_only.push(new)
+    words_only.add_document(old)
+    before = words_only.read_manifest()
+    words_only.add_document(new)
     stale = doc("a.md", "as the look saw it")
     change = Change(MODIFIED, "a.md", Entry(stale.blob))
-    words_only.apply([change], lambda path: stale, before=before)
+    words_only.apply_changes([change], lambda path: stale, before=before)
     assert found(words_only, "meanwhile") == ["a.md"]
     assert found(words_only, "look") == []
 
@@ -137,7 +142,8 @@ def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
         ]
     ).apply(index)
     by_path = {
-        one.path: one for one in index.candidates(parse("caching for slow responses")[0]).candidates
+        one.path: one
+        for one in index.search_candidates(parse_query("caching for slow responses")[0]).candidates
     }
     assert by_path.keys() == {"a.md", "b.md", "c.md"}
     assert by_path["a.md"].keyword > 0 == by_path["c.md"].keyword
@@ -151,9 +157,9 @@ def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
 def test_vector_mode_ranks_by_meaning_and_keeps_keyword_scores(index: Index) -> None:
     tree = Tree(make(number) for number in range(60))
     tree.apply(index)
-    terms = parse("login password session")[0]
-    vectors = index.candidates(terms, depth=10, mode="vector").candidates
-    every = {one.path: one for one in index.candidates(terms, depth=1000).candidates}
+    terms = parse_query("login password session")[0]
+    vectors = index.search_candidates(terms, depth=10, mode="vector").candidates
+    every = {one.path: one for one in index.search_candidates(terms, depth=1000).candidates}
     assert len(vectors) == 10
     nearest = sorted(every.values(), key=lambda one: -(one.cosine or 0))[:10]
     assert {one.path for one in vectors} == {one.path for one in nearest}
@@ -227,35 +233,41 @@ def test_filters_hold_for_words_meaning_and_listings(index: Index, pending: bool
     docs = {each.path: each for each in filtered_docs()}
     if pending:
         for each in docs.values():
-            index.push(each)
+            index.add_document(each)
     else:
         Tree(docs.values()).apply(index)
     for name, (wanted, expected) in FILTERS.items():
         for mode in ("keyword", "vector", "hybrid"):
-            found = index.candidates(parse("same words")[0], wanted, mode=mode).candidates
+            found = index.search_candidates(
+                parse_query("same words")[0], wanted, mode=mode
+            ).candidates
             assert {one.path for one in found} == expected, (name, mode)
-        assert {node.path for node in index.newest(wanted, 10)} == expected, name
-        assert index.count(wanted) == len(expected), name
+        assert {node.path for node in index.read_newest_nodes(wanted, 10)} == expected, name
+        assert index.count_records(wanted) == len(expected), name
 
 
 def test_newest_pages_through_disk_and_pending(index: Index) -> None:
     Tree(make(number) for number in range(0, 40, 2)).apply(index)
     for number in range(1, 40, 8):
-        index.push(make(number))
+        index.add_document(make(number))
     numbers = sorted([*range(0, 40, 2), *range(1, 40, 8)], reverse=True)
     expected = [f"decision_{number:06d}" for number in numbers]
-    assert ids(index.newest(None, 100)) == expected
-    assert ids(index.newest(None, 7, 5)) == expected[5:12]
-    assert ids(index.nodes()) == expected
+    assert ids(index.read_newest_nodes(None, 100)) == expected
+    assert ids(index.read_newest_nodes(None, 7, 5)) == expected[5:12]
+    assert ids(index.read_nodes()) == expected
 
 
 def test_a_listing_leaves_out_what_is_excluded(words_only: Index) -> None:
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres", "after redis")]).apply(words_only)
-    words_only.push(doc("c.md", "Cache in Redis"))
-    words_only.push(doc("d.md", "Cache on disk"))
+    words_only.add_document(doc("c.md", "Cache in Redis"))
+    words_only.add_document(doc("d.md", "Cache on disk"))
     for _ in range(2):
-        assert ids(words_only.newest(without=parse("-redis")[0])) == ["decision_d"]
-        assert sorted(ids(words_only.newest(without=parse('-"use redis"')[0]))) == [
+        assert ids(words_only.read_newest_nodes(excluding_terms=parse_query("-redis")[0])) == [
+            "decision_d"
+        ]
+        assert sorted(
+            ids(words_only.read_newest_nodes(excluding_terms=parse_query('-"use redis"')[0]))
+        ) == [
             "decision_b",
             "decision_c",
             "decision_d",
@@ -270,31 +282,36 @@ def test_exact_terms_are_looked_up_whole(index: Index) -> None:
             doc("b.md", "Two", topic="cache"),
         ]
     ).apply(index)
-    index.push(doc("c.md", "Three", topic="cache", builds_on=("decision_b",)))
-    assert sorted(ids(index.lookup("topic", ["cache", "other"]))) == [
+    index.add_document(doc("c.md", "Three", topic="cache", builds_on=("decision_b",)))
+    assert sorted(ids(index.read_nodes_by_field("topic", ["cache", "other"]))) == [
         "decision_a",
         "decision_b",
         "decision_c",
     ]
-    assert sorted(ids(index.lookup("ref", ["decision_b"]))) == ["decision_a", "decision_c"]
-    assert sorted(ids(index.lookup("path", ["b.md", "c.md", "z.md"]))) == [
+    assert sorted(ids(index.read_nodes_by_field("ref", ["decision_b"]))) == [
+        "decision_a",
+        "decision_c",
+    ]
+    assert sorted(ids(index.read_nodes_by_field("path", ["b.md", "c.md", "z.md"]))) == [
         "decision_b",
         "decision_c",
     ]
-    assert index.lookup("topic", ["cach"]) == index.lookup("topic", []) == []
-    assert index.terms("topic") == [("cache", 3)]
-    assert index.terms("topic", "d") == []
+    assert (
+        index.read_nodes_by_field("topic", ["cach"]) == index.read_nodes_by_field("topic", []) == []
+    )
+    assert index.count_terms("topic") == [("cache", 3)]
+    assert index.count_terms("topic", "d") == []
 
 
 def test_size_and_time_are_renewed_without_reading(words_only: Index) -> None:
     tree = Tree([doc("a.md", "One"), doc("b.md", "Two")])
     tree.apply(words_only, "h")
     touched = {path: Entry(entry.blob, 9, 99) for path, entry in tree.entries().items()}
-    words_only.apply([], tree.load, seen=touched)
-    words_only.note(head="h2", folders={"": 5})
-    assert words_only.manifest() == touched
-    assert (words_only.notes.head, words_only.folders) == ("h2", {"": 5})
-    assert words_only.count() == 2
+    words_only.apply_changes([], tree.load, scan_manifest=touched)
+    words_only.write_notes(head="h2", folder_times={"": 5})
+    assert words_only.read_manifest() == touched
+    assert (words_only.notes.head, words_only.folder_times) == ("h2", {"": 5})
+    assert words_only.count_records() == 2
 
 
 def test_known_content_is_not_embedded_again(root: Path) -> None:
@@ -310,7 +327,7 @@ def test_known_content_is_not_embedded_again(root: Path) -> None:
     tree.docs = before
     tree.apply(index)
     assert texts.count == spent
-    assert (index.candidates(parse("cache")[0]).candidates[0].cosine or 0) != 0
+    assert (index.search_candidates(parse_query("cache")[0]).candidates[0].cosine or 0) != 0
 
 
 class CountingHashes(Hashes):
@@ -326,16 +343,16 @@ class CountingHashes(Hashes):
 def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
     tree = Tree(make(number) for number in range(5))
     tree.apply(index)
-    index.push(doc("gone.md", "A zebra"))
+    index.add_document(doc("gone.md", "A zebra"))
     during = []
 
     def load(path: str):  # type: ignore[no-untyped-def]
-        during.append(index.count())
+        during.append(index.count_records())
         return tree.load(path)
 
-    index.apply(changes.diff({}, tree.entries()), load, anew=True)
+    index.apply_changes(changes.iter_changes({}, tree.entries()), load, rebuild=True)
     assert set(during) == {6}
-    assert index.count() == 5
+    assert index.count_records() == 5
 
 
 def test_a_rebuild_lets_saves_through_and_no_second_one(root: Path) -> None:
@@ -345,24 +362,24 @@ def test_a_rebuild_lets_saves_through_and_no_second_one(root: Path) -> None:
 
     def load(path: str) -> Doc | None:
         with ThreadPoolExecutor() as pool:
-            pool.submit(index.push, doc("saved.md", "A zebra")).result(timeout=10)
+            pool.submit(index.add_document, doc("saved.md", "A zebra")).result(timeout=10)
         with pytest.raises(Locked, match="rebuilding"):
-            other.apply([], lambda path: None, anew=True)
+            other.apply_changes([], lambda path: None, rebuild=True)
         return tree.load(path)
 
-    index.apply(changes.diff({}, tree.entries()), load, anew=True)
-    assert index.count() == 3
+    index.apply_changes(changes.iter_changes({}, tree.entries()), load, rebuild=True)
+    assert index.count_records() == 3
     index.close()
     other.close()
 
 
 def test_what_was_read_before_a_rebuild_is_read_anew_after_it(words_only: Index) -> None:
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(words_only)
-    assert words_only.records(["a.md"])["a.md"][1].title == "Use Redis"
-    assert len(words_only.nodes()) == 2
+    assert words_only.read_records(["a.md"])["a.md"][1].title == "Use Redis"
+    assert len(words_only.read_nodes()) == 2
     Tree([doc("moved.md", "Use disks")]).apply(words_only, anew=True)
-    assert [node.path for node in words_only.nodes()] == ["moved.md"]
-    assert words_only.records(["moved.md"])["moved.md"][1].title == "Use disks"
+    assert [node.path for node in words_only.read_nodes()] == ["moved.md"]
+    assert words_only.read_records(["moved.md"])["moved.md"][1].title == "Use disks"
     assert found(words_only, "disks") == ["moved.md"]
 
 
@@ -384,7 +401,7 @@ def test_what_is_known_is_not_read_again(words_only: Index) -> None:
     there.apply(words_only)
     here.load = lambda path: pytest.fail(f"{path} is read again")  # type: ignore[method-assign]
     here.apply(words_only)
-    assert words_only.manifest() == here.entries()
+    assert words_only.read_manifest() == here.entries()
     assert found(words_only, serial(3))[0] == make(3).path
 
 
@@ -392,10 +409,10 @@ def test_a_past_changes_nothing_of_the_present(index: Index) -> None:
     tree = Tree(make(number) for number in range(10))
     tree.apply(index)
     present = facts(index)
-    past = index.past(lambda _: {})
+    past = index.open_past(lambda _: {})
     changes_ = [Change(REMOVED, make(3).path, None), Change(ADDED, "old.md", Entry("0" * 40))]
     old = doc("old.md", "A zebra crossing")
-    past.apply(changes_, lambda path: old)
+    past.apply_changes(changes_, lambda path: old)
     assert found(past, "zebra") == ["old.md"]
     assert found(past, serial(3)) == []
     assert found(past, serial(4))[0] == make(4).path
@@ -414,10 +431,10 @@ def test_a_deleted_folder_that_another_process_built_again_is_read_anew(
 ) -> None:
     one, two = Index(root, model), Index(root, model)
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)
-    assert one.manifest().keys() == {"a.md", "b.md"}
+    assert one.read_manifest().keys() == {"a.md", "b.md"}
     shutil.rmtree(root)
     Tree([doc("a.md", "Use Redis")]).apply(two)
-    assert one.manifest().keys() == {"a.md"}
+    assert one.read_manifest().keys() == {"a.md"}
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)
     assert found(two, "postgres") == ["b.md"]
     one.close()

@@ -15,7 +15,7 @@ import pytest
 
 from filemem.index import Index
 from filemem.index.database import NAME
-from filemem.query import parse
+from filemem.query import parse_query
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, fold, make, serial
 
@@ -97,16 +97,16 @@ def test_another_process_finds_a_save_at_once(words_only: Index) -> None:
         assert ask(child, serial(3)) >= 1
         for number in range(100, 110):
             assert ask(child, serial(number)) == 0
-            words_only.push(make(number))
+            words_only.add_document(make(number))
             assert ask(child, serial(number)) == 1
             if number % 3 == 0:
                 fold(words_only)
                 assert ask(child, serial(number)) == 1
-        words_only.push_removed(make(100).path)
+        words_only.remove_document(make(100).path)
         assert ask(child, serial(100)) == 0
         fold(words_only)
         assert ask(child, serial(100)) == 0
-        words_only.apply((), lambda path: None, anew=True)
+        words_only.apply_changes((), lambda path: None, rebuild=True)
         assert ask(child, "cache") == 0
 
 
@@ -120,7 +120,7 @@ def test_a_commit_under_way_is_never_damage(root: Path) -> None:
         end, number = time.monotonic() + 1.5, 100
         while time.monotonic() < end:
             for _ in range(3):
-                index.push(make(number, words=20))
+                index.add_document(make(number, words=20))
                 number += 1
             fold(index)
             if number % 5 == 0:
@@ -130,7 +130,7 @@ def test_a_commit_under_way_is_never_damage(root: Path) -> None:
                 tree.apply(index, anew=True)
         assert int(child.stdout.read()) > 3
         assert child.wait() == 0
-    assert index.verify() == []
+    assert index.check_database() == []
     index.close()
 
 
@@ -145,13 +145,13 @@ def trial(root: Path, seed: int, kind: str) -> None:
         saved = [int(line) for line in child.stdout.read().split("\n") if line]
     index = Index(root, Hashing() if kind == "vectors" else None)
     for one in saved:
-        answer = index.candidates(parse(serial(one))[0], mode="keyword")
+        answer = index.search_candidates(parse_query(serial(one))[0], mode="keyword")
         assert len(answer.candidates) == 1, (seed, one)
-    assert index.verify() == []
+    assert index.check_database() == []
     fold(index)
-    assert index.behind == 0
-    assert {make(one).path for one in saved} <= index.manifest().keys()
-    assert index.verify() == []
+    assert index.uncached_count == 0
+    assert {make(one).path for one in saved} <= index.read_manifest().keys()
+    assert index.check_database() == []
     index.close()
 
 
@@ -175,8 +175,8 @@ def test_an_index_that_is_being_made_is_empty_and_not_damaged(tmp_path: Path) ->
     writer.root.mkdir(parents=True)
     unmade = sqlite3.connect(writer.root / NAME)
     unmade.execute("PRAGMA journal_mode = WAL")
-    assert reader.nodes() == []
-    writer.note(looked=7)
+    assert reader.read_nodes() == []
+    writer.write_notes(looked=7)
     assert reader.notes.looked == 7
     unmade.close()
     reader.close()

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from filemem.index import Index
-from filemem.query import parse, split_identifiers
+from filemem.query import parse_query, split_identifiers
 from tests.index.samples import Tree, doc, make
 
 BOMBS = {
@@ -29,11 +29,11 @@ BOMBS = {
 
 def test_no_query_hurts(index: Index) -> None:
     Tree([*(make(number) for number in range(30)), doc("z.md", "東東東東 redis")]).apply(index)
-    index.push(doc("p.md", "redis cache 東東東"))
-    index.candidates(parse("warm up")[0])
+    index.add_document(doc("p.md", "redis cache 東東東"))
+    index.search_candidates(parse_query("warm up")[0])
     for name, raw in BOMBS.items():
         began = time.process_time()
-        index.candidates(parse(raw)[0])
+        index.search_candidates(parse_query(raw)[0])
         assert time.process_time() - began < 2, (
             name
         )  # of work that has bounds, also where the machine is busy
@@ -53,7 +53,7 @@ def test_any_substring_of_unspaced_text_finds_it(words_only: Index, pending: boo
     docs = [doc(path, text) for path, text in TEXTS.items()]
     if pending:
         for each in docs:
-            words_only.push(each)
+            words_only.add_document(each)
     else:
         Tree(docs).apply(words_only)
     rng = random.Random(1)
@@ -64,15 +64,15 @@ def test_any_substring_of_unspaced_text_finds_it(words_only: Index, pending: boo
             if path == "th.md" and length == 1:
                 continue  # may be a mark without a letter
             at = rng.randrange(len(text) - length)
-            answer = words_only.candidates(
-                parse(text[at : at + length])[0], mode="keyword"
+            answer = words_only.search_candidates(
+                parse_query(text[at : at + length])[0], mode="keyword"
             ).candidates
             assert max(answer, key=lambda one: one.keyword).path == path, text[at : at + length]
 
 
 def test_a_whole_run_beats_its_scattered_pairs(words_only: Index) -> None:
     Tree([doc("whole.md", "本地缓存方案"), doc("pairs.md", "缓存方案和本地地缓")]).apply(words_only)
-    answer = words_only.candidates(parse("本地缓存")[0], mode="keyword").candidates
+    answer = words_only.search_candidates(parse_query("本地缓存")[0], mode="keyword").candidates
     assert [one.path for one in sorted(answer, key=lambda one: -one.keyword)] == [
         "whole.md",
         "pairs.md",
@@ -81,8 +81,8 @@ def test_a_whole_run_beats_its_scattered_pairs(words_only: Index) -> None:
 
 def test_runs_do_not_join_across_words(words_only: Index) -> None:
     Tree([doc("a.md", "东 and 京")]).apply(words_only)
-    words_only.push(doc("b.md", "东 or 京"))
-    assert words_only.candidates(parse("东京")[0], mode="keyword").candidates == ()
+    words_only.add_document(doc("b.md", "东 or 京"))
+    assert words_only.search_candidates(parse_query("东京")[0], mode="keyword").candidates == ()
 
 
 def test_unspaced_words_weigh_like_others_in_a_mixed_store(words_only: Index) -> None:
@@ -92,7 +92,7 @@ def test_unspaced_words_weigh_like_others_in_a_mixed_store(words_only: Index) ->
             doc("zh.md", "使用本地缓存", "redis 远程缓存增加了负担"),
         ]
     ).apply(words_only)
-    answer = words_only.candidates(parse("redis 缓存")[0], mode="keyword").candidates
+    answer = words_only.search_candidates(parse_query("redis 缓存")[0], mode="keyword").candidates
     assert max(answer, key=lambda one: one.keyword).path == "zh.md"
 
 
@@ -115,16 +115,18 @@ SPELLINGS = [
 @pytest.mark.parametrize(("query", "text"), SPELLINGS)
 def test_spellings_meet(words_only: Index, query: str, text: str) -> None:
     Tree([doc("a.md", "x", text)]).apply(words_only)
-    words_only.push(doc("b.md", "x", text))
-    answer = words_only.candidates(parse(query)[0], mode="keyword").candidates
+    words_only.add_document(doc("b.md", "x", text))
+    answer = words_only.search_candidates(parse_query(query)[0], mode="keyword").candidates
     assert {one.path for one in answer} == {"a.md", "b.md"}
 
 
 def test_stop_words_count_only_alone(words_only: Index) -> None:
     Tree([doc("a.md", "What is this"), doc("b.md", "The cache")]).apply(words_only)
-    found = words_only.candidates(parse("what is the cache")[0], mode="keyword").candidates
+    found = words_only.search_candidates(
+        parse_query("what is the cache")[0], mode="keyword"
+    ).candidates
     assert [one.path for one in found] == ["b.md"]
-    found = words_only.candidates(parse("what is this")[0], mode="keyword").candidates
+    found = words_only.search_candidates(parse_query("what is this")[0], mode="keyword").candidates
     assert [one.path for one in found] == ["a.md"]
 
 
@@ -137,10 +139,12 @@ def test_phrases_are_required_and_minus_excludes_in_every_mode(index: Index, mod
     ]
     Tree(docs).apply(index)
     for each in docs:
-        index.push(doc(f"late-{each.path}", each.title, each.body.strip()))
+        index.add_document(doc(f"late-{each.path}", each.title, each.body.strip()))
 
     def paths(query: str) -> set[str]:
-        return {one.path for one in index.candidates(parse(query)[0], mode=mode).candidates}
+        return {
+            one.path for one in index.search_candidates(parse_query(query)[0], mode=mode).candidates
+        }
 
     assert paths('"session cookie" signed') == {"a.md", "c.md", "late-a.md", "late-c.md"}
     assert paths("session cookie -plain") == {"a.md", "b.md", "late-a.md", "late-b.md"}
@@ -153,7 +157,9 @@ def test_a_word_of_removed_records_is_worth_no_less_than_nothing(index: Index) -
     tree.apply(index)
     tree.docs = {"0.md": doc("0.md", "Note 0", "cache anew")}
     tree.apply(index)
-    assert [one.path for one in index.candidates(parse("cache")[0]).candidates] == ["0.md"]
+    assert [one.path for one in index.search_candidates(parse_query("cache")[0]).candidates] == [
+        "0.md"
+    ]
 
 
 NUMBERED = [
@@ -188,10 +194,12 @@ def test_a_word_that_mixes_letters_and_digits_is_found_whole(
     docs += [doc(f"q{number}.md", "0 and x", f"0 0 0 x{number}") for number in range(30)]
     if waits:
         for each in docs:
-            words_only.push(each)
+            words_only.add_document(each)
     else:
         Tree(docs).apply(words_only)
     for name in NUMBERED:
-        found = words_only.candidates(parse(name)[0], depth=100).candidates
+        found = words_only.search_candidates(parse_query(name)[0], depth=100).candidates
         assert max(found, key=lambda one: one.keyword).path == f"{name}.md", name
-    assert words_only.candidates(parse("inv99")[0]).candidates, "its parts are still found"
+    assert words_only.search_candidates(parse_query("inv99")[0]).candidates, (
+        "its parts are still found"
+    )

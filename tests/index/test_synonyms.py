@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.index import Index, said_in, said_instead
-from filemem.query import parse
-from filemem.query.terms import groups
+from filemem.index import Index, find_synonyms, match_synonyms
+from filemem.query import parse_query
+from filemem.query.terms import parse_groups
 from tests.index.samples import Tree, doc
 
 OWN = "database > postgres, mysql, relational store\nwalrus | seal"
@@ -22,22 +22,22 @@ TEXTS = {
 def scores(
     index: Index, text: str, own: str | None = OWN, mode: str = "keyword"
 ) -> dict[str, float]:
-    terms = parse(text)[0]
-    said = () if own is None else said_instead(terms.words, own)
-    found = index.candidates(terms._replace(alike=said), mode=mode).candidates
+    terms = parse_query(text)[0]
+    said = () if own is None else find_synonyms(terms.words, own)
+    found = index.search_candidates(terms._replace(alternatives=said), mode=mode).candidates
     return {one.path: one.keyword for one in found}
 
 
 def test_the_list_that_ships_is_well_formed_and_knows_what_developers_say() -> None:
-    from filemem.index.plan import _list
+    from filemem.index.plan import _read_synonyms
 
-    found, wrong = groups(_list())
+    found, wrong = parse_groups(_read_synonyms())
     assert wrong == []
     assert len(found) > 300
     said = {
-        word: dict(each.instead)
+        word: dict(each.substitutes)
         for query in ("how do we sign in", "k8s", "which cache")
-        for each in said_instead(query.split())
+        for each in find_synonyms(query.split())
         for word in [" ".join(each.words)]
     }
     assert said["sign in"]["authentication"] == 1.0
@@ -70,8 +70,8 @@ def test_a_word_counts_most_and_of_what_is_said_instead_the_best(words_only: Ind
 
 def test_only_short_queries_are_widened(words_only: Index) -> None:
     long = "where should each database of our orders live when customers leave without paying invoices today"
-    assert said_instead(tuple(long.split()), OWN) == ()
-    assert said_instead(("which", "database", "is", "it"), OWN)
+    assert find_synonyms(tuple(long.split()), OWN) == ()
+    assert find_synonyms(("which", "database", "is", "it"), OWN)
     Tree([doc("a.md", "Seal the box"), doc("b.md", "Nothing")]).apply(words_only)
     assert scores(words_only, "walrus").keys() == {"a.md"}
     assert scores(words_only, "walrus", "").keys() == set()
@@ -81,13 +81,17 @@ def test_a_meant_word_is_met_by_another(index: Index) -> None:
     Tree([doc("a.md", "Use mongodb for orders"), doc("b.md", "Use a hammer for orders")]).apply(
         index
     )
-    terms = parse("datastore orders")[0]
-    plain = {one.path: one for one in index.candidates(terms).candidates}
+    terms = parse_query("datastore orders")[0]
+    plain = {one.path: one for one in index.search_candidates(terms).candidates}
     wide = {
         one.path: one
-        for one in index.candidates(terms._replace(alike=said_instead(terms.words))).candidates
+        for one in index.search_candidates(
+            terms._replace(alternatives=find_synonyms(terms.words))
+        ).candidates
     }
     assert (wide["a.md"].wording or 0) > (plain["a.md"].wording or 0)
     assert (wide["a.md"].cosine or 0) > (plain["a.md"].cosine or 0)
-    assert said_in("Use MongoDB", said_instead(("datastore",))) == {"datastore": ("mongodb",)}
-    assert said_in("A datastore, MongoDB", said_instead(("datastore",))) == {}
+    assert match_synonyms("Use MongoDB", find_synonyms(("datastore",))) == {
+        "datastore": ("mongodb",)
+    }
+    assert match_synonyms("A datastore, MongoDB", find_synonyms(("datastore",))) == {}

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from filemem.index import Index, Model, vectors
-from filemem.query import Filter, parse
+from filemem.query import Filter, parse_query
 from tests.index.hashing import Hashing
 from tests.index.samples import DAY, START, Tree, doc, make
 
 
-def part(numbers: range) -> vectors.Rows:
+def part(numbers: range) -> vectors.VectorSet:
     docs = {
         n: doc(f"{n}.md", f"title {n}")._replace(passages=(f"text {n}", "more")) for n in numbers
     }
-    return vectors.embed(docs, Hashing().table)
+    return vectors.embed_documents(docs, Hashing().table)
 
 
 def test_files_merge_in_a_geometric_row(root: Path) -> None:
@@ -30,18 +30,20 @@ def test_files_merge_in_a_geometric_row(root: Path) -> None:
         tree.apply(index)
     files = sorted(root.rglob("*.rows"))
     assert len(files) < 6
-    assert sum(len(vectors.read(path).keys) for path in files) == 400
+    assert sum(len(vectors.read_segment(path).keys) for path in files) == 400
 
 
 def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "1.rows"
-    vectors.write(path, vectors.merged([part(range(0, 100, 2)), part(range(1, 100, 2))]))
-    whole = vectors.read(path)
+    vectors.write_segment(
+        path, vectors.merge_vectors([part(range(0, 100, 2)), part(range(1, 100, 2))])
+    )
+    whole = vectors.read_segment(path)
     query = Hashing().encode(["text 37"])[0]
-    exact = vectors.nearest(whole, query)
+    exact = vectors.compute_nearest_cosines(whole, query)
     assert int(whole.keys[int(np.argmax(exact))]) == 37
     assert float(exact.max()) == pytest.approx(1, abs=0.01)
-    at = vectors.places(whole, [37, 5, 1000])
+    at = vectors.find_positions(whole, [37, 5, 1000])
     assert whole.keys[at].tolist() == [5, 37]
 
 
@@ -78,9 +80,9 @@ def test_a_search_uses_one_thread_also_beside_a_program_with_numpy() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc")
 def test_an_open_file_holds_one_descriptor(tmp_path: Path) -> None:
-    vectors.write(tmp_path / "1.rows", part(range(100)))
+    vectors.write_segment(tmp_path / "1.rows", part(range(100)))
     before = len(os.listdir("/proc/self/fd"))
-    opened = vectors.read(tmp_path / "1.rows")
+    opened = vectors.read_segment(tmp_path / "1.rows")
     assert len(os.listdir("/proc/self/fd")) == before + 1
     del opened
     assert len(os.listdir("/proc/self/fd")) == before
@@ -93,14 +95,16 @@ def test_usearch_and_numpy_give_the_same_fifty(root: Path) -> None:
     Tree(
         doc(f"{at}-{n}.md", f"{text} {n}", text) for at, text in enumerate(texts) for n in range(10)
     ).apply(index)
-    queries = [parse(" ".join(text.split()[:5]))[0] for text in texts]
+    queries = [parse_query(" ".join(text.split()[:5]))[0] for text in texts]
 
     def nearest() -> list[set[str]]:
-        answers = [index.candidates(each, None, 50, mode="vector").candidates for each in queries]
+        answers = [
+            index.search_candidates(each, None, 50, mode="vector").candidates for each in queries
+        ]
         return [{candidate.path for candidate in each} for each in answers]
 
     by_numpy = nearest()
-    index.fold(link=True)
+    index.update_caches(with_usearch=True)
     assert list(root.rglob("*.usearch"))
     assert nearest() == by_numpy
 
@@ -111,11 +115,11 @@ def test_what_is_gone_leaves_the_caches_when_it_is_more_than_what_is_there(root:
     tree.apply(index)
     tree.docs = {path: doc for path, doc in tree.docs.items() if doc.created < START + 25 * 60_000}
     tree.apply(index)
-    assert sum(len(vectors.read(path).keys) for path in root.rglob("*.rows")) == 40
+    assert sum(len(vectors.read_segment(path).keys) for path in root.rglob("*.rows")) == 40
     tree.docs = {path: doc for path, doc in tree.docs.items() if doc.created < START + 5 * 60_000}
     tree.apply(index)
-    assert sum(len(vectors.read(path).keys) for path in root.rglob("*.rows")) == 5
-    found = index.candidates(parse("cache")[0], mode="vector").candidates
+    assert sum(len(vectors.read_segment(path).keys) for path in root.rglob("*.rows")) == 5
+    found = index.search_candidates(parse_query("cache")[0], mode="vector").candidates
     assert {candidate.path for candidate in found} == tree.docs.keys()
 
 
@@ -127,5 +131,7 @@ def test_restrictions_are_complete(root: Path) -> None:
     expected = {
         path for path, doc in tree.docs.items() if wanted.until and doc.created <= wanted.until
     }
-    found = index.candidates(parse("zebra crossing")[0], wanted, 40, mode="vector").candidates
+    found = index.search_candidates(
+        parse_query("zebra crossing")[0], wanted, 40, mode="vector"
+    ).candidates
     assert {one.path for one in found} == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Index
-from filemem.query import Terms, parse
+from filemem.query import Terms, parse_query
 from tests.index.samples import Tree, doc, fold, make
 
 QUERIES = (
@@ -22,7 +22,7 @@ CJK = ("東京タワーは高い", "キャッシュを東京に置く", "数据�
 
 
 def scores(index: Index, query: str) -> dict[str, float]:
-    answer = index.candidates(parse(query)[0], depth=2000, mode="keyword")
+    answer = index.search_candidates(parse_query(query)[0], depth=2000, mode="keyword")
     return {one.path: one.keyword for one in answer.candidates}
 
 
@@ -45,7 +45,7 @@ def test_waiting_and_folded_scores_nearly_agree(tmp_path: Path) -> None:
     late += [each for each in docs if each not in late][: waiting - len(late)]
     Tree(each for each in docs if each not in late).apply(split)
     for each in late:
-        split.push(each)
+        split.add_document(each)
     seen = 0
     for query in QUERIES:
         expected, found = scores(whole, query), scores(split, query)
@@ -63,13 +63,13 @@ def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_o
     index: Index,
 ) -> None:
     Tree(make(number) for number in range(10)).apply(index)
-    terms = parse("caching with redis")[0]
+    terms = parse_query("caching with redis")[0]
     waiting = [make(number) for number in range(10, 16)]
     for each in waiting:
-        index.push(each)
+        index.add_document(each)
         assert each.path in vectors(index, terms)
-    index.push(doc(waiting[2].path, "Use Redis as a cache", "It is fast. " * 60))
-    index.push_removed(waiting[4].path)
+    index.add_document(doc(waiting[2].path, "Use Redis as a cache", "It is fast. " * 60))
+    index.remove_document(waiting[4].path)
     before = vectors(index, terms)
     assert waiting[4].path not in before
     fold(index)
@@ -81,5 +81,5 @@ def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_o
 def vectors(index: Index, terms: Terms) -> dict[str, tuple[float | None, float | None]]:
     return {
         one.path: (one.cosine, one.title_cosine)
-        for one in index.candidates(terms, mode="vector").candidates
+        for one in index.search_candidates(terms, mode="vector").candidates
     }

@@ -16,13 +16,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from filemem.index import embedder
+from filemem.index import open_model
 from filemem.org.postgres import Postgres
 from tests.org import server
 from tests.support import write
 
 NAMED = os.environ.get("FILEMEM_TEST_DSN", "")  # before the session takes such variables away
-MODEL = embedder()
+MODEL = open_model()
 _numbers = itertools.count()
 
 
@@ -43,7 +43,7 @@ def template() -> Iterator[str]:
     with psycopg.connect(f"{base}postgres", autocommit=True) as con:
         con.execute(f"create database {ready}")
     with closing(Postgres(f"{base}{ready}", MODEL)) as engine:
-        engine.init()
+        engine.init_tables()
     yield base
     if server.binaries():
         server.stop(folder / "pg")

@@ -10,18 +10,18 @@ from pathlib import Path
 from filemem import chain
 from filemem.chain import Node
 from filemem.files import is_listed
-from filemem.memory.store import mark_of
+from filemem.memory.store import compute_tombstone
 from filemem.org.postgres import Postgres
 from filemem.record import (
     DECISION,
     Record,
-    parse,
-    record_path,
-    reference_index,
-    render,
+    build_record_path,
+    build_reference_index,
+    parse_record,
+    render_record,
     resolve_reference,
 )
-from filemem.repo.mirror import opened
+from filemem.repo.mirror import open_mirror
 from tests.support import git, make_repo, write
 
 START = 1_760_000_000_000
@@ -51,7 +51,7 @@ class Hub:
         """A new decision, which may replace one that is there, by its id or the name of its file."""
         self._made += 1
         others = [
-            parse((self.path / one).read_bytes(), one.removeprefix("memory/")).record
+            parse_record((self.path / one).read_bytes(), one.removeprefix("memory/")).record
             for one in self.files
         ]
         chosen = self._rng.sample(
@@ -74,7 +74,7 @@ class Hub:
     def push(self) -> None:
         for _ in range(self._rng.randrange(1, 4)):
             record = self.record()
-            write(self.path / "memory" / record_path(record), render(record))
+            write(self.path / "memory" / build_record_path(record), render_record(record))
         self.commit()
 
     def edit(self) -> None:
@@ -98,9 +98,9 @@ class Hub:
     def forget(self) -> None:
         for one in self._some():
             data = (self.path / one).read_bytes()
-            if record := parse(data, one.removeprefix("memory/")).record:
-                self._forgotten[mark_of(record.id)] = one, data
-                write(self.path / "memory/.forgotten" / mark_of(record.id), b"")
+            if record := parse_record(data, one.removeprefix("memory/")).record:
+                self._forgotten[compute_tombstone(record.id)] = one, data
+                write(self.path / "memory/.forgotten" / compute_tombstone(record.id), b"")
                 if self._rng.random() < 0.7:  # else the mark alone must hide it
                     (self.path / one).unlink()
         self.commit()
@@ -153,18 +153,20 @@ def expected(path: Path) -> Held:
     )
     listed = {name.removeprefix("memory/"): head.split()[2] for head, name in rows}
     marks = {name.rpartition("/")[2] for name in listed if name.startswith(".forgotten/")}
-    with opened(str(path), path, os.environ) as repo:
+    with open_mirror(str(path), path, os.environ) as repo:
         read = {
-            name: parse(repo.objects.read(blob) or b"", name)
+            name: parse_record(repo.objects.read_object(blob) or b"", name)
             for name, blob in listed.items()
             if is_listed(name)
         }
     found = {name: one.record for name, one in read.items()}
-    records = {name: one for name, one in found.items() if one and mark_of(one.id) not in marks}
+    records = {
+        name: one for name, one in found.items() if one and compute_tombstone(one.id) not in marks
+    }
     by_id: dict[str, Record] = {}
     for one in sorted(records.values(), key=lambda each: (each.created or 0, each.path)):
         by_id.setdefault(one.id, one)
-    names = reference_index(by_id.values())
+    names = build_reference_index(by_id.values())
 
     def meant(reference: str, folder: str) -> str:
         return (
@@ -173,9 +175,10 @@ def expected(path: Path) -> Held:
             else resolve_reference(reference, names, folder) or reference
         )
 
-    nodes = map(Node.of_record, by_id.values())
-    graph = chain.resolve(
-        one.meaning({each: meant(each, one.folder) for each in one.references}) for one in nodes
+    nodes = map(Node.from_record, by_id.values())
+    graph = chain.build_graph(
+        one.resolve_references({each: meant(each, one.folder) for each in one.references})
+        for one in nodes
     )
     return {
         name: (listed[name], by_id[one.id] is one and graph.is_head(one.id))

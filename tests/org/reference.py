@@ -8,9 +8,9 @@ from pathlib import Path
 
 from filemem.changes import ADDED, Change, Entry
 from filemem.errors import NotFound
-from filemem.index import Counts, Doc, Index, Row, addressed
-from filemem.index.vectors import embed
-from filemem.index.words import tokens_of
+from filemem.index import Doc, Index, Row, TermCounts, add_store_prefix
+from filemem.index.vectors import embed_documents
+from filemem.index.words import tokenize_document
 from filemem.org.engine import EVERYBODY, Details, Nominee, Repository
 from filemem.query import Filter, Provenance, Terms
 from tests.org.conftest import MODEL
@@ -23,31 +23,31 @@ class Reference:
         self.folder, self.access = folder, dict[str, set[str]]()
         self.shelves: dict[int, ReferenceShelf] = {}
 
-    def add(self, sources: Mapping[str, str]) -> int:
+    def add_repositories(self, sources: Mapping[str, str]) -> int:
         known = {one.repository.name for one in self.shelves.values()}
         for name in sources.keys() - known:
             number = len(self.shelves) + 1
             self.shelves[number] = ReferenceShelf(Repository(number, name, sources[name]))
         return len(sources.keys() - known)
 
-    def repositories(self) -> list[Repository]:
+    def list_repositories(self) -> list[Repository]:
         return sorted((one.repository for one in self.shelves.values()), key=lambda one: one.name)
 
     @contextmanager
-    def taking(self, number: int) -> Iterator[ReferenceShelf | None]:
+    def lock_shelf(self, number: int) -> Iterator[ReferenceShelf | None]:
         yield self.shelves.get(number)
 
-    def fail(self, number: int, reason: str) -> None:
+    def note_failure(self, number: int, reason: str) -> None:
         shelf = self.shelves[number]
-        shelf.repository = shelf.repository._replace(failed=reason)
+        shelf.repository = shelf.repository._replace(failure=reason)
 
-    def drop(self, name: str) -> None:
-        number = next((one.number for one in self.repositories() if one.name == name), None)
+    def drop_repository(self, name: str) -> None:
+        number = next((one.number for one in self.list_repositories() if one.name == name), None)
         if number is None:
             raise NotFound(f"no repository {name!r}")
         del self.shelves[number]
 
-    def purge(self, record_id: str) -> int:
+    def purge_record(self, record_id: str) -> int:
         gone = [
             (shelf, path)
             for shelf in self.shelves.values()
@@ -59,7 +59,7 @@ class Reference:
         return len(gone)
 
     @contextmanager
-    def reading(self, principal: str) -> Iterator[ReferenceReader]:
+    def open_reader(self, principal: str) -> Iterator[ReferenceReader]:
         names = (
             self.access.get(principal, set()) | self.access.get(EVERYBODY, set())
             if principal
@@ -78,24 +78,26 @@ class ReferenceShelf:
         self.docs: dict[str, Doc] = {}
         self.who: dict[str, Provenance] = {}
 
-    def kept(self) -> dict[str, tuple[str, str]]:
+    def read_manifest(self) -> dict[str, tuple[str, str]]:
         return {path: (doc.blob, doc.node.id) for path, doc in self.docs.items()}
 
-    def put(self, changes: Mapping[str, Doc | None], first: Mapping[str, Provenance]) -> None:
+    def put(
+        self, changes: Mapping[str, Doc | None], first_authors: Mapping[str, Provenance]
+    ) -> None:
         for path, doc in changes.items():
             self.docs.pop(path, None)
             if doc:
                 self.docs[path] = doc
-                self.who.setdefault(doc.node.id, first.get(path, Provenance()))
+                self.who.setdefault(doc.node.id, first_authors.get(path, Provenance()))
 
-    def done(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
+    def note_state(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
         passages = sum(max(1, len(doc.passages)) for doc in self.docs.values())
         self.repository = self.repository._replace(
             head=head,
             store=store,
             words=words,
             seen_at=1,
-            failed="",
+            failure="",
             records=len(self.docs),
             passages=passages,
         )
@@ -105,8 +107,8 @@ class ReferenceShelf:
             None, None, lambda paths: {p: self.who[self.docs[p].node.id].date or 0 for p in paths}
         )
         changes = [Change(ADDED, path, Entry(doc.blob)) for path, doc in self.docs.items()]
-        index.apply(changes, self.docs.get)
-        rows = index.rows("path", list(self.docs))
+        index.apply_changes(changes, self.docs.get)
+        rows = index.read_rows("path", list(self.docs))
         index.close()
         return rows
 
@@ -117,10 +119,12 @@ class ReferenceReader:
     def __init__(self, shelves: Collection[ReferenceShelf], folder: Path) -> None:
         self._shelves = {one.repository.number: one for one in shelves}
         self._rows = [
-            (n, row, addressed(n, row)) for n, one in self._shelves.items() for row in one.rows()
+            (n, row, add_store_prefix(n, row))
+            for n, one in self._shelves.items()
+            for row in one.rows()
         ]
         self._docs = {
-            row.written.path: self._shelves[n].docs[plain.written.path]
+            row.written.path: self._shelves[n].docs[plain.raw_node.path]
             for n, plain, row in self._rows
         }
         self._index = Index(folder / f"{len(list(folder.iterdir()))}", MODEL)
@@ -129,12 +133,14 @@ class ReferenceReader:
             for path, doc in self._docs.items()
         }
         entries = {path: Entry(doc.blob) for path, doc in docs.items()}
-        self._index.apply([Change(ADDED, *each) for each in entries.items()], docs.get, anew=True)
+        self._index.apply_changes(
+            [Change(ADDED, *each) for each in entries.items()], docs.get, rebuild=True
+        )
 
-    def repositories(self) -> list[Repository]:
+    def list_repositories(self) -> list[Repository]:
         return sorted((one.repository for one in self._shelves.values()), key=lambda one: one.name)
 
-    def statistics(self, terms: Collection[tuple[str, str]]) -> Counts:
+    def count_terms(self, terms: Collection[tuple[str, str]]) -> TermCounts:
         raise NotImplementedError("the index counts for itself here")
 
     def nominate(
@@ -143,39 +149,39 @@ class ReferenceReader:
         text = " ".join(word for word in words if word.isalnum())
         terms = Terms(words=tuple(text.split()), text=text)
         plain = wanted._replace(live=False)
-        found = self._index.candidates(
+        found = self._index.search_candidates(
             terms, plain, depth, mode="hybrid" if vector else "keyword"
         ).candidates
         rows = {
             row.written.path: row
             for _, _, row in self._rows
-            if row.visible and (row.live or not wanted.live)
+            if row.is_visible and (row.is_live or not wanted.live)
         }
         first: dict[str, Nominee] = {}
         for one in sorted(found, key=lambda one: one.path):
             doc = self._docs[one.path]
             if one.path in rows:
                 row = rows[one.path]
-                vectors = embed({row.number: doc}, MODEL.table)
-                first.setdefault(doc.blob, Nominee(row, tokens_of(doc), vectors))
+                vectors = embed_documents({row.number: doc}, MODEL.table)
+                first.setdefault(doc.blob, Nominee(row, tokenize_document(doc), vectors))
         return list(first.values())
 
-    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
+    def read_rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         wanted = {*values}
         return [
             row
             for n, plain, row in self._rows
-            if wanted & {f"{n} {one}" for one in plain.values(field)}
+            if wanted & {f"{n} {one}" for one in plain.get_values(field)}
         ]
 
-    def named(self, names: Collection[str]) -> list[Row]:
+    def read_rows_by_name(self, names: Collection[str]) -> list[Row]:
         return [
             row
             for _, plain, row in self._rows
-            if row.visible and {*names} & {*plain.values("name")}
+            if row.is_visible and {*names} & {*plain.get_values("name")}
         ]
 
-    def details(self, paths: Collection[str]) -> dict[str, Details]:
+    def read_details(self, paths: Collection[str]) -> dict[str, Details]:
         found = {}
         for number, plain, row in self._rows:
             if row.written.path in paths:
@@ -185,7 +191,7 @@ class ReferenceReader:
                     for n, _, r in self._rows
                     if r.blob == row.blob and n != number
                 }
-                who = shelf.who[plain.written.id]
+                who = shelf.who[plain.raw_node.id]
                 found[row.written.path] = Details(
                     doc.card, who, shelf.repository, tuple(sorted(others))
                 )

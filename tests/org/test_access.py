@@ -19,13 +19,13 @@ NAMES = ("team/api", "team/web", "team/handbook")
 
 @pytest.fixture
 def filled(engine: Postgres) -> Postgres:
-    engine.add({name: f"/srv/{name}" for name in NAMES})
+    engine.add_repositories({name: f"/srv/{name}" for name in NAMES})
     return engine
 
 
 def seen(engine: Postgres, name: str, *groups: str) -> set[str]:
-    with engine.reading(name, groups) as reader:
-        return {repository.name for repository in reader.repositories()}
+    with engine.open_reader(name, groups) as reader:
+        return {repository.name for repository in reader.list_repositories()}
 
 
 def test_a_group_gives_its_members_what_it_may_see(filled: Postgres, tmp_path: Path) -> None:
@@ -37,7 +37,9 @@ def test_a_group_gives_its_members_what_it_may_see(filled: Postgres, tmp_path: P
         web = ["ada", "bob"]
     """
     with filled.transaction() as con:
-        assert access.give(con, access.read(write(tmp_path / "access.toml", text))) == (3, [])
+        assert access.replace_rights(
+            con, access.read_rights(write(tmp_path / "access.toml", text))
+        ) == (3, [])
     assert seen(filled, "ada") == set(NAMES)
     assert seen(filled, "bob") == {"team/web", "team/handbook"}
     assert seen(filled, "eve") == {"team/handbook"}
@@ -45,7 +47,7 @@ def test_a_group_gives_its_members_what_it_may_see(filled: Postgres, tmp_path: P
     for name in ("", "@web", "*"):
         assert seen(filled, name) == set()
     with filled.transaction() as con:
-        access.give(con, Rights({"@web": ["team/web"]}, {"web": ["bob"]}))
+        access.replace_rights(con, Rights({"@web": ["team/web"]}, {"web": ["bob"]}))
     assert seen(filled, "ada") == set()
     assert seen(filled, "bob") == {"team/web"}
 
@@ -53,10 +55,10 @@ def test_a_group_gives_its_members_what_it_may_see(filled: Postgres, tmp_path: P
 def test_what_stays_the_same_is_not_written_again(filled: Postgres) -> None:
     rights = Rights({f"p{n}": NAMES for n in range(200)}, {"web": [f"p{n}" for n in range(200)]})
     with filled.transaction() as con:
-        assert access.give(con, rights)[0] == 600
+        assert access.replace_rights(con, rights)[0] == 600
         before = con.execute("select ctid::text, principal, repo from access").fetchall()
     with filled.transaction() as con:
-        access.give(con, rights)
+        access.replace_rights(con, rights)
         assert con.execute("select ctid::text, principal, repo from access").fetchall() == before
 
 
@@ -76,18 +78,18 @@ def test_unknown_tokens_are_looked_up_so_often_a_minute(monkeypatch: pytest.Monk
         return Principal(names.get(token, ""))
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    tokens = guard.Tokens(lookup)
+    tokens = guard.TokenLookup(lookup)
     assert tokens("right").name == "ada"
-    for n in range(guard.WRONG):
+    for n in range(guard.MAX_UNKNOWN):
         assert tokens(f"wrong {n}") == NOBODY
     for token in ("wrong again", "new"):
-        with pytest.raises(guard.TooOften):
+        with pytest.raises(guard.RateLimitError):
             tokens(token)
-    assert len(looked) == guard.WRONG + 1
+    assert len(looked) == guard.MAX_UNKNOWN + 1
     assert tokens("right").name == "ada", "whoever was known goes on asking"
     del names["right"]
     assert tokens("right") == NOBODY, "and is looked up each time"
-    with pytest.raises(guard.TooOften):
+    with pytest.raises(guard.RateLimitError):
         tokens("right")
     now[0] = 60
     assert tokens("new").name == "bob"

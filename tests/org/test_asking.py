@@ -79,7 +79,7 @@ def test_only_the_user_names_a_service_and_nothing_can_be_read_on_the_way(tmp_pa
         write(repo / ".filemem.toml", f'{name} = "https://evil.example"\n')
         settings = config.load(repo, {})
         assert not getattr(settings, name)
-        assert "only the user's own configuration" in settings.unknown[0]
+        assert "only the user's own configuration" in settings.unknown_settings[0]
 
 
 @pytest.mark.usefixtures("stated")
@@ -156,7 +156,7 @@ def test_whatever_a_service_answers_is_an_answer_or_a_failure_that_names_it(
     told: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client, "MOST", 1_000)
+    monkeypatch.setattr(client, "MAX_SIZE", 1_000)
     with answering(status, body, Retry_After="7", Location="http://127.0.0.1:9/stolen") as (
         url,
         tokens,
@@ -199,7 +199,7 @@ def test_what_a_service_says_of_itself_does_not_unmark_it(tmp_path: Path) -> Non
 
 
 def test_a_service_that_answers_drop_by_drop_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "SECONDS", 0.5)
+    monkeypatch.setattr(client, "TIMEOUT", 0.5)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 

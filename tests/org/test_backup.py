@@ -12,7 +12,7 @@ import pytest
 
 from filemem.org import access
 from filemem.org.postgres import Postgres
-from filemem.org.worker import Pass, work
+from filemem.org.worker import SyncResult, sync_repositories
 from tests.org import server
 from tests.org.conftest import MODEL, copied
 from tests.org.hub import Hub, expected, held
@@ -25,12 +25,12 @@ def hub(engine: Postgres, tmp_path: Path) -> Hub:
     """A repository in the index; ada may see it, by a token."""
     hub = Hub(tmp_path, "hub", random.Random(4))
     hub.push()
-    engine.add({str(hub.path): str(hub.path)})
-    work(engine, tmp_path, os.environ)
+    engine.add_repositories({str(hub.path): str(hub.path)})
+    sync_repositories(engine, tmp_path, os.environ)
     with engine.transaction() as database:
-        access.give(database, access.Rights({"ada": [str(hub.path)]}))
+        access.replace_rights(database, access.Rights({"ada": [str(hub.path)]}))
         database.execute(
-            "insert into token(hash, name) values (%s, 'ada')", (access.hashed("t" * 43),)
+            "insert into token(hash, name) values (%s, 'ada')", (access.hash_token("t" * 43),)
         )
     return hub
 
@@ -46,16 +46,16 @@ def other(another: Path) -> str:
 
 def asks(engine: Postgres, hub: Hub) -> None:
     """Ada's token still works, and she sees what the repository holds."""
-    with engine.transaction(reading=True) as database:
-        assert access.principal(database, "t" * 43) == "ada"
-    with engine.reading("ada") as reader:
-        (repository,) = reader.repositories()
+    with engine.transaction(read_only=True) as database:
+        assert access.find_principal(database, "t" * 43) == "ada"
+    with engine.open_reader("ada") as reader:
+        (repository,) = reader.list_repositories()
         assert repository.records == len(expected(hub.path))
         assert len(
-            reader.rows("path", [f"{repository.number} {path}" for path in expected(hub.path)])
+            reader.read_rows("path", [f"{repository.number} {path}" for path in expected(hub.path)])
         )
-    with engine.reading("bob") as reader:
-        assert reader.repositories() == []
+    with engine.open_reader("bob") as reader:
+        assert reader.list_repositories() == []
 
 
 def test_the_kept_tables_alone_come_back_and_records_are_brought_in_again(
@@ -67,10 +67,14 @@ def test_the_kept_tables_alone_come_back_and_records_are_brought_in_again(
     with copied(template) as fresh, closing(Postgres(fresh, MODEL)) as engine:
         back = server.client("psql", "-qv", "ON_ERROR_STOP=1", fresh, text=dump.stdout)
         assert back.returncode == 0, back.stderr
-        assert work(engine, tmp_path, os.environ) == Pass(changed=len(expected(hub.path)))
+        assert sync_repositories(engine, tmp_path, os.environ) == SyncResult(
+            changed=len(expected(hub.path))
+        )
         assert held(engine, hub.path) == expected(hub.path)
         asks(engine, hub)
-        assert engine.add({"another": "/srv/another"}) == 1, "numbers go on where they were"
+        assert engine.add_repositories({"another": "/srv/another"}) == 1, (
+            "numbers go on where they were"
+        )
 
 
 def test_a_whole_dump_works_on_a_new_server_after_init(
@@ -80,10 +84,10 @@ def test_a_whole_dump_works_on_a_new_server_after_init(
     assert dump.returncode == 0, dump.stderr
     server.client("psql", "-q", other, text=dump.stdout)  # without the roles some statements fail
     with closing(Postgres(other, MODEL)) as engine:
-        assert engine.init() == "the database is ready"
+        assert engine.init_tables() == "the database is ready"
         assert held(engine, hub.path) == expected(hub.path)
         asks(engine, hub)
-        assert work(engine, tmp_path, os.environ) == Pass()
+        assert sync_repositories(engine, tmp_path, os.environ) == SyncResult()
 
 
 def test_rows_that_are_lost_are_brought_in_again(
@@ -91,5 +95,7 @@ def test_rows_that_are_lost_are_brought_in_again(
 ) -> None:
     with engine.transaction() as con:
         con.execute("truncate doc, state cascade")
-    assert work(engine, tmp_path, os.environ) == Pass(changed=len(expected(hub.path)))
+    assert sync_repositories(engine, tmp_path, os.environ) == SyncResult(
+        changed=len(expected(hub.path))
+    )
     assert held(engine, hub.path) == expected(hub.path)

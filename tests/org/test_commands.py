@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from filemem.errors import BadInput
-from filemem.repo.mirror import named
+from filemem.repo.mirror import resolve_source
 from tests.org.hub import Hub
 from tests.support import write
 from tests.system.tools import cli
@@ -41,7 +41,7 @@ REFUSED = (
 
 @pytest.mark.parametrize(("address", "name"), ADDRESSES.items())
 def test_an_address_has_one_name_and_is_kept(address: str, name: str, tmp_path: Path) -> None:
-    assert named(address, tmp_path) == (name, address)
+    assert resolve_source(address, tmp_path) == (name, address)
 
 
 @pytest.mark.parametrize("address", REFUSED)
@@ -49,7 +49,7 @@ def test_what_names_a_program_an_option_or_a_password_is_refused(
     address: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match="no repository that can be read"):
-        named(address, tmp_path)
+        resolve_source(address, tmp_path)
 
 
 def test_a_database_is_made_filled_and_emptied(

@@ -100,25 +100,25 @@ def test_each_login_may_do_its_part_and_no_more(template: str, tmp_path: Path) -
     api = made(tmp_path / "api", caching="Cache in Redis")
     dsn = f"{template}memories"
     with closing(Postgres(dsn, MODEL)) as owner:
-        owner.init()
-        owner.add({"team/api": str(api)})
+        owner.init_tables()
+        owner.add_repositories({"team/api": str(api)})
         with owner.transaction() as database:
             token = access.add_token(database, "ada")
             metrics = access.add_token(database, "metrics")
-            access.give(database, access.Rights({"ada": ["team/api"]}))
+            access.replace_rights(database, access.Rights({"ada": ["team/api"]}))
     with closing(Postgres(dsn.replace("user=filemem", "user=fm_worker"), MODEL)) as worker:
-        assert Workers(worker, tmp_path, os.environ, 60).once().failed == 0
+        assert Workers(worker, tmp_path, os.environ, 60).run_once().failed == 0
         queue = Queue(worker)
-        queue.fill(())
-        job = queue.take()
+        queue.add_missing_and_renew(())
+        job = queue.take_job()
         assert job is not None
-        queue.done(job, 60, failed=False)
-        assert [row.name for row in queue.standing()] == ["team/api"]
+        queue.finish_job(job, 60, has_failed=False)
+        assert [row.name for row in queue.list_statuses()] == ["team/api"]
         with pytest.raises(Exception, match="permission denied"), worker.transaction() as database:
             database.execute("select * from token")
     with closing(Postgres(dsn.replace("user=filemem", "user=fm_service"), MODEL)) as service:
-        assert Queue(service).push(["team/api"]) == 1
-        assert not service.sees_all()
+        assert Queue(service).report_pushes(["team/api"]) == 1
+        assert not service.can_see_all()
         with serving(dsn.replace("user=filemem", "user=fm_service")) as port:
             running = Running(port, service, api, api, {}, dsn)
             asked = {"query": "cache"}

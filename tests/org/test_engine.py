@@ -41,14 +41,14 @@ def allow(engine: Any, principal: str, *names: str) -> None:
 
 
 def fill(engine: Any, name: str, *docs: Doc, gone: tuple[str, ...] = ()) -> int:
-    engine.add({name: f"/srv/{name}"})
-    number = next(one.number for one in engine.repositories() if one.name == name)
-    with engine.taking(number) as shelf:
+    engine.add_repositories({name: f"/srv/{name}"})
+    number = next(one.number for one in engine.list_repositories() if one.name == name)
+    with engine.lock_shelf(number) as shelf:
         assert shelf is not None
         shelf.put(
             {one.path: one for one in docs} | dict.fromkeys(gone), {one.path: WHO for one in docs}
         )
-        shelf.done("f" * 40, "memory")
+        shelf.note_state("f" * 40, "memory")
     return number
 
 
@@ -65,19 +65,22 @@ def test_what_is_put_is_known_by_every_field_and_in_its_own_repository(kind: Any
     )
     two = fill(kind, "two", cached("a", "Use Redis too"))
     allow(kind, "ada", "one", "two")
-    with kind.reading("ada") as reader:
-        rows = {row.written.id: row for row in reader.rows("key", [f"{one} cache", f"{two} cache"])}
-        assert {name: row.live for name, row in rows.items()} == {
+    with kind.open_reader("ada") as reader:
+        rows = {
+            row.raw_node.id: row
+            for row in reader.read_rows("key", [f"{one} cache", f"{two} cache"])
+        }
+        assert {name: row.is_live for name, row in rows.items()} == {
             f"{one} decision_a": False,
             f"{one} decision_b": True,
             f"{two} decision_a": True,
         }
-        assert [row.written.path for row in reader.rows("target", [f"{one} decision_a"])] == [
+        assert [row.raw_node.path for row in reader.read_rows("target", [f"{one} decision_a"])] == [
             f"{one} b.md"
         ]
-        assert [row.written.key for row in reader.rows("path", [f"{two} a.md"])] == ["cache"]
-        assert reader.rows("id", [f"{two} decision_b"]) == []
-        assert {row.written.id for row in reader.named(["decision_a"])} == {
+        assert [row.raw_node.key for row in reader.read_rows("path", [f"{two} a.md"])] == ["cache"]
+        assert reader.read_rows("id", [f"{two} decision_b"]) == []
+        assert {row.raw_node.id for row in reader.read_rows_by_name(["decision_a"])} == {
             f"{one} decision_a",
             f"{two} decision_a",
         }
@@ -89,9 +92,9 @@ def test_nomination_keeps_to_a_filter_and_shows_the_same_bytes_once(kind: Any) -
     fill(kind, "two", same)
     allow(kind, "ada", "one", "two")
     asked = {"redi": 1.0}, MODEL.encode(["redis"])[0].tolist()
-    with kind.reading("ada") as reader:
+    with kind.open_reader("ada") as reader:
         found = reader.nominate(*asked, ALL, 10)
-        assert sorted(each.row.written.id for each in found) == [
+        assert sorted(each.row.raw_node.id for each in found) == [
             f"{one} decision_a",
             f"{one} decision_b",
         ]
@@ -102,35 +105,35 @@ def test_nomination_keeps_to_a_filter_and_shows_the_same_bytes_once(kind: Any) -
             Filter(live=True, topics=("cache",)),
         ):
             last = reader.nominate(*asked, wanted, 10)
-            assert f"{one} decision_b" in [each.row.written.id for each in last]
+            assert f"{one} decision_b" in [each.row.raw_node.id for each in last]
             assert len(last) == 1 or wanted.live
-        shown = reader.details([f"{one} a.md"])[f"{one} a.md"]
-        assert (shown.who, shown.also_in, shown.repository.name) == (WHO, ("two",), "one")
+        shown = reader.read_details([f"{one} a.md"])[f"{one} a.md"]
+        assert (shown.provenance, shown.also_in, shown.repository.name) == (WHO, ("two",), "one")
 
 
 def test_a_record_keeps_who_wrote_it_first_under_another_path(kind: Any) -> None:
     number = fill(kind, "one", cached("a", "Use Redis"))
     moved = cached("a", "Use Redis")._replace(path="z.md")
     moved = moved._replace(node=moved.node._replace(path="z.md"))
-    with kind.taking(number) as shelf:
+    with kind.lock_shelf(number) as shelf:
         assert shelf is not None
         shelf.put({"a.md": None, "z.md": moved}, {"z.md": WHO._replace(author="Bob")})
-        assert shelf.kept() == {"z.md": (moved.blob, "decision_a")}
-        shelf.done("e" * 40, "memory")
+        assert shelf.read_manifest() == {"z.md": (moved.blob, "decision_a")}
+        shelf.note_state("e" * 40, "memory")
     allow(kind, EVERYBODY, "one")
-    with kind.reading("anybody") as reader:
-        assert reader.details([f"{number} z.md"])[f"{number} z.md"].who.author == "Ada"
+    with kind.open_reader("anybody") as reader:
+        assert reader.read_details([f"{number} z.md"])[f"{number} z.md"].provenance.author == "Ada"
 
 
 def test_what_is_dropped_or_purged_is_gone(kind: Any) -> None:
     fill(kind, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1))
     number = fill(kind, "two", cached("a", "Use Redis"))
     allow(kind, "ada", "one", "two")
-    assert kind.purge("decision_a") == 2
-    kind.drop("one")
-    with kind.reading("ada") as reader:
-        assert [one.number for one in reader.repositories()] == [number]
-        assert reader.named(["decision_a", "decision_b"]) == []
+    assert kind.purge_record("decision_a") == 2
+    kind.drop_repository("one")
+    with kind.open_reader("ada") as reader:
+        assert [one.number for one in reader.list_repositories()] == [number]
+        assert reader.read_rows_by_name(["decision_a", "decision_b"]) == []
 
 
 def test_a_hit_has_its_own_ids_and_says_where_it_is_from(engine: Postgres) -> None:
@@ -143,7 +146,7 @@ def test_a_hit_has_its_own_ids_and_says_where_it_is_from(engine: Postgres) -> No
     with engine.transaction() as con:
         con.execute("update repo set source = 'https://git.example.org/team/one.git'")
     allow(engine, "ada", "one")
-    with engine.reading("ada") as reader:
+    with engine.open_reader("ada") as reader:
         hits = search(Organisation(reader, MODEL), "redis", ALL, limit=10).hits
     assert [hit.id for hit in hits] == ["decision_b", "decision_a"]
     assert hits[1].superseded_by == hits[1].heads == ("decision_b",)
@@ -166,13 +169,15 @@ def test_a_stranger_sees_no_row_of_any_table(engine: Postgres) -> None:
         "bob": (0, 0, 0, False, False, 0),
         "": (0,) * 6,
     }.items():
-        with engine.reading(principal) as reader:
+        with engine.open_reader(principal) as reader:
             assert reader.con.execute(tables).fetchone() == seen
             with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.con.transaction():
                 reader.con.execute("select * from access")
-    with engine.reading("ada") as reader:  # a connection that ada had before says nothing of her
+    with engine.open_reader(
+        "ada"
+    ) as reader:  # a connection that ada had before says nothing of her
         reader.con.execute("reset role")
-    with engine.reading("bob") as reader:
+    with engine.open_reader("bob") as reader:
         assert reader.con.execute(tables).fetchone() == (0, 0, 0, False, False, 0)
 
 
@@ -180,8 +185,8 @@ def test_values_that_the_database_has_no_text_for_are_kept(engine: Postgres) -> 
     odd = cached("a", "Use \udc80 and \0")
     number = fill(engine, "one", odd._replace(node=odd.node._replace(id="x\0\udc80", topic="t\0")))
     allow(engine, "ada", "one")
-    with engine.reading("ada") as reader:
-        assert [row.written.id for row in reader.rows("id", [f"{number} x\0\udc80"])] == [
+    with engine.open_reader("ada") as reader:
+        assert [row.raw_node.id for row in reader.read_rows("id", [f"{number} x\0\udc80"])] == [
             f"{number} x\0\udc80"
         ]
 
@@ -196,8 +201,8 @@ def test_words_are_ranked_by_bm25_if_the_server_can(engine: Postgres) -> None:
             )
     fill(engine, "one", cached("a", "Use Redis"), cached("b", "Use a map", 1))
     allow(engine, "ada", "one")
-    with engine.reading("ada") as reader:
-        assert [one.row.written.topic for one in reader.nominate({"redi": 1.0}, None, ALL, 1)] == [
+    with engine.open_reader("ada") as reader:
+        assert [one.row.raw_node.topic for one in reader.nominate({"redi": 1.0}, None, ALL, 1)] == [
             "cache"
         ]
 
@@ -214,10 +219,10 @@ def test_the_graph_finds_what_comparing_all_finds(
     vector = MODEL.encode(["sessions are stored"])[0].tolist()
     found = []
     for below in (50_000, 10):
-        monkeypatch.setattr("filemem.org.reader.EXACT_BELOW", below)
-        monkeypatch.setattr("filemem.org.postgres.EXACT_BELOW", below)
-        engine.tidy()
-        with engine.reading("ada") as reader:
+        monkeypatch.setattr("filemem.org.reader.EXACT_LIMIT", below)
+        monkeypatch.setattr("filemem.org.postgres.EXACT_LIMIT", below)
+        engine.update_statistics()
+        with engine.open_reader("ada") as reader:
             found.append(
                 {one.row.number for one in reader.nominate({}, vector, Filter(live=True), 10)}
             )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from filemem.errors import BadInput
-from filemem.org.hooks import genuine, pushed, secrets_in
+from filemem.org.hooks import is_genuine, parse_push, parse_secrets
 
 SECRET = "s" * 32
 GITHUB = {
@@ -59,20 +59,20 @@ def reports(secret: str = SECRET) -> dict[str, tuple[dict[str, str], bytes]]:
 @pytest.mark.parametrize("host", reports())
 def test_each_host_proves_itself_and_names_its_repository(host: str) -> None:
     headers, body = reports()[host]
-    assert genuine(headers, body, (SECRET,))
-    assert genuine(headers, body, ("o" * 32, SECRET)), "an old secret beside a new one"
-    assert NAME in [name.lower() for name in pushed(headers, body)]
+    assert is_genuine(headers, body, (SECRET,))
+    assert is_genuine(headers, body, ("o" * 32, SECRET)), "an old secret beside a new one"
+    assert NAME in [name.lower() for name in parse_push(headers, body)]
 
 
 @pytest.mark.parametrize("host", reports())
 def test_a_wrong_secret_another_body_and_no_secret_are_refused(host: str) -> None:
     headers, body = reports("x" * 32)[host]
-    assert not genuine(headers, body, (SECRET,))
-    assert not genuine(headers, body, ())
-    assert not genuine({}, body, (SECRET,))
+    assert not is_genuine(headers, body, (SECRET,))
+    assert not is_genuine(headers, body, ())
+    assert not is_genuine({}, body, (SECRET,))
     if "signature" in " ".join(headers):
-        assert not genuine(reports()[host][0], body + b" ", (SECRET,))
-        assert not genuine({**headers, "x-hub-signature-256": "sha256=\xff"}, body, (SECRET,))
+        assert not is_genuine(reports()[host][0], body + b" ", (SECRET,))
+        assert not is_genuine({**headers, "x-hub-signature-256": "sha256=\xff"}, body, (SECRET,))
 
 
 @pytest.mark.parametrize(
@@ -84,23 +84,23 @@ def test_a_wrong_secret_another_body_and_no_secret_are_refused(host: str) -> Non
     ],
 )
 def test_what_is_no_push_asks_for_no_look(headers: Mapping[str, str], report: Any) -> None:
-    assert pushed(headers, json.dumps(report).encode()) == []
+    assert parse_push(headers, json.dumps(report).encode()) == []
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"{}", b"\xff", b"[" * 100_000])
 def test_a_body_that_names_nothing_is_refused(body: bytes) -> None:
     with pytest.raises(BadInput):
-        pushed({}, body)
+        parse_push({}, body)
 
 
 def test_an_address_that_names_a_program_or_a_password_is_no_name() -> None:
     urls = ("ext::sh -c id", "https://ada:secret@git.example.org/api", "file:///srv/api")
     for url in urls:
         with pytest.raises(BadInput):
-            pushed({}, json.dumps({"repository": {"clone_url": url}}).encode())
+            parse_push({}, json.dumps({"repository": {"clone_url": url}}).encode())
 
 
 def test_a_short_secret_is_refused() -> None:
-    assert secrets_in(f" {SECRET} {'t' * 16} ") == (SECRET, "t" * 16)
+    assert parse_secrets(f" {SECRET} {'t' * 16} ") == (SECRET, "t" * 16)
     with pytest.raises(BadInput, match="16 characters"):
-        secrets_in("password")
+        parse_secrets("password")

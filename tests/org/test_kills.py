@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from filemem.org.postgres import Postgres
-from filemem.org.worker import work
+from filemem.org.worker import sync_repositories
 from tests.org.hub import CHANGES, Hub, expected, held
 
 KILLS, HUBS, BETWEEN = 100, 4, 10
@@ -38,7 +38,7 @@ def test_killed_workers_leave_what_git_says(engine: Postgres, dsn: str, tmp_path
     for hub in hubs:
         for _ in range(10):
             hub.push()
-    engine.add({str(hub.path): str(hub.path) for hub in hubs})
+    engine.add_repositories({str(hub.path): str(hub.path) for hub in hubs})
     inside = 0
     for at in range(KILLS):
         with subprocess.Popen(
@@ -57,7 +57,7 @@ def test_killed_workers_leave_what_git_says(engine: Postgres, dsn: str, tmp_path
         if at % BETWEEN == BETWEEN - 1:
             while _open(engine):  # what the database has not yet given up holds its repository
                 time.sleep(0.01)
-            assert work(engine, tmp_path, os.environ).failed == 0
+            assert sync_repositories(engine, tmp_path, os.environ).failed == 0
             for hub in hubs:
                 assert held(engine, hub.path) == expected(hub.path)
     assert inside > KILLS / 2  # they died with a transaction open

@@ -15,7 +15,7 @@ from filemem import config
 from filemem.errors import BadInput, Locked
 from filemem.org import access, oidc, worker
 from filemem.org.engine import NOBODY, Principal
-from filemem.org.oidc import People, provider
+from filemem.org.oidc import People, build_provider
 from filemem.org.postgres import Postgres
 from tests.org.issuer import AUDIENCE, Issuer, issuing
 from tests.org.test_service import Running, made, serving
@@ -28,7 +28,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def people(issuer: Issuer, **claims: str) -> People:
-    stated = provider(issuer.url, AUDIENCE, **claims)
+    stated = build_provider(issuer.url, AUDIENCE, **claims)
     assert stated is not None
     return People(stated)
 
@@ -36,14 +36,16 @@ def people(issuer: Issuer, **claims: str) -> People:
 def test_a_token_names_a_person_and_their_groups(issuer: Issuer) -> None:
     asked = people(issuer)
     token = issuer.token("ada", groups=["web", "api", 3])
-    assert asked.takes(token)
-    assert asked.principal(token) == Principal("ada", ("web", "api"))
-    assert asked.principal(issuer.token("bob")) == Principal("bob")
+    assert asked.is_provider_token(token)
+    assert asked.find_principal(token) == Principal("ada", ("web", "api"))
+    assert asked.find_principal(issuer.token("bob")) == Principal("bob")
     assert issuer.calls == ["/.well-known/openid-configuration", "/keys"], "keys are kept"
     by_mail = people(issuer, name="email", groups="roles")
     mail = {"email": "ada@example.org", "roles": ["web"]}
-    assert by_mail.principal(issuer.token("1", **mail)) == Principal("ada@example.org", ("web",))
-    assert by_mail.principal(issuer.token("1", **mail, email_verified=False)) == NOBODY
+    assert by_mail.find_principal(issuer.token("1", **mail)) == Principal(
+        "ada@example.org", ("web",)
+    )
+    assert by_mail.find_principal(issuer.token("1", **mail, email_verified=False)) == NOBODY
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_a_token_names_a_person_and_their_groups(issuer: Issuer) -> None:
 def test_a_token_for_others_or_that_ended_is_nobody_s(
     issuer: Issuer, claims: dict[str, object]
 ) -> None:
-    assert people(issuer).principal(issuer.token("ada", **claims)) == NOBODY
+    assert people(issuer).find_principal(issuer.token("ada", **claims)) == NOBODY
 
 
 def test_a_token_that_the_provider_did_not_sign_is_nobody_s(issuer: Issuer) -> None:
@@ -72,11 +74,11 @@ def test_a_token_that_the_provider_did_not_sign_is_nobody_s(issuer: Issuer) -> N
     none = jwt.encode(claims, "", algorithm="none", headers={"kid": "first"})
     shared = jwt.encode(claims, "x" * 32, algorithm="HS256", headers={"kid": "first"})
     for token in (f"{head}.{body}.", f"{head}.{body}.AAAA", none, shared, "a.b.c", "a..b"):
-        assert asked.principal(token) == NOBODY
+        assert asked.find_principal(token) == NOBODY
     with issuing() as other:
         other.url = issuer.url
-        assert asked.principal(other.token("ada")) == NOBODY
-    assert asked.principal(right).name == "ada"
+        assert asked.find_principal(other.token("ada")) == NOBODY
+    assert asked.find_principal(right).name == "ada"
 
 
 def test_keys_that_turn_are_asked_for_and_unknown_ones_not_all_the_time(
@@ -86,35 +88,35 @@ def test_keys_that_turn_are_asked_for_and_unknown_ones_not_all_the_time(
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     asked = people(issuer)
     old = issuer.token("ada")
-    assert asked.principal(old).name == "ada"
+    assert asked.find_principal(old).name == "ada"
     issuer.turn("second")
     new = issuer.token("ada")
     for _ in range(20):
-        assert asked.principal(new) == NOBODY
+        assert asked.find_principal(new) == NOBODY
     assert len(issuer.calls) == 2, "at most twice a minute"
-    now[0] += oidc.AGAIN + 1
-    assert asked.principal(new).name == "ada"
-    assert asked.principal(old) == NOBODY
+    now[0] += oidc.RETRY_SECONDS + 1
+    assert asked.find_principal(new).name == "ada"
+    assert asked.find_principal(old) == NOBODY
     issuer.status = 503
-    now[0] += oidc.RENEWED + 1
-    assert asked.principal(new).name == "ada", "while the provider is away"
+    now[0] += oidc.KEY_LIFETIME + 1
+    assert asked.find_principal(new).name == "ada", "while the provider is away"
 
 
 def test_a_provider_that_does_not_answer_or_is_another_gives_no_keys(issuer: Issuer) -> None:
     token = issuer.token("ada")
     issuer.stated = "https://evil.example.org"
     with pytest.raises(Locked, match="identity provider"):
-        people(issuer).principal(token)
+        people(issuer).find_principal(token)
     issuer.stated = ""
     issuer.status = 500
     with pytest.raises(Locked):
-        people(issuer).principal(token)
+        people(issuer).find_principal(token)
 
 
 def test_half_a_provider_or_one_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    assert provider("", "") is None
+    assert build_provider("", "") is None
     with pytest.raises(BadInput, match="not stated whole"):
-        provider("https://id.example.org", "")
+        build_provider("https://id.example.org", "")
     with pytest.raises(BadInput, match="org_oidc_issuer"):
         config.load(tmp_path, {"FILEMEM_ORG_OIDC_ISSUER": "http://id.example.org/realms/x"})
     stated = {"FILEMEM_ORG_OIDC_ISSUER": "https://id.example.org/realms/x"}
@@ -132,10 +134,10 @@ def test_two_groups_of_a_provider_see_what_they_may_and_a_leaver_nothing(
     monkeypatch.setenv("FILEMEM_ORG_OIDC_AUDIENCE", AUDIENCE)
     api = made(tmp_path / "api", caching="Cache in Redis")
     web = made(tmp_path / "web", caching="Cache at the edge")
-    engine.add({"team/api": str(api), "team/web": str(web)})
-    worker.work(engine, tmp_path, os.environ)
+    engine.add_repositories({"team/api": str(api), "team/web": str(web)})
+    worker.sync_repositories(engine, tmp_path, os.environ)
     with engine.transaction() as con:
-        access.give(con, access.Rights({"@api": ["team/api"], "@web": ["team/web"]}))
+        access.replace_rights(con, access.Rights({"@api": ["team/api"], "@web": ["team/web"]}))
     with serving(dsn, "--audit-days", "30") as port:
         running = Running(port, engine, api, web, {}, dsn)
 
@@ -152,5 +154,5 @@ def test_two_groups_of_a_provider_see_what_they_may_and_a_leaver_nothing(
         wrong = issuer.token("ada", groups=["api"], aud="another")
         assert running.ask("POST", "/org/search", {"query": "caching"}, wrong)[0] == 401
         with engine.transaction() as con:
-            access.give(con, access.Rights({"@web": ["team/web"]}))
+            access.replace_rights(con, access.Rights({"@web": ["team/web"]}))
         assert seen("api") == set(), "a right that is taken away holds at the next question"

@@ -21,7 +21,7 @@ from filemem.errors import Locked
 from filemem.org import access, metrics
 from filemem.org.postgres import Postgres
 from filemem.org.queue import Queue
-from filemem.org.worker import work
+from filemem.org.worker import sync_repositories
 from tests.org.test_service import made
 from tests.system.tools import FILEMEM, cli
 
@@ -70,11 +70,11 @@ def outside(
     engine: Postgres, dsn: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Outside]:
     api = made(tmp_path / "api", caching="Cache in Redis", auth="Rotate tokens")
-    engine.add({"team/api": str(api), "team/gone": str(tmp_path / "gone")})
-    work(engine, tmp_path / "clones", os.environ)
+    engine.add_repositories({"team/api": str(api), "team/gone": str(tmp_path / "gone")})
+    sync_repositories(engine, tmp_path / "clones", os.environ)
     with engine.transaction() as database:
         tokens = [access.add_token(database, name) for name in ("metrics", "ada")]
-        access.give(database, access.Rights({"ada": ["team/api"]}))
+        access.replace_rights(database, access.Rights({"ada": ["team/api"]}))
     env = {**os.environ, "FILEMEM_ORG_DSN": dsn}
     with (tmp_path / "log").open("w") as log:
         command = [FILEMEM, "org", "serve", "--port", "0", *getattr(request, "param", ())]
@@ -91,7 +91,7 @@ def test_figures_say_what_was_asked_and_how_the_index_stands(outside: Outside) -
     assert outside.get(asked, Authorization=f"Bearer {outside.ada}")[0] == 200
     assert outside.get(asked)[0] == 401
     assert outside.get("/none/of/ours", Authorization=f"Bearer {outside.ada}")[0] == 404
-    Queue(outside.engine).fill(())
+    Queue(outside.engine).add_missing_and_renew(())
     with outside.engine.transaction() as database:
         database.execute("update job set due = now() - interval '1 hour'")
     seen = outside.figures()
@@ -164,10 +164,12 @@ def test_status_names_what_is_late(
     engine: Postgres, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FILEMEM_ORG_DSN", dsn)
-    engine.add({name: f"/srv/{name}" for name in ("new", "fresh", "pushed", "old", "held")})
+    engine.add_repositories(
+        {name: f"/srv/{name}" for name in ("new", "fresh", "pushed", "old", "held")}
+    )
     queue = Queue(engine)
-    queue.fill(())
-    queue.push(["pushed"])
+    queue.add_missing_and_renew(())
+    queue.report_pushes(["pushed"])
     past = (
         "update job set due = now() - interval '10 minutes' from repo where id = repo and name = %s"
     )
@@ -233,6 +235,6 @@ def test_a_file_that_another_process_just_begins_is_read_later(
     (tmp_path / "counter_1.db").touch()
     monkeypatch.setattr(metrics, "_PAUSE", 0)
     with pytest.raises(Locked, match="being written"):
-        metrics.text([], str(tmp_path))
+        metrics.render_metrics([], str(tmp_path))
     (tmp_path / "counter_1.db").unlink()
-    assert "filemem_org_repositories 0.0" in metrics.text([], str(tmp_path))
+    assert "filemem_org_repositories 0.0" in metrics.render_metrics([], str(tmp_path))

@@ -44,7 +44,7 @@ def large(engine: Postgres) -> Postgres:
     with engine.transaction() as con:
         for statement in _COPY.format(copies=COPIES).split(";\n"):
             con.execute(statement)
-    engine.tidy()
+    engine.update_statistics()
     allow(engine, "ada", "one")
     return engine
 
@@ -57,9 +57,9 @@ def counters(engine: Postgres, query: str) -> dict[str, int]:
 
 
 def asked(engine: Postgres, text: str, principal: str = "ada") -> Results:
-    with engine.reading(principal) as reader:
+    with engine.open_reader(principal) as reader:
         results = search(Organisation(reader, MODEL), text, Filter(), limit=10)
-        reader.rows("key", [f"{one.number} cache" for one in reader.repositories()])
+        reader.read_rows("key", [f"{one.number} cache" for one in reader.list_repositories()])
         reader.con.execute("select pg_stat_force_next_flush()")
     return results
 
@@ -107,7 +107,7 @@ def test_words_are_counted_as_they_come_and_go(engine: Postgres) -> None:
     with engine.transaction() as con:
         assert con.execute(query).fetchall() == first
         assert con.execute("select records, tokens from state").fetchall() == sizes
-    assert engine.purge("decision_a") == 1
+    assert engine.purge_record("decision_a") == 1
     with engine.transaction() as con:
         assert con.execute(query).fetchall() == []
         assert con.execute("select records, tokens from state").fetchall() == [(0, [0] * 6)]
@@ -144,7 +144,7 @@ def test_the_graph_finds_the_nearest_of_what_little_one_may_see(
         shares = []
         for vector in vectors[:10].tolist():
             values = {"vector": str(vector), "repos": [number for (number,) in numbers], "most": 50}
-            with engine.reading(name) as open_reader:
+            with engine.open_reader(name) as open_reader:
                 con = open_reader.con
                 exact = con.execute(reader._NEAREST.format(those=""), values).fetchall()
                 con.execute("set local enable_sort = off")  # there are few rows: else all are read

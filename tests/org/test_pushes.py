@@ -72,10 +72,10 @@ def test_a_push_to_a_bare_repository_is_found(site: Site, dsn: str, tmp_path: Pa
     (bare / "hooks").mkdir(exist_ok=True)
     (bare / "hooks/post-receive").write_bytes(HOOK.read_bytes())
     (bare / "hooks/post-receive").chmod(0o755)
-    site.engine.add({str(bare): str(bare)})
+    site.engine.add_repositories({str(bare): str(bare)})
     with site.engine.transaction() as database:
         token = access.add_token(database, "ada")
-        access.give(database, access.Rights({"ada": [str(bare)]}))
+        access.replace_rights(database, access.Rights({"ada": [str(bare)]}))
 
     def found(title: str) -> bool:
         body = json.dumps({"query": title}).encode()
@@ -84,7 +84,7 @@ def test_a_push_to_a_bare_repository_is_found(site: Site, dsn: str, tmp_path: Pa
         return title in [hit["title"] for hit in answer["results"]]
 
     with working(dsn, tmp_path):
-        while not site.engine.repositories()[0].head:
+        while not site.engine.list_repositories()[0].head:
             threading.Event().wait(0.05)
         reached = {
             "FILEMEM_ORG_URL": f"http://127.0.0.1:{site.port}",
@@ -106,7 +106,7 @@ def test_a_push_to_a_bare_repository_is_found(site: Site, dsn: str, tmp_path: Pa
 
 
 def test_each_host_may_report(site: Site) -> None:
-    site.engine.add({"git.example.org/team/api": "https://git.example.org/team/api"})
+    site.engine.add_repositories({"git.example.org/team/api": "https://git.example.org/team/api"})
     for headers, body in reports().values():
         assert site.post("/org/hook", body, headers) == (202, {"queued": 1})
     with site.engine.transaction() as database:
@@ -114,7 +114,7 @@ def test_each_host_may_report(site: Site) -> None:
 
 
 def test_nobody_else_may_report(site: Site) -> None:
-    site.engine.add({"git.example.org/team/api": "https://git.example.org/team/api"})
+    site.engine.add_repositories({"git.example.org/team/api": "https://git.example.org/team/api"})
     headers, body = reports("x" * 32)["github"]
     assert site.post("/org/hook", body, headers)[0] == 401
     assert site.post("/org/hook", body, {})[0] == 401

@@ -24,13 +24,13 @@ NAMES = [f"host/{number}" for number in range(8)]
 
 @pytest.fixture
 def filled(engine: Postgres) -> Postgres:
-    engine.add({name: f"/srv/{name}" for name in NAMES})
-    Queue(engine).fill(())
+    engine.add_repositories({name: f"/srv/{name}" for name in NAMES})
+    Queue(engine).add_missing_and_renew(())
     return engine
 
 
 def take(queue: Queue) -> Job:
-    job = queue.take()
+    job = queue.take_job()
     assert job is not None
     return job
 
@@ -50,7 +50,7 @@ def test_workers_share_the_queue(filled: Postgres) -> None:
     queues = [Queue(filled) for _ in range(4)]
 
     def empty(queue: Queue) -> list[str]:
-        jobs = iter(queue.take, None)
+        jobs = iter(queue.take_job, None)
         return [job.name for job in jobs if job]
 
     with ThreadPoolExecutor(4) as threads:
@@ -60,39 +60,39 @@ def test_workers_share_the_queue(filled: Postgres) -> None:
 
 def test_a_push_comes_first_and_makes_polls_rare(filled: Postgres) -> None:
     queue = Queue(filled)
-    assert queue.push([NAMES[5].upper(), "host/none"]) == 1
+    assert queue.report_pushes([NAMES[5].upper(), "host/none"]) == 1
     job = take(queue)
     assert job.name == NAMES[5]
-    queue.done(job, 60, failed=False)
+    queue.finish_job(job, 60, has_failed=False)
     assert 3200 < due(filled, NAMES[5]) < 4000
     other = take(queue)
-    queue.done(other, 60, failed=False)
+    queue.finish_job(other, 60, has_failed=False)
     assert 50 < due(filled, other.name) < 70
 
 
 def test_a_push_during_a_look_asks_for_another(filled: Postgres) -> None:
     queue = Queue(filled)
     job = take(queue)
-    queue.push([job.name])
+    queue.report_pushes([job.name])
     assert job.name not in [take(queue).name for _ in NAMES[1:]], "one worker at a time"
-    queue.done(job, 60, failed=False)
+    queue.finish_job(job, 60, has_failed=False)
     assert take(queue).name == job.name
-    assert queue.take() is None
+    assert queue.take_job() is None
 
 
 def test_failures_wait_longer_each_time_and_a_push_ends_that(filled: Postgres) -> None:
     queue = Queue(filled)
     waits = []
     for _ in range(8):
-        queue.push(NAMES[:1])
+        queue.report_pushes(NAMES[:1])
         job = take(queue)
-        queue.done(job, 60, failed=True)
+        queue.finish_job(job, 60, has_failed=True)
         waits.append(round(due(filled, NAMES[0]), -1))
     assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
-    queue.push(NAMES[:1])
-    queue.done(take(queue), 60, failed=False)
-    queue.push(NAMES[:1])
-    queue.done(take(queue), 60, failed=True)
+    queue.report_pushes(NAMES[:1])
+    queue.finish_job(take(queue), 60, has_failed=False)
+    queue.report_pushes(NAMES[:1])
+    queue.finish_job(take(queue), 60, has_failed=True)
     assert due(filled, NAMES[0]) < 70
 
 
@@ -100,33 +100,33 @@ def test_what_a_killed_worker_held_comes_back(filled: Postgres) -> None:
     queue = Queue(filled)
     lost = [take(queue) for _ in NAMES]
     other = Queue(filled)
-    assert other.take() is None
+    assert other.take_job() is None
     with filled.transaction() as con:
         con.execute("update job set held = now() - interval '1 second'")
-    queue.fill([lost[0].repository])  # it lives, and still reads this one
+    queue.add_missing_and_renew([lost[0].repository])  # it lives, and still reads this one
     assert sorted(take(other).name for _ in NAMES[1:]) == sorted(job.name for job in lost[1:])
-    assert other.take() is None
-    queue.done(lost[1], 60, failed=False)  # too late: it is another's now
+    assert other.take_job() is None
+    queue.finish_job(lost[1], 60, has_failed=False)  # too late: it is another's now
     with filled.transaction() as con:
         con.execute("update job set held = now() - interval '1 second'")
     assert len([take(queue) for _ in NAMES]) == len(NAMES)
-    queue.free()
+    queue.release_jobs()
     assert take(other)
 
 
 def test_a_removed_repository_leaves_the_queue(filled: Postgres) -> None:
     for name in NAMES[1:]:
-        filled.drop(name)
+        filled.drop_repository(name)
     queue = Queue(filled)
     job = take(queue)
-    filled.drop(job.name)
-    queue.done(job, 60, failed=False)
-    assert queue.take() is None
+    filled.drop_repository(job.name)
+    queue.finish_job(job, 60, has_failed=False)
+    assert queue.take_job() is None
 
 
 def test_a_push_is_heard(filled: Postgres) -> None:
-    with filled.listening(CHANNEL) as wait:
-        Queue(filled).push(NAMES[:1])
+    with filled.listen(CHANNEL) as wait:
+        Queue(filled).report_pushes(NAMES[:1])
         assert wait(30.0)
         assert not wait(0.01)
 
@@ -140,12 +140,12 @@ def hub(tmp_path: Path) -> Hub:
 
 @pytest.fixture
 def running(engine: Postgres, hub: Hub, tmp_path: Path) -> Iterator[Workers]:
-    engine.add({str(hub.path): str(hub.path)})
+    engine.add_repositories({str(hub.path): str(hub.path)})
     made = Workers(engine, tmp_path / "clones", os.environ, 3600)
     thread = threading.Thread(target=made.run, args=(2,))
     thread.start()
     yield made
-    made.end()
+    made.stop()
     thread.join()
 
 
@@ -154,7 +154,7 @@ def settled(engine: Postgres, hub: Hub) -> None:
     from tests.support import git
 
     for _ in range(600):
-        if engine.repositories()[0].head == git(hub.path, "rev-parse", "HEAD"):
+        if engine.list_repositories()[0].head == git(hub.path, "rev-parse", "HEAD"):
             break
         threading.Event().wait(0.05)
     assert held(engine, hub.path) == expected(hub.path)
@@ -166,7 +166,7 @@ def test_workers_bring_in_what_is_there_and_what_is_pushed(
     settled(engine, hub)
     for _ in range(3):
         hub.push()
-        Queue(engine).push([str(hub.path)])
+        Queue(engine).report_pushes([str(hub.path)])
         settled(engine, hub)
 
 
@@ -175,12 +175,12 @@ def test_a_worker_outlives_a_database_that_is_away(
 ) -> None:
     settled(engine, hub)
     with (
-        patch.object(Queue, "take", side_effect=BrokenStore("gone")),
-        patch.object(workers, "IDLE", 0.01),
+        patch.object(Queue, "take_job", side_effect=BrokenStore("gone")),
+        patch.object(workers, "IDLE_SECONDS", 0.01),
     ):
-        Queue(engine).push([str(hub.path)])
+        Queue(engine).report_pushes([str(hub.path)])
         while "gone" not in capsys.readouterr().err:
             threading.Event().wait(0.05)
     hub.push()
-    Queue(engine).push([str(hub.path)])
+    Queue(engine).report_pushes([str(hub.path)])
     settled(engine, hub)

@@ -100,7 +100,7 @@ def working(dsn: str, folder: Path) -> Iterator[None]:
 
 def in_step(engine: Postgres, hubs: list[Hub]) -> bool:
     """Whether the index holds what each repository holds; pushes are reported once more."""
-    Queue(engine).push([str(hub.path) for hub in hubs])
+    Queue(engine).report_pushes([str(hub.path) for hub in hubs])
     try:
         return all(held(engine, hub.path) == expected(hub.path) for hub in hubs)
     except AssertionError:
@@ -122,10 +122,10 @@ def test_a_database_that_restarts_twenty_times_under_load(another: Path, tmp_pat
         hub.push()
     names = [str(hub.path) for hub in hubs]
     with closing(Postgres(dsn, MODEL)) as engine:
-        engine.init()
-        engine.add({name: name for name in names})
+        engine.init_tables()
+        engine.add_repositories({name: name for name in names})
         with engine.transaction() as con:
-            access.give(con, access.Rights({"ada": names}))
+            access.replace_rights(con, access.Rights({"ada": names}))
             token = access.add_token(con, "ada")
         with working(dsn, tmp_path), serving(dsn, "--rate", "1000000") as port:
             until(lambda: in_step(engine, hubs), 60)
@@ -154,7 +154,7 @@ def test_workers_that_are_killed_a_hundred_times(
     hubs = [Hub(tmp_path, f"hub{n}", random.Random(n)) for n in range(HUBS)]
     for hub in hubs:
         hub.push()
-    engine.add({str(hub.path): str(hub.path) for hub in hubs})
+    engine.add_repositories({str(hub.path): str(hub.path) for hub in hubs})
     inside = 0
     for at in range(KILLS):
         command = [sys.executable, "-c", WORKER, dsn, str(tmp_path)]
@@ -165,7 +165,7 @@ def test_workers_that_are_killed_a_hundred_times(
             assert process.stdout.readline() == b"ready\n"
             for hub in rng.sample(hubs, k=2):
                 getattr(hub, rng.choice(CHANGES))()
-                Queue(engine).push([str(hub.path)])
+                Queue(engine).report_pushes([str(hub.path)])
             time.sleep(rng.random() * 0.3)
             process.kill()
         with engine.transaction() as con:  # two minutes later

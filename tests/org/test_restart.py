@@ -14,7 +14,7 @@ import pytest
 from filemem.errors import Locked
 from filemem.org import access
 from filemem.org.engine import Principal
-from filemem.org.memory import ASKING, Everything
+from filemem.org.memory import CURRENT_PRINCIPAL, OrgMemory
 from filemem.org.postgres import Postgres
 from filemem.org.queue import Queue
 from filemem.org.workers import Workers
@@ -30,7 +30,7 @@ RESTARTS = 3
 def alone(another: Path) -> Iterator[Postgres]:
     """An engine on a server of its own."""
     with closing(Postgres(f"host={another} user=filemem dbname=postgres", MODEL)) as engine:
-        engine.init()
+        engine.init_tables()
         yield engine
 
 
@@ -40,9 +40,9 @@ def test_a_database_that_restarts_under_them_stops_neither_worker_nor_service(
     hub = Hub(tmp_path, "hub", random.Random(8))
     hub.push()
     name = str(hub.path)
-    alone.add({name: name})
+    alone.add_repositories({name: name})
     with alone.transaction() as con:
-        access.give(con, access.Rights({"ada": [name]}))
+        access.replace_rights(con, access.Rights({"ada": [name]}))
     workers = Workers(alone, tmp_path, os.environ, 1)
     running = threading.Thread(target=workers.run, args=(2,))
     running.start()
@@ -50,8 +50,8 @@ def test_a_database_that_restarts_under_them_stops_neither_worker_nor_service(
     counts = {"answered": 0, "away": 0, "wrong": 0}
 
     def ask() -> None:
-        ASKING.set(Principal("ada"))
-        memory = Everything(alone)
+        CURRENT_PRINCIPAL.set(Principal("ada"))
+        memory = OrgMemory(alone)
         while not ended.is_set():
             try:
                 hits = memory.search("choice").hits
@@ -59,7 +59,7 @@ def test_a_database_that_restarts_under_them_stops_neither_worker_nor_service(
             except Locked:
                 counts["away"] += 1
 
-    until(lambda: alone.repositories()[0].records)
+    until(lambda: alone.list_repositories()[0].records)
     asker = threading.Thread(target=ask)
     asker.start()
     try:
@@ -72,7 +72,7 @@ def test_a_database_that_restarts_under_them_stops_neither_worker_nor_service(
         head = expected(hub.path)
 
         def in_step() -> bool:
-            Queue(alone).push([name])
+            Queue(alone).report_pushes([name])
             try:
                 return held(alone, hub.path) == head
             except AssertionError:
@@ -81,7 +81,7 @@ def test_a_database_that_restarts_under_them_stops_neither_worker_nor_service(
         until(in_step)
     finally:
         ended.set()
-        workers.end()
+        workers.stop()
         asker.join()
         running.join()
     assert counts["wrong"] == 0
@@ -92,15 +92,15 @@ def test_questions_go_to_a_replica(alone: Postgres, another: Path, tmp_path: Pat
     try:
         dsn = f"host={another} user=filemem dbname=postgres"
         with closing(Postgres(dsn, MODEL, f"{copy}postgres")) as engine:
-            engine.add({"one": "/srv/one"})
+            engine.add_repositories({"one": "/srv/one"})
             with engine.transaction() as con:
-                access.give(con, access.Rights({"ada": ["one"]}))
+                access.replace_rights(con, access.Rights({"ada": ["one"]}))
 
             def seen() -> list[str]:
-                with engine.reading("ada") as reader:
+                with engine.open_reader("ada") as reader:
                     row = reader.con.execute("select pg_is_in_recovery()").fetchone()
                     assert row == (True,)
-                    return [repository.name for repository in reader.repositories()]
+                    return [repository.name for repository in reader.list_repositories()]
 
             assert until(seen) == ["one"]
     finally:

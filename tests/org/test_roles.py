@@ -15,7 +15,7 @@ import pytest
 from filemem.errors import BrokenStore
 from filemem.org import access
 from filemem.org.postgres import Postgres
-from filemem.org.worker import work
+from filemem.org.worker import sync_repositories
 from tests.org.conftest import MODEL
 from tests.org.hub import Hub, expected, held
 
@@ -69,8 +69,8 @@ def cluster(template: str) -> Iterator[Cluster]:
 def test_two_owners_share_a_server_and_neither_is_a_superuser(cluster: Cluster) -> None:
     for name in (cluster.owned(), cluster.owned()):
         with closing(Postgres(cluster.dsn(name, name), MODEL)) as engine:
-            assert "made ready" in engine.init()
-            assert engine.init() == "the database is ready"
+            assert "made ready" in engine.init_tables()
+            assert engine.init_tables() == "the database is ready"
 
 
 def test_an_owner_who_may_make_no_roles_is_told_so(cluster: Cluster) -> None:
@@ -78,7 +78,7 @@ def test_an_owner_who_may_make_no_roles_is_told_so(cluster: Cluster) -> None:
     cluster.run(f"alter role {name} nocreaterole")
     with closing(Postgres(cluster.dsn(name, name), MODEL)) as engine:
         with pytest.raises(BrokenStore, match="permission denied to create role") as refused:
-            engine.init()
+            engine.init_tables()
         assert "owner" in refused.value.hint
 
 
@@ -89,30 +89,32 @@ def test_worker_and_service_do_their_work_and_nothing_else(
     hub = Hub(tmp_path, "hub", random.Random(2))
     hub.push()
     with closing(Postgres(cluster.dsn(name, name), MODEL)) as owner:
-        owner.init()
-        owner.add({str(hub.path): str(hub.path), "hidden": "/nowhere"})
+        owner.init_tables()
+        owner.add_repositories({str(hub.path): str(hub.path), "hidden": "/nowhere"})
         with owner.transaction() as database:
-            access.give(database, access.Rights({"ada": [str(hub.path)]}))
+            access.replace_rights(database, access.Rights({"ada": [str(hub.path)]}))
             token = access.add_token(database, "ada")
-        assert owner.sees_all()
+        assert owner.can_see_all()
         with closing(Postgres(cluster.login(name, f"filemem_worker_{name}"), MODEL)) as worker:
-            done = work(worker, tmp_path, os.environ)
-            assert done.changed == len(hub.files), [one.failed for one in owner.repositories()]
+            done = sync_repositories(worker, tmp_path, os.environ)
+            assert done.changed == len(hub.files), [
+                one.failure for one in owner.list_repositories()
+            ]
             hub.remove()
-            assert work(worker, tmp_path, os.environ).failed == 1
-            assert not worker.sees_all()
+            assert sync_repositories(worker, tmp_path, os.environ).failed == 1
+            assert not worker.can_see_all()
             with pytest.raises(BrokenStore, match="permission denied"), worker.transaction() as con:
                 con.execute("select * from token")
         assert held(owner, hub.path) == expected(hub.path)
     with closing(Postgres(cluster.login(name, f"filemem_service_{name}"), MODEL)) as service:
-        assert not service.sees_all()
-        with service.transaction(reading=True) as con:
-            assert access.principal(con, token) == "ada"
+        assert not service.can_see_all()
+        with service.transaction(read_only=True) as con:
+            assert access.find_principal(con, token) == "ada"
             assert con.execute("select count(*) from doc").fetchone() == (0,)
-        with service.reading("ada") as reader:
-            assert [one.name for one in reader.repositories()] == [str(hub.path)]
+        with service.open_reader("ada") as reader:
+            assert [one.name for one in reader.list_repositories()] == [str(hub.path)]
             reader.con.execute("select set_config('role', 'none', true)")
-            assert [one.name for one in reader.repositories()] == [str(hub.path)]
+            assert [one.name for one in reader.list_repositories()] == [str(hub.path)]
         for statement in (
             "select * from token",
             "select * from access",

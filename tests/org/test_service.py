@@ -21,7 +21,7 @@ from filemem.errors import BadInput
 from filemem.memory import Memory
 from filemem.org import access, offer, worker
 from filemem.org.postgres import Postgres
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 from tests.org.conftest import MODEL, copied
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, talking
@@ -99,22 +99,22 @@ def running(template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         )
     git(tmp, "clone", "-q", "--bare", "web", "mirror.git")
     with copied(template) as dsn, closing(Postgres(dsn, MODEL)) as engine:
-        engine.add(
+        engine.add_repositories(
             {"team/api": str(api), "team/web": str(web), "team/mirror": str(tmp / "mirror.git")}
         )
-        worker.work(engine, tmp / "cache", dict(os.environ))
+        worker.sync_repositories(engine, tmp / "cache", dict(os.environ))
         with engine.transaction() as database:
             tokens = {
                 name: access.add_token(database, name)
                 for name in ("ada", "bob", "eve", "fay", "gone")
             }
-            access.give(
+            access.replace_rights(
                 database,
                 access.Rights(
                     {"ada": both, "bob": both[1:], "fay": ["team/web", "team/mirror"], "gone": both}
                 ),
             )
-            access.revoke(database, "gone")
+            access.revoke_tokens(database, "gone")
         with serving(dsn, "--rate", "6000", "--name", "memories.example.org") as port:
             yield Running(port, engine, api, web, tokens, dsn)
 
@@ -177,7 +177,7 @@ def test_everybody_sees_the_repositories_that_access_gives_them(running: Running
     assert running.ask("POST", "/org/get", {"id": redis["id"]}, running.tokens["bob"])[0] == 404
     with running.engine.transaction() as database:
         before = database.execute("select principal, repo from access").fetchall()
-        assert access.give(
+        assert access.replace_rights(
             database, access.Rights({"*": ["team/api"], "bob": ["team/web", "team/none"]})
         ) == (
             2,
@@ -243,7 +243,7 @@ def test_people_who_ask_at_the_same_time_are_kept_apart(running: Running) -> Non
     def seen(name: str) -> bool:
         call = running.as_tool("search", {"query": QUESTION}, running.tokens[name])
         route = running.ask("POST", "/org/search", {"query": QUESTION}, running.tokens[name])
-        answers = json.loads(call[1])["result"]["_meta"][ANSWER], json.loads(route[1])
+        answers = json.loads(call[1])["result"]["_meta"][ANSWER_KEY], json.loads(route[1])
         return all({hit["repository"] for hit in one["results"]} == mine[name] for one in answers)
 
     with ThreadPoolExecutor(6) as threads:
@@ -285,29 +285,29 @@ def test_a_revoked_token_and_a_forgotten_record_are_gone_at_once(
     assert running.ask("POST", "/org/search", given, first)[0] == 200
     with Memory.open(running.web) as memory:
         memory.save(topic="fonts", decision="Use system fonts", reasoning="They load at once")
-        worker.work(running.engine, tmp_path, dict(os.environ))
+        worker.sync_repositories(running.engine, tmp_path, dict(os.environ))
         hit = json.loads(running.ask("POST", "/org/search", {"query": "fonts"}, first)[1])[
             "results"
         ][0]
         memory.delete(hit["id"])
-    worker.work(running.engine, tmp_path, dict(os.environ))
+    worker.sync_repositories(running.engine, tmp_path, dict(os.environ))
     assert running.ask("POST", "/org/get", {"id": hit["id"]}, first)[0] == 404
     with running.engine.transaction() as database:
         (spare,) = (
             one["id"]
-            for one in access.tokens(database)
-            if one["id"] == access.hashed(second).hex()[:8]
+            for one in access.list_tokens(database)
+            if one["id"] == access.hash_token(second).hex()[:8]
         )
-        assert access.revoke(database, spare) == 1
+        assert access.revoke_tokens(database, spare) == 1
     assert running.ask("POST", "/org/search", given, second)[0] == 401
     assert running.ask("POST", "/org/search", given, first)[0] == 200
     with running.engine.transaction() as database:
-        assert access.revoke(database, "bob") == 2
+        assert access.revoke_tokens(database, "bob") == 2
     assert running.ask("POST", "/org/search", given, first)[0] == 401
     with running.engine.transaction() as database:
         database.execute(
             "insert into token(hash, name) values (%s, 'bob')",
-            (access.hashed(running.tokens["bob"]),),
+            (access.hash_token(running.tokens["bob"]),),
         )
 
 
@@ -393,10 +393,10 @@ def test_it_starts_with_a_database_and_on_this_machine_unless_a_proxy_is_in_fron
 def test_a_file_of_access_is_read_whole_or_refused(tmp_path: Path, text: str, told: str) -> None:
     path = write(tmp_path / ("access.json" if text.startswith("{") else "access.toml"), text)
     if not told:
-        assert access.read(path) == access.Rights({"ada": ["a", "b"]})
+        assert access.read_rights(path) == access.Rights({"ada": ["a", "b"]})
     else:
         with pytest.raises(BadInput, match=told):
-            access.read(path)
+            access.read_rights(path)
 
 
 def test_the_client_of_postgresql_needs_no_library_of_the_system(tmp_path: Path) -> None:

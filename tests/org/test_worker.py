@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from filemem.org import look
 from filemem.org.postgres import Postgres
 from filemem.org.shelf import PostgresShelf
-from filemem.org.worker import Pass, work
+from filemem.org.worker import SyncResult, sync_repositories
 from tests.org.hub import CHANGES, Hub, expected, held
 from tests.support import git, make_repo, write
 
@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 def test_any_history_ends_as_head_says(engine: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.engine = engine
-    monkeypatch.setattr(look, "CHUNK", 2)  # records that are written at a time
+    monkeypatch.setattr(look, "CHUNK_SIZE", 2)  # records that are written at a time
     run_state_machine_as_test(machine, settings=BRIEF)
 
 
@@ -71,23 +71,23 @@ class machine(RuleBasedStateMachine):  # noqa: N801 - a class that hypothesis ma
             con.execute("delete from repo")
         for hub in self.hubs:
             hub.push()
-        self.engine.add({str(hub.path): str(hub.path) for hub in self.hubs})
+        self.engine.add_repositories({str(hub.path): str(hub.path) for hub in self.hubs})
 
     @rule(which=st.integers(0, 1), how=st.sampled_from(CHANGES))
     def change(self, which: int, how: str) -> None:
         getattr(self.hubs[which], how)()
         self.in_step = False
 
-    @rule(at=st.sampled_from(("put", "done")))
+    @rule(at=st.sampled_from(("put", "note_state")))
     def die(self, at: str) -> None:
         self.hubs[0].push()
         with patch.object(PostgresShelf, at, side_effect=Killed), pytest.raises(Killed):
-            work(self.engine, Path(self.folder.name), os.environ)
+            sync_repositories(self.engine, Path(self.folder.name), os.environ)
         self.in_step = False
 
     @rule()
     def bring_in(self) -> None:
-        assert work(self.engine, Path(self.folder.name), os.environ).failed == 0
+        assert sync_repositories(self.engine, Path(self.folder.name), os.environ).failed == 0
         self.in_step = True
 
     @rule()
@@ -117,18 +117,20 @@ def test_a_repository_that_fails_is_noted_and_stops_nobody(
     (hubs[0].path / ".git/HEAD").write_bytes(b"\xff" * 40)
     write(hubs[1].path / ".filemem.toml", "store = '../../etc'\n")
     hubs[1].commit()
-    engine.add({str(hub.path): str(hub.path) for hub in hubs} | {"gone": "/nowhere/at/all"})
-    with patch.object(look, "MOST_FILES", 6):
+    engine.add_repositories(
+        {str(hub.path): str(hub.path) for hub in hubs} | {"gone": "/nowhere/at/all"}
+    )
+    with patch.object(look, "MAX_FILES", 6):
         for _ in range(7):
             hubs[2].push()
-        found = work(engine, tmp_path, os.environ)
-    assert found.failed == 4 - (not engine.repositories()[1].failed)
-    failed = {one.name: one.failed for one in engine.repositories() if one.failed}
+        found = sync_repositories(engine, tmp_path, os.environ)
+    assert found.failed == 4 - (not engine.list_repositories()[1].failure)
+    failed = {one.name: one.failure for one in engine.list_repositories() if one.failure}
     assert "at most 6" in failed[str(hubs[2].path)]
     assert failed["gone"]
     assert str(hubs[0].path) in failed
     assert held(engine, hubs[3].path) == expected(hubs[3].path)
-    assert work(engine, tmp_path, os.environ).failed == found.failed - 1
+    assert sync_repositories(engine, tmp_path, os.environ).failed == found.failed - 1
     assert held(engine, hubs[2].path) == expected(hubs[2].path)
 
 
@@ -147,18 +149,18 @@ def test_what_is_private_oversized_or_no_record_stays_out(engine: Postgres, tmp_
     write(hub.path / "memory/huge.md", b"# Huge\n" + b"x" * (2 << 20))
     (hub.path / "memory/link.md").symlink_to("/etc/passwd")
     hub.commit()
-    engine.add({str(hub.path): str(hub.path)})
-    assert work(engine, tmp_path, os.environ) == Pass(changed=len(there))
+    engine.add_repositories({str(hub.path): str(hub.path)})
+    assert sync_repositories(engine, tmp_path, os.environ) == SyncResult(changed=len(there))
     assert held(engine, hub.path) == there
     write(
         hub.path / "memory/topic.md",
         f"---\ntype: decision\ntopic: {'very long ' * 1000}\n---\n# Use x\n",
     )
     hub.commit()
-    with patch.object(look, "MOST_BYTES", 10_000):
-        assert work(engine, tmp_path, os.environ) == Pass(failed=1)
-    assert "10,000 bytes" in engine.repositories()[0].failed
-    assert work(engine, tmp_path, os.environ) == Pass(changed=1)
+    with patch.object(look, "MAX_BYTES", 10_000):
+        assert sync_repositories(engine, tmp_path, os.environ) == SyncResult(failed=1)
+    assert "10,000 bytes" in engine.list_repositories()[0].failure
+    assert sync_repositories(engine, tmp_path, os.environ) == SyncResult(changed=1)
 
 
 def test_records_on_a_branch_of_their_own_are_read_there(engine: Postgres, tmp_path: Path) -> None:
@@ -169,9 +171,9 @@ def test_records_on_a_branch_of_their_own_are_read_there(engine: Postgres, tmp_p
     git(hub.path, "switch", "--quiet", "main")
     write(hub.path / ".filemem.toml", "branch = 'records'\n")
     hub.commit()
-    engine.add({"one": str(hub.path)})
-    assert work(engine, tmp_path, os.environ).changed == 1
-    assert work(engine, tmp_path, os.environ) == Pass()
+    engine.add_repositories({"one": str(hub.path)})
+    assert sync_repositories(engine, tmp_path, os.environ).changed == 1
+    assert sync_repositories(engine, tmp_path, os.environ) == SyncResult()
 
 
 def test_a_project_s_own_words_for_a_status_count_from_the_commit_that_states_them(
@@ -180,14 +182,14 @@ def test_a_project_s_own_words_for_a_status_count_from_the_commit_that_states_th
     repo = make_repo(tmp_path / "one")
     write(repo / "memory/0001-a.md", "# A\n\n## Status\n\nOn the shelf\n")
     write(repo / "memory/0002-b.md", "# B\n\n## Status\n\nAccepted\n")
-    engine.add({"one": str(repo)})
+    engine.add_repositories({"one": str(repo)})
 
     def settings_of(text: str) -> tuple[int, dict[str, bool]]:
         write(repo / ".filemem.toml", text)
         git(repo, "add", ".")
         git(repo, "commit", "-q", "--allow-empty", "-m", "Explain")
-        done = work(engine, tmp_path / "clones", os.environ)
-        assert done.failed == 0, engine.repositories()
+        done = sync_repositories(engine, tmp_path / "clones", os.environ)
+        assert done.failed == 0, engine.list_repositories()
         with engine.transaction() as con:
             return done.changed, dict(con.execute("select path, live from doc").fetchall())
 
@@ -205,25 +207,25 @@ def test_an_address_is_cloned_bare_and_fetched_anew(
     hub.push()
     git(hub.path, "config", "uploadpack.allowFilter", "true")
     git(hub.path, "config", "uploadpack.allowAnySHA1InWant", "true")
-    engine.add(
+    engine.add_repositories(
         {"git.example.org/one": "ada@git.example.org:one", "empty": "ada@git.example.org:empty"}
     )
     git(reached, "init", "--quiet", "--bare", "--initial-branch=main", "empty")
-    assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    assert sync_repositories(engine, tmp_path / "clones", os.environ).failed == 0
     git(hub.path, "push", "--quiet", str(reached / "empty"), "HEAD")
     for _ in range(2):
-        assert work(engine, tmp_path / "clones", os.environ).failed == 0
-    assert [one.records for one in engine.repositories()] == [len(hub.files)] * 2
-    engine.drop("empty")
+        assert sync_repositories(engine, tmp_path / "clones", os.environ).failed == 0
+    assert [one.records for one in engine.list_repositories()] == [len(hub.files)] * 2
+    engine.drop_repository("empty")
     hub.push()
     git(hub.path, "commit", "--quiet", "--amend", "-m", "Other")
     git(hub.path, "branch", "--quiet", "--move", "trunk")
-    assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    assert sync_repositories(engine, tmp_path / "clones", os.environ).failed == 0
     git(
         hub.path, "switch", "--quiet", "--create", "next"
     )  # another default branch, and the old one stays
     hub.push()
-    assert work(engine, tmp_path / "clones", os.environ).failed == 0
+    assert sync_repositories(engine, tmp_path / "clones", os.environ).failed == 0
     with engine.transaction() as con:
         found = con.execute("select path, blob from doc").fetchall()
     assert dict(found) == {path: blob for path, (blob, _) in expected(hub.path).items()}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filemem.chain import Chain, Flaw, Graph, Node, resolve
+from filemem.chain import Chain, Flaw, Graph, Node, build_graph
 from filemem.record import Edge
 
 T = "auth"
@@ -32,7 +32,7 @@ def hand(name: str, created: int, **more: object) -> Node:
 
 
 def heads(graph: Graph, topic: str = T) -> str:
-    return " ".join(sorted(graph.chain(topic).heads))
+    return " ".join(sorted(graph.get_chain(topic).heads))
 
 
 # A story is its nodes and the ids that hold at its end.
@@ -121,7 +121,7 @@ STORIES: dict[str, tuple[list[Node], str]] = {
 
 def test_stories() -> None:
     for story, (nodes, held) in STORIES.items():
-        assert heads(resolve(nodes)) == held, story
+        assert heads(build_graph(nodes)) == held, story
 
 
 def test_chain_tells_order_heads_and_what_was_implied() -> None:
@@ -131,12 +131,14 @@ def test_chain_tells_order_heads_and_what_was_implied() -> None:
         hand("p", 2, status="proposed"),
         node("b", 2, ("a",), path="z.md"),
     ]
-    assert resolve(nodes).chain(T) == Chain(T, ("a", "p", "b", "c"), ("c",), frozenset({"c"}))
-    assert resolve(nodes).chain("unknown") == Chain("unknown")
+    assert build_graph(nodes).get_chain(T) == Chain(
+        T, ("a", "p", "b", "c"), ("c",), frozenset({"c"})
+    )
+    assert build_graph(nodes).get_chain("unknown") == Chain("unknown")
 
 
 def test_the_answers_about_one_decision() -> None:
-    graph = resolve(
+    graph = build_graph(
         [
             node("a", 1),
             node("b", 2, ("a",)),
@@ -144,32 +146,32 @@ def test_the_answers_about_one_decision() -> None:
             node("p", 4, ("b",), status="proposed"),
         ]
     )
-    assert graph.superseded_by("a") == ("b", "c")
-    assert graph.predecessors("c") == ("a",)
-    assert graph.heads_of("a") == ("b", "c")
-    assert graph.heads_of("b") == ("b",)
-    assert graph.predecessors("p") == ("b",)  # what it would replace
-    assert graph.heads_of("p") == ("b", "c")  # what holds on its topic
-    assert graph.chain(T).is_forked
+    assert graph.list_successors("a") == ("b", "c")
+    assert graph.list_predecessors("c") == ("a",)
+    assert graph.list_heads("a") == ("b", "c")
+    assert graph.list_heads("b") == ("b",)
+    assert graph.list_predecessors("p") == ("b",)  # what it would replace
+    assert graph.list_heads("p") == ("b", "c")  # what holds on its topic
+    assert graph.get_chain(T).is_forked
     assert (graph.is_head("b"), graph.is_head("a"), graph.is_head("nobody")) == (True, False, False)
     assert (
-        graph.heads_of("nobody")
-        == graph.superseded_by("nobody")
-        == graph.predecessors("nobody")
+        graph.list_heads("nobody")
+        == graph.list_successors("nobody")
+        == graph.list_predecessors("nobody")
         == ()
     )
 
 
 def test_what_the_next_save_supersedes() -> None:
     a, b = node("a", 1), node("b", 2, ("a",))
-    assert resolve([]).next_supersedes(T) == ()
-    assert resolve([a, b]).next_supersedes(T) == ("b",)
-    assert resolve([a, node("c", 3)]).next_supersedes(T) == ("a", "c")
+    assert build_graph([]).list_next_superseded(T) == ()
+    assert build_graph([a, b]).list_next_superseded(T) == ("b",)
+    assert build_graph([a, node("c", 3)]).list_next_superseded(T) == ("a", "c")
     deprecated = [b._replace(status="deprecated"), node("c", 3, ("b",), status="deprecated")]
-    assert resolve([a, *deprecated]).next_supersedes(T) == ("c",)
-    assert resolve([a._replace(status="rejected")]).next_supersedes(T) == ()
+    assert build_graph([a, *deprecated]).list_next_superseded(T) == ("c",)
+    assert build_graph([a._replace(status="rejected")]).list_next_superseded(T) == ()
     elsewhere = node("d", 4, ("c",), topic="objects")
-    assert resolve([a, *deprecated, elsewhere]).next_supersedes(T) == (), (
+    assert build_graph([a, *deprecated, elsewhere]).list_next_superseded(T) == (), (
         "it was replaced on another topic"
     )
 
@@ -179,9 +181,9 @@ def test_a_gone_reference_leads_to_what_was_before_it_and_not_to_what_came_after
     old = node("a", 1_700_000_000_000)
     sibling = node("s", 1_700_000_000_700)
     new = node("c", 1_700_000_000_900, (gone,))
-    graph = resolve([old, sibling, new])
+    graph = build_graph([old, sibling, new])
     assert heads(graph) == "c s"
-    assert graph.predecessors("c") == ("a",)
+    assert graph.list_predecessors("c") == ("a",)
 
 
 def problems(graph: Graph) -> list[tuple[str, str, str]]:
@@ -190,31 +192,31 @@ def problems(graph: Graph) -> list[tuple[str, str, str]]:
 
 def test_problems() -> None:
     lost = [node("a", 1), node("b", 2, ("x",))]
-    assert problems(resolve(lost)) == [("b", "supersedes-missing", "warning")]
-    assert problems(resolve(lost, known_removed={"x"})) == [("b", "supersedes-missing", "hint")]
-    assert problems(resolve([node("a", 1, superseded_by=("x",))])) == [
+    assert problems(build_graph(lost)) == [("b", "supersedes-missing", "warning")]
+    assert problems(build_graph(lost, known_removed={"x"})) == [("b", "supersedes-missing", "hint")]
+    assert problems(build_graph([node("a", 1, superseded_by=("x",))])) == [
         ("a", "superseded-by-missing", "warning")
     ]
-    assert problems(resolve([node("a", 1, ("a",))])) == [("a", "supersedes-itself", "warning")]
-    circle = resolve([node("a", 1, ("b",)), node("b", 2, ("a",))])
+    assert problems(build_graph([node("a", 1, ("a",))])) == [("a", "supersedes-itself", "warning")]
+    circle = build_graph([node("a", 1, ("b",)), node("b", 2, ("a",))])
     assert problems(circle) == [
         ("a", "supersedes-cycle", "error"),
         ("b", "supersedes-cycle", "error"),
     ]
     told = "supersedes x, which names no decision, or several"
     assert (
-        resolve(lost).problems[0].message
+        build_graph(lost).problems[0].message
         == f"{told}; the one before it on the topic is taken instead"
     )
-    assert resolve([node("b", 2, ("x",), topic="")]).problems[0].message == told
-    assert problems(resolve([node("a", 1), node("b", 2, ("a",))])) == []
+    assert build_graph([node("b", 2, ("x",), topic="")]).problems[0].message == told
+    assert problems(build_graph([node("a", 1), node("b", 2, ("a",))])) == []
     assert isinstance(circle.problems[0], Flaw)
 
 
 def test_of_two_with_one_id_the_older_counts() -> None:
     older, younger = node("a", 1, topic="one"), node("a", 2, topic="two")
     for nodes in ([older, younger], [younger, older]):
-        assert resolve(nodes).nodes["a"] == older
+        assert build_graph(nodes).nodes["a"] == older
 
 
 NAMES = [f"n{number}" for number in range(9)]
@@ -254,7 +256,7 @@ def acyclic(nodes: list[Node]) -> list[Node]:
             if each.supersedes is None
             else tuple(ref for ref in each.supersedes if ref in known)
         )
-        merged = tuple(ref for ref in each.synthesizes if ref in known)
+        merged = tuple(ref for ref in each.merged_references if ref in known)
         kept.append(
             each._replace(
                 created=number + 1, supersedes=supersedes, edges=merging(*merged), superseded_by=()
@@ -272,7 +274,7 @@ HARD = settings(deadline=None, derandomize=True, max_examples=60)
 def test_the_order_of_reading_changes_nothing(nodes: list[Node], rng: random.Random) -> None:
     shuffled = nodes.copy()
     rng.shuffle(shuffled)
-    one, other = resolve(nodes), resolve(shuffled)
+    one, other = build_graph(nodes), build_graph(shuffled)
     assert one == other
     assert list(one.nodes) == list(other.nodes)
 
@@ -280,17 +282,17 @@ def test_the_order_of_reading_changes_nothing(nodes: list[Node], rng: random.Ran
 @HARD
 @given(stores())
 def test_whatever_is_written_the_graph_is_sound(nodes: list[Node]) -> None:
-    graph = resolve(nodes)
+    graph = build_graph(nodes)
     order = {name: place for place, name in enumerate(graph.nodes)}
     assert set(order) == {each.id for each in nodes}
     for name in order:
-        for above in graph.superseded_by(name):
+        for above in graph.list_successors(name):
             assert order[above] > order[name]  # so there is no circle
             assert graph.nodes[above].status in ("accepted", "deprecated")
-            assert name in graph.predecessors(above)
-        assert all(graph.is_head(head) for head in graph.heads_of(name))
+            assert name in graph.list_predecessors(above)
+        assert all(graph.is_head(head) for head in graph.list_heads(name))
         assert graph.is_head(name) == (
-            graph.nodes[name].status == "accepted" and not graph.superseded_by(name)
+            graph.nodes[name].status == "accepted" and not graph.list_successors(name)
         )
     told = {name for chain in graph.chains.values() for name in chain.order}
     assert told == {each.id for each in nodes if each.topic}
@@ -299,30 +301,30 @@ def test_whatever_is_written_the_graph_is_sound(nodes: list[Node]) -> None:
 @HARD
 @given(stores(statuses=("accepted", "proposed", "rejected")))
 def test_where_anything_is_accepted_something_holds(nodes: list[Node]) -> None:
-    graph = resolve(acyclic(nodes))
+    graph = build_graph(acyclic(nodes))
     accepted = [each.id for each in nodes if each.status == "accepted"]
-    assert all(graph.heads_of(name) for name in accepted)
+    assert all(graph.list_heads(name) for name in accepted)
     assert not [flaw for flaw in graph.problems if flaw.code == "supersedes-cycle"]
 
 
 @HARD
 @given(stores(), st.sampled_from(["supersedes", "synthesizes"]))
 def test_a_merge_closes_a_fork(nodes: list[Node], key: str) -> None:
-    held = resolve(nodes).chain("x").heads
+    held = build_graph(nodes).get_chain("x").heads
     stated, edges = (held, ()) if key == "supersedes" else ((), merging(*held))
     merged = node("merge", LATER, stated, topic="x", edges=edges)
-    assert resolve([*nodes, merged]).chain("x").heads == ("merge",)
+    assert build_graph([*nodes, merged]).get_chain("x").heads == ("merge",)
 
 
 @HARD
 @given(stores())
 def test_a_proposal_changes_nobodys_place(nodes: list[Node]) -> None:
-    graph = resolve(nodes)
+    graph = build_graph(nodes)
     everything = tuple(graph.nodes)
     proposal = node("p", LATER, everything, topic="x", status="proposed")
-    after = resolve([*nodes, proposal])
-    assert {name: after.superseded_by(name) for name in everything} == {
-        name: graph.superseded_by(name) for name in everything
+    after = build_graph([*nodes, proposal])
+    assert {name: after.list_successors(name) for name in everything} == {
+        name: graph.list_successors(name) for name in everything
     }
 
 
@@ -336,8 +338,8 @@ def test_thousands_of_decisions(shape: str) -> None:
     state = before.get(shape, lambda _: () if shape == "all forks" else None)
     nodes = [node(str(number), number + 1, state(number)) for number in range(count)]
     started = time.process_time()
-    graph = resolve(nodes)
+    graph = build_graph(nodes)
     assert time.process_time() - started < 2.5
     expected = 1 if shape in ("long chain", "by hand") else count
-    assert len(graph.chain(T).heads) == expected
-    assert graph.heads_of("0")
+    assert len(graph.get_chain(T).heads) == expected
+    assert graph.list_heads("0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.memory.evidence import statements
+from filemem.memory.evidence import parse_statements
 from filemem.query import Drift
 
 
@@ -28,7 +28,7 @@ def test_an_outcome_is_of_the_decision_before_it(
     message: str, outcomes: dict[str, tuple[str, str]]
 ) -> None:
     keys = {"D": "Decision", "O": "outcome"}
-    assert statements((keys[line[0]], line[2:]) for line in message.split(" / ")) == outcomes
+    assert parse_statements((keys[line[0]], line[2:]) for line in message.split(" / ")) == outcomes
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_an_outcome_is_of_the_decision_before_it(
     ],
 )
 def test_drift_is_shown_in_a_phrase(found: Drift, told: str, outgrown: bool) -> None:
-    assert (str(found), found.outgrown) == (told, outgrown)
+    assert (str(found), found.is_outgrown) == (told, outgrown)

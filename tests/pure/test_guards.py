@@ -7,12 +7,12 @@ import time
 import pytest
 
 from filemem.errors import Conflict
-from filemem.index.document import record_from, to_plain
-from filemem.record import parse, render
-from filemem.record.amend import amend
-from filemem.record.breaks import MOST, breaks
-from filemem.record.guards import Guard, read_guards
-from filemem.record.lint import lint
+from filemem.index.document import parse_card, to_plain
+from filemem.record import parse_record, render_record
+from filemem.record.amend import amend_record
+from filemem.record.breaks import MAX_BREAKS, list_breaks
+from filemem.record.guards import Guard, parse_guards
+from filemem.record.lint import lint_record
 
 HEAD = "---\nid: decision_a_1_abcdefgh\ntype: decision\ntopic: a\ncreated: 2025-11-20\n"
 BLOCK = (
@@ -24,37 +24,37 @@ FLOW = HEAD + "guards: [{forbid: import redis, in: src/**}]\n---\n# Use A\n\nWhy
 
 
 def test_a_guard_is_read_as_it_is_written() -> None:
-    record, problems = parse(BLOCK.encode(), "a.md")
+    record, problems = parse_record(BLOCK.encode(), "a.md")
     assert record is not None
     assert not problems
     assert record.guards == (
-        Guard(forbid="import redis", within=("src/**", "!src/old/**")),
+        Guard(forbid="import redis", stated_globs=("src/**", "!src/old/**")),
         Guard(dependency="redis"),
     )
     assert record.guards[0].globs == ("src/**", "!src/old/**")
     assert "**/package.json" in record.guards[1].globs
-    again = parse(render(record), "a.md").record
+    again = parse_record(render_record(record), "a.md").record
     assert again is not None
     assert again.guards == record.guards
     import json
 
-    assert record_from(json.dumps(to_plain(record), default=str)).guards == record.guards
+    assert parse_card(json.dumps(to_plain(record), default=str)).guards == record.guards
 
 
 def test_a_change_of_another_key_keeps_every_byte_of_the_guards() -> None:
-    changed = amend(BLOCK.encode(), "a.md", keys={"tags": ["x"]}).decode()
+    changed = amend_record(BLOCK.encode(), "a.md", keys={"tags": ["x"]}).decode()
     assert changed.replace("tags: [x]\n", "") == BLOCK
     other = [{"dependency": "jedis"}]
     assert (
         "guards: [{dependency: jedis}]\n"
-        in amend(FLOW.encode(), "a.md", keys={"guards": other}).decode()
+        in amend_record(FLOW.encode(), "a.md", keys={"guards": other}).decode()
     )
-    assert "guards" not in amend(FLOW.encode(), "a.md", keys={"guards": None}).decode()
-    assert amend(
+    assert "guards" not in amend_record(FLOW.encode(), "a.md", keys={"guards": None}).decode()
+    assert amend_record(
         FLOW.encode(), "a.md", keys={"guards": [{"forbid": "import redis", "in": "src/**"}]}
     )
     with pytest.raises(Conflict, match="comments"):
-        amend(BLOCK.encode(), "a.md", keys={"guards": other})
+        amend_record(BLOCK.encode(), "a.md", keys={"guards": other})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_change_of_another_key_keeps_every_byte_of_the_guards() -> None:
     ],
 )
 def test_lint_says_what_is_wrong_with_a_guard_and_on_which_line(guards: str, sentence: str) -> None:
-    record, problems = lint(f"{HEAD}guards: {guards}\n---\n# Use A\n".encode(), "a.md")
+    record, problems = lint_record(f"{HEAD}guards: {guards}\n---\n# Use A\n".encode(), "a.md")
     assert record is not None
     assert not record.guards
     [problem] = problems
@@ -102,24 +102,24 @@ def test_lint_says_what_is_wrong_with_a_guard_and_on_which_line(guards: str, sen
 def test_a_forbidden_text_is_found_as_whole_words(
     literal: str, text: str, lines: list[int]
 ) -> None:
-    guard = Guard(forbid=literal, within=("**",))
-    assert [place.line for place in breaks(guard, "a.py", text)] == lines
-    wanted = Guard(require=literal, within=("**",))
-    assert [place.line for place in breaks(wanted, "a.py", text)] == ([] if lines else [1])
+    guard = Guard(forbid=literal, stated_globs=("**",))
+    assert [place.line for place in list_breaks(guard, "a.py", text)] == lines
+    wanted = Guard(require=literal, stated_globs=("**",))
+    assert [place.line for place in list_breaks(wanted, "a.py", text)] == ([] if lines else [1])
 
 
 def test_a_literal_of_a_hundred_kilobytes_is_refused_with_its_header() -> None:
     text = f"{HEAD}guards: [{{forbid: {'x' * 100_000}, in: a}}]\n---\n# Use A\n"
-    record, problems = lint(text.encode(), "a.md")
+    record, problems = lint_record(text.encode(), "a.md")
     assert record is None or not record.guards
     assert "header-size" in {problem.code for problem in problems}
 
 
 def test_a_dependency_is_found_in_manifests_alone() -> None:
-    [guard] = read_guards([{"dependency": "Redis"}])
+    [guard] = parse_guards([{"dependency": "Redis"}])
     text = '{"dependencies": {\n"redis": "1"}}'
-    assert [place[1:] for place in breaks(guard, "web/package.json", text)] == [(2, "redis")]
-    assert breaks(guard, "web/other.json", text) == []
+    assert [place[1:] for place in list_breaks(guard, "web/package.json", text)] == [(2, "redis")]
+    assert list_breaks(guard, "web/other.json", text) == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_dependency_is_found_in_manifests_alone() -> None:
     ],
 )
 def test_the_name_of_a_package_is_taken_as_manifests_write_it(name: str) -> None:
-    assert read_guards([{"dependency": name}]) == (Guard(dependency=name),)
+    assert parse_guards([{"dependency": name}]) == (Guard(dependency=name),)
 
 
 @pytest.mark.parametrize(
@@ -143,17 +143,17 @@ def test_the_name_of_a_package_is_taken_as_manifests_write_it(name: str) -> None
 )
 def test_what_no_package_is_named_is_refused_with_the_way_out(name: str) -> None:
     with pytest.raises(ValueError, match="without version, extras or registry"):
-        read_guards([{"dependency": name}])
+        parse_guards([{"dependency": name}])
 
 
 def test_a_key_guard_is_read_as_guards() -> None:
     data = FLOW.replace("guards:", "guard:").encode()
-    record, problems = parse(data, "a.md")
+    record, problems = parse_record(data, "a.md")
     assert record is not None
-    assert record.guards == (Guard(forbid="import redis", within=("src/**",)),)
+    assert record.guards == (Guard(forbid="import redis", stated_globs=("src/**",)),)
     assert not problems
-    changed = amend(data, "a.md", keys={"guards": [{"dependency": "redis"}]})
-    again = parse(changed, "a.md").record
+    changed = amend_record(data, "a.md", keys={"guards": [{"dependency": "redis"}]})
+    again = parse_record(changed, "a.md").record
     assert again is not None
     assert again.guards == (Guard(dependency="redis"),)
 
@@ -165,5 +165,8 @@ def test_long_texts_cost_little() -> None:
         ("a" * 300, "a" * 1_000_000),
         ("\\(a+)+$", "a" * 10**6),
     ):
-        assert len(breaks(Guard(forbid=literal, within=("**",)), "a.py", text)) <= MOST
+        assert (
+            len(list_breaks(Guard(forbid=literal, stated_globs=("**",)), "a.py", text))
+            <= MAX_BREAKS
+        )
     assert time.process_time() - began < 2

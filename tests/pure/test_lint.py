@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from filemem.cli import gate
-from filemem.record.lint import lint, lint_other
+from filemem.record.lint import lint_other_file, lint_record
 
 HEAD = "---\nid: decision_x_1763650000123_k3f9w2ma\ntype: decision\ntopic: caching\ncreated: 2025-11-20\n---\n# Use\n\n"
 
 
 def problems(text: str) -> list[tuple[int, str]]:
-    found = lint((HEAD + text).encode(), "decisions/caching/x.md").problems
+    found = lint_record((HEAD + text).encode(), "decisions/caching/x.md").problems
     return [(problem.line, problem.code) for problem in found if problem.level != "hint"]
 
 
@@ -34,7 +34,7 @@ def problems(text: str) -> list[tuple[int, str]]:
 def test_what_nobody_sees_is_found_with_its_line(text: str, first: str) -> None:
     found = [
         p
-        for p in lint(f"{HEAD}One\n{text}\n".encode(), "x.md").problems
+        for p in lint_record(f"{HEAD}One\n{text}\n".encode(), "x.md").problems
         if p.code == "hidden-character"
     ]
     assert [(problem.line, problem.level) for problem in found] == [(10, "warning")]
@@ -60,7 +60,7 @@ def test_ordinary_writing_in_any_script_is_left_alone(text: str) -> None:
     "text", ["# A \x1b[31mB\n", "# A\n\nx\x07y\n", "# A\n\nä \x9b31m\n", "# A\n\n\x7f\n"]
 )
 def test_what_a_terminal_may_obey_is_a_problem_of_the_text_too(text: str) -> None:
-    found = lint(text.encode(), "x.md").problems
+    found = lint_record(text.encode(), "x.md").problems
     line = 1 if "# A\n" not in text else 3
     assert (line, "control-character") in [(one.line, one.code) for one in found]
 
@@ -100,7 +100,7 @@ FOUND: list[dict[str, Any]] = [
 
 
 def test_workflow_commands_cannot_be_forged() -> None:
-    rows = gate.workflow_commands({"problems": FOUND}).split("\n")
+    rows = gate.render_workflow_commands({"problems": FOUND}).split("\n")
     assert rows == [
         "::error file=memory/a b%2C%25é.md,line=3,title=filemem%3A secret::100 %25: bad%0Athing, here",
         "::warning file=memory/x.md,line=1,title=filemem%3A drift::src/a.py changed",
@@ -111,5 +111,5 @@ def test_workflow_commands_cannot_be_forged() -> None:
 def test_a_picture_is_not_read_for_secrets() -> None:
     secret = b"password = 'correct-horse-battery-9Qx'\n"
     key = b"AKIA" + b"IOSFODNN7" + b"ABCDEFG"
-    assert lint_other(secret + key, "notes.txt")
-    assert lint_other(secret + key + b"\0", "picture.png") == ()
+    assert lint_other_file(secret + key, "notes.txt")
+    assert lint_other_file(secret + key + b"\0", "picture.png") == ()

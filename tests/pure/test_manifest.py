@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from filemem.record.manifest import dependencies, same
+from filemem.record.manifest import is_same_dependency, parse_dependencies
 
 FORMS = {
     "package.json": (
@@ -66,13 +66,13 @@ FORMS = {
 @pytest.mark.parametrize("name", FORMS)
 def test_each_kind_names_its_dependencies_with_lines(name: str) -> None:
     text, wanted = FORMS[name]
-    assert [tuple(one) for one in dependencies(f"services/app/{name}", text)] == wanted
-    assert dependencies(f"services/app/{name}", text[: len(text) // 2] + '"{[') is not None
+    assert [tuple(one) for one in parse_dependencies(f"services/app/{name}", text)] == wanted
+    assert parse_dependencies(f"services/app/{name}", text[: len(text) // 2] + '"{[') is not None
 
 
 def test_other_files_name_none() -> None:
     for name in ("package-lock.json", "src/requirements.py", "README.md", "requirements.md"):
-        assert dependencies(name, '{"dependencies": {"redis": "1"}}') == ()
+        assert parse_dependencies(name, '{"dependencies": {"redis": "1"}}') == ()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_other_files_name_none() -> None:
     ],
 )
 def test_names_are_equal_as_their_registries_say(wanted: str, name: str, equal: bool) -> None:
-    assert same(wanted, name) is equal
+    assert is_same_dependency(wanted, name) is equal
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_names_are_equal_as_their_registries_say(wanted: str, name: str, equal: 
 )
 def test_hostile_manifests_cost_little(name: str, text: str) -> None:
     began = time.process_time()
-    dependencies(name, text)
+    parse_dependencies(name, text)
     assert time.process_time() - began < 2
 
 
@@ -126,4 +126,4 @@ def test_hostile_manifests_cost_little(name: str, text: str) -> None:
 )
 def test_a_manifest_made_to_be_slow_is_read_at_once(path: str, text: str) -> None:
     """The test's own time limit shows it: each took minutes."""
-    assert [item.name for item in dependencies(path, text)] in ([], ["x"])
+    assert [item.name for item in parse_dependencies(path, text)] in ([], ["x"])

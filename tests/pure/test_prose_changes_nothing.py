@@ -7,8 +7,8 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filemem.chain import Node, resolve
-from filemem.record import parse, reference_index, resolve_reference
+from filemem.chain import Node, build_graph
+from filemem.record import build_reference_index, parse_record, resolve_reference
 
 RECORDS = {
     "0001-a.md": "# 1. A\n\nDate: 2025-01-01\n\n## Status\n\nAccepted\n\n## Context\n\nOne.\n",
@@ -36,17 +36,19 @@ PLACES = ("\n\n## Context", "\n\n## Status", "\n\n* Status", "\n\nOne.", "\n\nFo
 
 def holding(texts: dict[str, str]) -> set[str]:
     records = [
-        record for path, text in texts.items() if (record := parse(text.encode(), path).record)
+        record
+        for path, text in texts.items()
+        if (record := parse_record(text.encode(), path).record)
     ]
-    index = reference_index(records)
-    nodes = [Node.of_record(record) for record in records]
+    index = build_reference_index(records)
+    nodes = [Node.from_record(record) for record in records]
     ids = {
         reference: meant
         for node in nodes
         for reference in node.references
         if (meant := resolve_reference(reference, index))
     }
-    graph = resolve([node.meaning(ids) for node in nodes])
+    graph = build_graph([node.resolve_references(ids) for node in nodes])
     return {node.path for node in nodes if graph.is_head(node.id)}
 
 

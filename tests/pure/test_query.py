@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filemem import query
-from filemem.chain import Graph, Node, resolve
-from filemem.index.document import passages
-from filemem.query import Candidate, Filter, Placed, Scored, Terms
-from filemem.query.score import Scores, Weights, recency_of
+from filemem.chain import Graph, Node, build_graph
+from filemem.index.document import build_passages
+from filemem.query import Candidate, Filter, Placement, ScoredCandidate, Terms
+from filemem.query.score import Scores, Weights, compute_recency
 from filemem.record import parse_time
 
 DAY = 86_400_000
@@ -57,14 +57,14 @@ WORDS = {
 
 @pytest.mark.parametrize("text", WORDS)
 def test_words_survive_as_typed(text: str) -> None:
-    terms, wanted = query.parse(text)
+    terms, wanted = query.parse_query(text)
     assert terms.words == WORDS[text]
     assert (terms.phrases, terms.excluded) == ((), ())
     assert wanted == Filter()
 
 
 def test_phrases_and_exclusions() -> None:
-    terms, _ = query.parse(
+    terms, _ = query.parse_query(
         'cache "refresh token" -redis -"single node" “curly ones” "one" -C++ "open end'
     )
     assert terms.phrases == ("refresh token", "curly ones", "one")
@@ -76,7 +76,8 @@ def test_phrases_and_exclusions() -> None:
 def test_what_is_one_word() -> None:
     one = ("redis", '"redis"', "redis -cluster tag:a", "getUserById")
     assert [
-        query.parse(text)[0].is_word for text in (*one, "redis cluster", '"two words"', "tag:a", "")
+        query.parse_query(text)[0].is_word
+        for text in (*one, "redis cluster", '"two words"', "tag:a", "")
     ] == [
         *[True] * len(one),
         *[False] * 4,
@@ -84,7 +85,7 @@ def test_what_is_one_word() -> None:
 
 
 def test_a_single_word_set_off_in_a_sentence_is_not_required() -> None:
-    terms, _ = query.parse(
+    terms, _ = query.parse_query(
         'in a whole sentence we may set off the "word" that we like best, and "a phrase" is one'
     )
     assert terms.phrases == ("a phrase",)
@@ -92,7 +93,7 @@ def test_a_single_word_set_off_in_a_sentence_is_not_required() -> None:
 
 
 def test_restrictions() -> None:
-    terms, wanted = query.parse(
+    terms, wanted = query.parse_query(
         "why topic:Auth-Strategy type:decision,checkpoint tag:Performance tag:db outcome:failed status:accepted "
         'agent:"Claude Code" is:live since:2025-01-01 until:2025-01-02 path:src/auth branch:feature/X'
     )
@@ -113,29 +114,33 @@ def test_restrictions() -> None:
 
 
 def test_what_may_have_been_meant_otherwise_is_told() -> None:
-    terms, wanted = query.parse("redis -topic:auth topic: ticket -1432")
+    terms, wanted = query.parse_query("redis -topic:auth topic: ticket -1432")
     assert (terms.words, terms.excluded, wanted) == (
         ("redis", "topic", "ticket", "-1432"),
         ("topic:auth",),
         Filter(),
     )
-    assert terms.odd == ("-topic:auth", "topic:")
-    terms, _ = query.parse('ticket -#1432 -.env -"7"')
-    assert (terms.words, terms.excluded, terms.odd) == (("ticket",), ("#1432", ".env", "7"), ())
+    assert terms.unread_tokens == ("-topic:auth", "topic:")
+    terms, _ = query.parse_query('ticket -#1432 -.env -"7"')
+    assert (terms.words, terms.excluded, terms.unread_tokens) == (
+        ("ticket",),
+        ("#1432", ".env", "7"),
+        (),
+    )
 
 
 def test_what_is_too_long_is_told() -> None:
-    assert not query.parse("word " * 64)[0].cut
-    assert query.parse("word " * 65)[0].cut
-    assert query.parse("x" * 2049)[0].cut
+    assert not query.parse_query("word " * 64)[0].is_cut
+    assert query.parse_query("word " * 65)[0].is_cut
+    assert query.parse_query("x" * 2049)[0].is_cut
 
 
 def test_years_and_topics_between_commas() -> None:
     assert (
-        query.parse("since:2020 until:2021")[1]
-        == query.parse("since:2020-01-01 until:2021-12-31")[1]
+        query.parse_query("since:2020 until:2021")[1]
+        == query.parse_query("since:2020-01-01 until:2021-12-31")[1]
     )
-    assert query.parse("topic:auth,deploy")[1].topics == ("auth,deploy", "auth", "deploy")
+    assert query.parse_query("topic:auth,deploy")[1].topics == ("auth,deploy", "auth", "deploy")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,7 @@ def test_years_and_topics_between_commas() -> None:
 )
 def test_moments(text: str, expected: int | None) -> None:
     assert query.parse_moment(text, NOW) == expected
-    assert query.parse(f"since:{text}", NOW)[1].since == expected
+    assert query.parse_query(f"since:{text}", NOW)[1].since == expected
     assert query.parse_moment("3d", None) is None
 
 
@@ -192,7 +197,7 @@ def test_words_for_days() -> None:
 
 def test_a_long_run_without_spaces_is_a_sentence_and_not_one_word() -> None:
     told = {
-        text: query.parse(text)[0].is_word
+        text: query.parse_query(text)[0].is_word
         for text in ("缓存", "캐시", "キャッシュ", "部署服务器的自动化计划")
     }
     assert list(told.values()) == [True, True, False, False]
@@ -201,14 +206,14 @@ def test_a_long_run_without_spaces_is_a_sentence_and_not_one_word() -> None:
 @SOFT
 @given(st.text(max_size=300) | st.text(alphabet='a"-: (tag', max_size=80))
 def test_any_text_is_a_query(text: str) -> None:
-    terms, wanted = query.parse(text)
+    terms, wanted = query.parse_query(text)
     assert len(terms.words) + len(terms.phrases) + len(terms.excluded) <= 64
     assert all(
         char >= " "
         for word in (*terms.words, *terms.phrases, *terms.excluded, terms.text)
         for char in word
     )
-    assert query.merge(Filter(), wanted) == wanted
+    assert query.merge_filters(Filter(), wanted) == wanted
 
 
 # --- names of code
@@ -290,19 +295,19 @@ NODE = Node(
     ],
 )
 def test_a_record_passes_by_what_its_node_says(wanted: Filter, passes: bool) -> None:
-    assert query.passes(wanted, NODE, holds=True) is passes
-    assert query.passes(wanted, NODE, holds=False) is (passes and not wanted.live)
+    assert query.is_match(wanted, NODE, is_live=True) is passes
+    assert query.is_match(wanted, NODE, is_live=False) is (passes and not wanted.live)
 
 
 def test_merging_only_narrows() -> None:
     a = Filter(types=("decision", "checkpoint"), tags=("x",), since=5, until=9, path="a")
     b = Filter(types=("checkpoint", "observation"), since=3, until=7, live=True)
-    assert query.merge(a, b) == Filter(
+    assert query.merge_filters(a, b) == Filter(
         types=("checkpoint",), tags=("x",), since=5, until=7, path="a", live=True
     )
-    nothing = query.merge(Filter(types=("decision",)), Filter(types=("checkpoint",)))
-    assert not query.passes(nothing, NODE, holds=True)
-    assert query.merge(a, Filter(path="b")).path == "b"
+    nothing = query.merge_filters(Filter(types=("decision",)), Filter(types=("checkpoint",)))
+    assert not query.is_match(nothing, NODE, is_live=True)
+    assert query.merge_filters(a, Filter(path="b")).path == "b"
 
 
 @pytest.mark.parametrize(
@@ -337,7 +342,7 @@ def test_merging_only_narrows() -> None:
     ],
 )
 def test_affects(pattern: str, path: str, covers: bool) -> None:
-    assert query.affects_match(pattern, path) is covers
+    assert query.is_covered(pattern, path) is covers
 
 
 @pytest.mark.parametrize(
@@ -360,8 +365,8 @@ def test_affects(pattern: str, path: str, covers: bool) -> None:
     ],
 )
 def test_paths_that_can_be_of_this_repository(pattern: str, inside: bool, start: str) -> None:
-    assert query.within(pattern) == inside
-    assert query.fixed(pattern) == start
+    assert query.is_inside_repository(pattern) == inside
+    assert query.get_literal_prefix(pattern) == start
 
 
 @pytest.mark.parametrize(
@@ -374,7 +379,7 @@ def test_paths_that_can_be_of_this_repository(pattern: str, inside: bool, start:
 )
 def test_hostile_globs_take_no_time(pattern: str, path: str) -> None:
     started = time.process_time()
-    assert not query.affects_match(pattern, path)
+    assert not query.is_covered(pattern, path)
     assert time.process_time() - started < 2
 
 
@@ -393,12 +398,12 @@ def found(
     return Candidate(node, "", keyword, cosine, title_cosine)
 
 
-def order(scored: tuple[Scored, ...]) -> str:
+def order(scored: tuple[ScoredCandidate, ...]) -> str:
     return " ".join(each.id for each in scored)
 
 
 def test_hybrid_score_is_the_weighted_mean_of_its_parts() -> None:
-    (best, other) = query.score(
+    (best, other) = query.score_candidates(
         [found("b", 2.0, 0.5, title_cosine=0.4), found("a", 4.0, 0.9)], now=NOW
     )
     assert (best.id, best.scores.keyword, best.scores.vector, best.scores.title) == (
@@ -418,30 +423,32 @@ def test_hybrid_score_is_the_weighted_mean_of_its_parts() -> None:
 
 
 def test_without_vectors_final_is_keyword() -> None:
-    scored = query.score([found("a", 3.0), found("b", 6.0), found("c")], now=NOW)
+    scored = query.score_candidates([found("a", 3.0), found("b", 6.0), found("c")], now=NOW)
     assert order(scored) == "b a c"
     assert [each.scores.final for each in scored] == [1.0, 0.5, 0.0]
 
 
 def test_recency_is_gentle_and_can_be_off() -> None:
     old, new = found("old", 1.0, 0.50, created=NOW - 3000 * DAY), found("new", 1.0, 0.48)
-    assert order(query.score([old, new], now=NOW)) == "new old"
-    assert order(query.score([old, new], now=NOW, recency=False)) == "old new"
-    assert order(query.score([old._replace(cosine=0.60), new], now=NOW)) == "old new"
-    assert recency_of(NOW - 180 * DAY, NOW) == pytest.approx(0.5)
-    assert recency_of(NOW + DAY, NOW) == 1.0
+    assert order(query.score_candidates([old, new], now=NOW)) == "new old"
+    assert order(query.score_candidates([old, new], now=NOW, recency=False)) == "old new"
+    assert order(query.score_candidates([old._replace(cosine=0.60), new], now=NOW)) == "old new"
+    assert compute_recency(NOW - 180 * DAY, NOW) == pytest.approx(0.5)
+    assert compute_recency(NOW + DAY, NOW) == 1.0
 
 
 def test_a_decision_does_not_age() -> None:
     old = found("old", 1.0, 0.5, created=NOW - 3000 * DAY, kind="decision")
     new = found("new", 1.0, 0.49, kind="decision")
-    assert order(query.score([old, new], now=NOW)) == "old new"
-    both = query.score([old, found("note", 1.0, 0.5, created=NOW - DAY)], now=NOW)
+    assert order(query.score_candidates([old, new], now=NOW)) == "old new"
+    both = query.score_candidates([old, found("note", 1.0, 0.5, created=NOW - DAY)], now=NOW)
     assert order(both) == "old note", "of a note it is judged as if it were new"
 
 
 def test_what_is_not_embedded_yet_does_not_sink() -> None:
-    scored = query.score([found("fresh", 9.0), found("a", 3.0, 0.7), found("b", 1.0, 0.3)], now=NOW)
+    scored = query.score_candidates(
+        [found("fresh", 9.0), found("a", 3.0, 0.7), found("b", 1.0, 0.3)], now=NOW
+    )
     assert order(scored) == "fresh a b"
 
 
@@ -449,21 +456,25 @@ def test_the_few_that_hold_the_one_word_asked_for_are_first() -> None:
     near = [found(f"near{n}", 0.0, 0.9, title_cosine=0.9) for n in range(9)]
     for names in ("a", "a b", "a b c"):
         holders = [found(name, 2.0, 0.1) for name in names.split()]
-        scored = query.score([*near, *holders], now=NOW, word=True)
+        scored = query.score_candidates([*near, *holders], now=NOW, is_word=True)
         assert {each.id for each in scored[: len(holders)]} == set(names.split())
         assert scored[len(holders) - 1].scores.final >= 0.5 >= scored[len(holders)].scores.final
     many = [found(name, 2.0, 0.1) for name in "abcd"]
-    assert query.score([*near, *many], now=NOW, word=True) == query.score([*near, *many], now=NOW)
-    meaning = query.score([*near, *holders], now=NOW, word=True, weights=query.MEANING_ONLY)
+    assert query.score_candidates([*near, *many], now=NOW, is_word=True) == query.score_candidates(
+        [*near, *many], now=NOW
+    )
+    meaning = query.score_candidates(
+        [*near, *holders], now=NOW, is_word=True, weights=query.MEANING_ONLY
+    )
     assert meaning[0].id.startswith("near")
 
 
 def test_of_equal_scores_the_younger_is_first() -> None:
-    scored = query.score(
+    scored = query.score_candidates(
         [found("a", 1, created=NOW - DAY), found("b", 1), found("c", 1)], now=NOW, recency=False
     )
     assert order(scored) == "b c a"
-    assert query.score([], now=NOW) == ()
+    assert query.score_candidates([], now=NOW) == ()
 
 
 @SOFT
@@ -482,7 +493,9 @@ def test_of_equal_scores_the_younger_is_first() -> None:
     st.booleans(),
 )
 def test_every_part_is_on_0_to_1(candidates: list[Candidate], recency: bool) -> None:
-    for each in query.score(candidates, now=NOW, recency=recency, weights=Weights(1, 1, 1, 1)):
+    for each in query.score_candidates(
+        candidates, now=NOW, recency=recency, weights=Weights(1, 1, 1, 1)
+    ):
         parts = each.scores
         assert all(
             0 <= part <= 1
@@ -505,15 +518,17 @@ def decision(
     )
 
 
-def scored(**finals: float) -> list[Scored]:
+def scored(**finals: float) -> list[ScoredCandidate]:
     """With the dates that their last letters say: `a` is older than `b`."""
-    return [Scored(name, ord(name[-1]), Scores(final=final)) for name, final in finals.items()]
+    return [
+        ScoredCandidate(name, ord(name[-1]), Scores(final=final)) for name, final in finals.items()
+    ]
 
 
-def arranged(found: list[Scored], graph: Graph, **how: Any) -> tuple[Placed, ...]:
+def arranged(found: list[ScoredCandidate], graph: Graph, **how: Any) -> tuple[Placement, ...]:
     """Known order by the facts of a graph."""
     unclear = {name for name, node in graph.nodes.items() if query.is_unclear(node)}
-    return query.arrange(found, graph.facts(()), unclear=unclear, **how)
+    return query.arrange_hits(found, graph.build_facts(()), unclear_ids=unclear, **how)
 
 
 def placed(graph: Graph, **finals: float) -> str:
@@ -531,28 +546,28 @@ CHAIN = [
 
 
 def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
-    graph = resolve([*CHAIN, decision("x", 9, topic="other")])
+    graph = build_graph([*CHAIN, decision("x", 9, topic="other")])
     assert placed(graph, a=0.9, x=0.8, d=0.3) == "d a x"
     assert placed(graph, a=0.9, x=0.8) == "+d a x"
     assert placed(graph, x=0.9, d=0.3, checkpoint=0.8) == "x checkpoint d"
 
 
 def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
-    places = arranged(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
+    places = arranged(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), build_graph(CHAIN))
     assert [place.id for place in places] == ["d", "c", "b", "other"]
     assert [place.earlier for place in places] == [1, 0, 0, 0]
-    assert places[0] == Placed("d", places[0].scored, 1, 0.9)
-    assert resolve(CHAIN).holds_for("b") == ("d",)
+    assert places[0] == Placement("d", places[0].scored, 1, 0.9)
+    assert build_graph(CHAIN).list_holding("b") == ("d",)
 
 
 def test_a_forked_topic_shows_all_that_hold() -> None:
-    graph = resolve([decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("a",))])
+    graph = build_graph([decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("a",))])
     assert placed(graph, b=0.9, other=0.5) == "b +c other"
     assert placed(graph, a=0.9, c=0.2, other=0.5) == "c +b a other"
 
 
 def test_a_filter_keeps_heads_out() -> None:
-    places = arranged(scored(a=0.9), resolve(CHAIN), may_bring=lambda node: node != "d")
+    places = arranged(scored(a=0.9), build_graph(CHAIN), may_bring=lambda node: node != "d")
     assert [place.id for place in places] == ["a"]
 
 
@@ -563,7 +578,7 @@ def test_what_has_a_status_nobody_understands_stands_behind_the_whole_list() -> 
         decision("w", 7, topic="y", status="unknown"),
         decision("z", 8, ("w",), topic="z"),
     ]
-    graph = resolve([*CHAIN, *unclear])
+    graph = build_graph([*CHAIN, *unclear])
     assert placed(graph, u=0.9, d=0.3, note=0.1) == "d note u"
     assert placed(graph, v=0.9, u=0.8, a=0.2) == "+d a v u"
     assert placed(graph, w=0.9, d=0.3) == "+z d w", "what replaced it keeps its place"
@@ -571,7 +586,7 @@ def test_what_has_a_status_nobody_understands_stands_behind_the_whole_list() -> 
 
 
 def test_chains_are_followed_across_topics() -> None:
-    graph = resolve([decision("a", 1, topic="old"), decision("b", 2, ("a",), topic="new")])
+    graph = build_graph([decision("a", 1, topic="old"), decision("b", 2, ("a",), topic="new")])
     assert placed(graph, a=0.9, x=0.8) == "+b a x"
     assert placed(graph, a=0.9, x=0.8, b=0.1) == "b a x"
 
@@ -600,18 +615,18 @@ def histories(draw: st.DrawFn) -> list[Node]:
 def test_no_superseded_decision_stands_above_what_holds_instead(
     nodes: list[Node], finals: dict[str, float]
 ) -> None:
-    graph = resolve(nodes)
+    graph = build_graph(nodes)
     places = arranged(scored(**finals), graph)
     ids = [place.id for place in places]
     assert len(ids) == len(set(ids))
-    worth = [place.worth for place in places]
+    worth = [place.chain_score for place in places]
     assert worth == sorted(worth, reverse=True)
     assert all(arranged(scored(**finals), graph, limit=count) == places[:count] for count in (1, 3))
     assert set(ids) >= {name for name in finals if graph.is_head(name) or name in "xyz"}
     for place, name in enumerate(ids):
-        if graph.superseded_by(name):
-            assert not set(graph.heads_of(name)) & set(ids[place:])
-            assert set(graph.heads_of(name)) & set(ids[:place]) or not graph.heads_of(name)
+        if graph.list_successors(name):
+            assert not set(graph.list_heads(name)) & set(ids[place:])
+            assert set(graph.list_heads(name)) & set(ids[:place]) or not graph.list_heads(name)
 
 
 # --- excerpts
@@ -619,7 +634,7 @@ def test_no_superseded_decision_stands_above_what_holds_instead(
 
 def marked(text: str, asked: str, width: int = 240) -> str:
     """Return the snippet with its highlights in brackets."""
-    fragment, ranges = query.snippet(text, query.parse(asked)[0], width)
+    fragment, ranges = query.build_snippet(text, query.parse_query(asked)[0], width)
     for start, end in reversed(ranges):
         fragment = f"{fragment[:start]}[{fragment[start:end]}]{fragment[end:]}"
     return fragment
@@ -658,7 +673,7 @@ def test_the_snippet_is_taken_where_most_words_stand() -> None:
 @SOFT
 @given(st.text(max_size=400), st.text(max_size=40), st.integers(1, 60))
 def test_ranges_lie_in_the_fragment(text: str, asked: str, width: int) -> None:
-    fragment, ranges = query.snippet(text, query.parse(asked)[0], width)
+    fragment, ranges = query.build_snippet(text, query.parse_query(asked)[0], width)
     assert len(fragment) <= width + 2
     edges = [edge for pair in ranges for edge in pair]
     assert edges == sorted(edges)
@@ -673,7 +688,7 @@ def test_ranges_lie_in_the_fragment(text: str, asked: str, width: int) -> None:
 def test_every_spelling_of_a_word_is_pointed_at(text: str, word: str) -> None:
     """Wherever underscores stand in it, and however it is written."""
     name = word.replace("_", "").casefold()
-    fragment, ranges = query.snippet(text, Terms(words=(word,)))
+    fragment, ranges = query.build_snippet(text, Terms(words=(word,)))
     spelt = [
         one
         for one in re.finditer(r"\w+", fragment)
@@ -686,16 +701,19 @@ def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
     text = "\n".join(
         f"Sentence number {number} says something of its own. And more." for number in range(60)
     )
-    cut = passages("The  title", text)
+    cut = build_passages("The  title", text)
     assert all(piece.startswith("The title\n") for piece in cut)
     assert all(len(piece) <= len("The title\n") + 450 and piece.endswith(".") for piece in cut)
     assert " ".join(piece.removeprefix("The title\n") for piece in cut) == " ".join(text.split())
 
 
 def test_passages_are_capped_and_cut_what_has_no_gaps() -> None:
-    assert len(passages("t", "word " * 100_000)) == 24
-    assert all(len(piece) <= 452 for piece in passages("t", "x" * 3000))
-    assert "".join(piece.removeprefix("t\n") for piece in passages("t", "x" * 3000)) == "x" * 3000
+    assert len(build_passages("t", "word " * 100_000)) == 24
+    assert all(len(piece) <= 452 for piece in build_passages("t", "x" * 3000))
+    assert (
+        "".join(piece.removeprefix("t\n") for piece in build_passages("t", "x" * 3000))
+        == "x" * 3000
+    )
 
 
 def test_rejected_alternatives_that_the_query_names() -> None:
@@ -704,27 +722,35 @@ def test_rejected_alternatives_that_the_query_names() -> None:
         "Memcached: no persistence",
         "Do nothing: it grows",
     )
-    assert query.rejected_before(query.parse("use redis for caching")[0], rejected) == rejected[:1]
     assert (
-        query.rejected_before(query.parse("use redis for caching")[0], rejected, "Back to Redis")
+        query.list_named_rejections(query.parse_query("use redis for caching")[0], rejected)
+        == rejected[:1]
+    )
+    assert (
+        query.list_named_rejections(
+            query.parse_query("use redis for caching")[0], rejected, "Back to Redis"
+        )
         == ()
     )
-    assert query.rejected_before(query.parse("one line")[0], ("Keep one big file: slow",)) == ()
-    kept = query.parse("where do we keep cached values?")[0]
-    assert query.rejected_before(kept, ("Keep Redis: a service for one process",)) == ()
-    assert query.rejected_before(query.parse("service")[0], rejected) == ()
-    assert query.rejected_before(Terms(), rejected) == ()
+    assert (
+        query.list_named_rejections(query.parse_query("one line")[0], ("Keep one big file: slow",))
+        == ()
+    )
+    kept = query.parse_query("where do we keep cached values?")[0]
+    assert query.list_named_rejections(kept, ("Keep Redis: a service for one process",)) == ()
+    assert query.list_named_rejections(query.parse_query("service")[0], rejected) == ()
+    assert query.list_named_rejections(Terms(), rejected) == ()
 
 
 # --- time
 
 HOSTILE: dict[str, Callable[[str], object]] = {
-    "parse": query.parse,
+    "parse": query.parse_query,
     "split_identifiers": query.split_identifiers,
-    "snippet": lambda text: query.snippet(
-        text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]
+    "snippet": lambda text: query.build_snippet(
+        text, query.parse_query("aaaa-b 数 " + string.ascii_lowercase)[0]
     ),
-    "passages": lambda text: passages("t", text),
+    "passages": lambda text: build_passages("t", text),
 }
 UNITS = [
     "a",
@@ -775,4 +801,4 @@ def test_any_long_text_takes_linear_time(name: str) -> None:
     ],
 )
 def test_beyond_its_title_a_text_says_the_rest(title: str, text: str, told: str) -> None:
-    assert query.beyond(title, text) == told
+    assert query.strip_title(title, text) == told

@@ -6,13 +6,20 @@ import time
 
 import pytest
 
-from filemem.record import Record, amend, format_time, parse, reference_index, resolve_reference
+from filemem.record import (
+    Record,
+    amend_record,
+    build_reference_index,
+    format_time,
+    parse_record,
+    resolve_reference,
+)
 
 NEW_ID = "decision_x_1763650000123_k3f9w2ma"
 
 
 def read(body: str, path: str = "decisions/use-x.md") -> Record:
-    record = parse(body.encode(), path).record
+    record = parse_record(body.encode(), path).record
     assert record is not None
     return record
 
@@ -55,7 +62,7 @@ def test_dates(path: str, body: str, day: str | None) -> None:
 def store(*files: tuple[str, str]) -> dict[str, tuple[set[str], set[str]]]:
     """Return, for each file, the files that it says replaced it, and those that it says it replaces."""
     records = [read(body, path) for path, body in files]
-    index, paths = reference_index(records), {record.id: record.path for record in records}
+    index, paths = build_reference_index(records), {record.id: record.path for record in records}
 
     def meant(record: Record, references: tuple[str, ...]) -> set[str]:
         folder = record.path.rpartition("/")[0]
@@ -213,11 +220,11 @@ def test_a_relative_link_starts_in_the_folder_of_its_file() -> None:
 )
 def test_an_id_that_is_written_into_a_file_changes_nothing_else(path: str, body: str) -> None:
     before = read(body, path)
-    adopted = amend(body.encode(), path, keys={"id": NEW_ID})
-    after = parse(adopted, path).record
+    adopted = amend_record(body.encode(), path, keys={"id": NEW_ID})
+    after = parse_record(adopted, path).record
     assert after is not None
     assert after._replace(id=before.id, id_stated=False) == before
-    assert resolve_reference("ADR-7", reference_index([after])) == NEW_ID
+    assert resolve_reference("ADR-7", build_reference_index([after])) == NEW_ID
 
 
 HOSTILE = (

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filemem.errors import BadInput, Conflict
-from filemem.record import Outcome, Record, amend, parse, render
+from filemem.record import Outcome, Record, amend_record, parse_record, render_record
 
 ODD = Path(__file__).parents[2] / "fixtures" / "odd"
 GOOD = sorted(path.relative_to(ODD).as_posix() for path in ODD.glob("*.md"))
@@ -43,7 +43,7 @@ def stripped(lines: list[bytes]) -> list[bytes]:
 
 
 def read(data: bytes, name: str) -> Record:
-    parsed = parse(data, f"decisions/{name}")
+    parsed = parse_record(data, f"decisions/{name}")
     assert parsed.record is not None
     return parsed.record
 
@@ -65,7 +65,7 @@ REFUSED: Mapping[str, str] = {
 @pytest.mark.parametrize("name", [name for name in GOOD if name not in REFUSED])
 def test_an_outcome_touches_only_its_lines(name: str) -> None:
     old = (ODD / name).read_bytes()
-    new = amend(old, f"decisions/{name}", outcome=FAILED)
+    new = amend_record(old, f"decisions/{name}", outcome=FAILED)
     before, after = read(old, name), read(new, name)
     assert after.outcome == "failed"
     assert after.outcomes[-1] == FAILED
@@ -90,20 +90,20 @@ def test_an_outcome_touches_only_its_lines(name: str) -> None:
 def test_what_cannot_be_amended_says_why(name: str) -> None:
     old = (ODD / name).read_bytes()
     with pytest.raises((Conflict, BadInput), match=REFUSED[name]):
-        amend(old, name, outcome=FAILED)
+        amend_record(old, name, outcome=FAILED)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_files_are_refused_with_file_and_line(name: str) -> None:
     old = (ODD / name).read_bytes()
-    expected = next(p for p in parse(old, name).problems if p.level == "error")
+    expected = next(p for p in parse_record(old, name).problems if p.level == "error")
     with pytest.raises(BadInput, match=re.escape(f"{name}:{expected.line}: ")) as raised:
-        amend(old, name, outcome=FAILED)
+        amend_record(old, name, outcome=FAILED)
     assert raised.value.hint
 
 
 def test_a_change_that_no_reader_would_take_names_the_field() -> None:
-    old = render(
+    old = render_record(
         Record(
             id="decision_t_1_k3f9w2ma",
             type="decision",
@@ -121,7 +121,7 @@ def test_a_change_that_no_reader_would_take_names_the_field() -> None:
         ({"zz": [[[["x"]]]] * 2000}, "YAML events; the largest field is zz"),
     ):
         with pytest.raises(BadInput, match=why) as raised:
-            amend(old, "x.md", keys=keys)
+            amend_record(old, "x.md", keys=keys)
         assert raised.value.field in keys
 
 
@@ -131,16 +131,16 @@ def test_a_change_that_no_reader_would_take_names_the_field() -> None:
 def test_a_file_in_utf_16_is_not_amended(mark: str, encoding: str) -> None:
     data = f"{mark}# Use SQLite\n\nOne file.\n".encode(encoding)
     with pytest.raises(BadInput, match="UTF-16") as raised:
-        amend(data, "x.md", outcome=FAILED)
+        amend_record(data, "x.md", outcome=FAILED)
     assert "UTF-8" in raised.value.hint
-    parsed = parse(data, "x.md")
+    parsed = parse_record(data, "x.md")
     assert ("encoding", "error") in [(problem.code, problem.level) for problem in parsed.problems]
     assert not mark or read(data, "x.md").title == "Use SQLite"
 
 
 def test_a_file_in_latin_1_is_not_amended() -> None:
     with pytest.raises(BadInput, match=r"x.md:1: not UTF-8"):
-        amend("# Größe\n".encode("latin-1"), "x.md", outcome=FAILED)
+        amend_record("# Größe\n".encode("latin-1"), "x.md", outcome=FAILED)
 
 
 KEY_CHANGES: tuple[Mapping[str, Any], ...] = (
@@ -180,7 +180,7 @@ def touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> None:
     old = (ODD / name).read_bytes()
     ((key, value),) = keys.items()
     try:
-        new = amend(old, f"decisions/{name}", keys=keys)
+        new = amend_record(old, f"decisions/{name}", keys=keys)
     except Conflict:
         assert (name, key) in {
             ("block-lists.md", "supersedes"),
@@ -220,7 +220,7 @@ def touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> None:
 
 def test_comments_and_layout_survive() -> None:
     old = (ODD / "comments.md").read_bytes()
-    new = amend(
+    new = amend_record(
         old, "comments.md", keys={"outcome": "failed", "confidence": 0.9, "status": "deprecated"}
     )
     gone, come = changes(old, new)
@@ -242,12 +242,14 @@ def test_list_items_keep_their_lines() -> None:
         "decision_cache_1762300000456_y8r3d1pf",
         "decision_c_1_zzzzzzzz",
     ]
-    new = amend(old, "block-lists.md", keys={"supersedes": three, "affects": ["src/cache/*.py"]})
+    new = amend_record(
+        old, "block-lists.md", keys={"supersedes": three, "affects": ["src/cache/*.py"]}
+    )
     gone, come = changes(old, new)
     assert gone == [b"- src/cache/lru.py\n"]
     assert come == [b"  - decision_c_1_zzzzzzzz\n"]
     old = (ODD / "flow-lists.md").read_bytes()
-    new = amend(
+    new = amend_record(
         old, "flow-lists.md", keys={"tags": ["performance", "ops", "new"], "affects": ["a.py"]}
     )
     gone, come = changes(old, new)
@@ -257,12 +259,14 @@ def test_list_items_keep_their_lines() -> None:
 
 def test_line_ends_follow_the_neighbour() -> None:
     for name, end in (("crlf.md", b"\r\n"), ("cr-only.md", b"\r")):
-        new = amend(
+        new = amend_record(
             (ODD / name).read_bytes(), name, outcome=FAILED, keys={"confidence": 0.5}, title="Other"
         )
         assert ends(new) == {end}
     mixed = (ODD / "mixed-ends.md").read_bytes()
-    gone, come = changes(mixed, amend(mixed, "mixed-ends.md", title="Other", text="New text."))
+    gone, come = changes(
+        mixed, amend_record(mixed, "mixed-ends.md", title="Other", text="New text.")
+    )
     assert [line[-2:] == b"\r\n" for line in gone] == [line[-2:] == b"\r\n" for line in come]
 
 
@@ -270,7 +274,7 @@ def test_line_ends_follow_the_neighbour() -> None:
 def test_a_title_touches_only_the_heading(name: str) -> None:
     old = (ODD / name).read_bytes()
     path = f"decisions/{name}"
-    new = amend(old, path, title="Another name for it")
+    new = amend_record(old, path, title="Another name for it")
     before, after = read(old, name), read(new, name)
     assert after.title == "Another name for it"
     gone, come = changes(old, new)
@@ -280,7 +284,7 @@ def test_a_title_touches_only_the_heading(name: str) -> None:
 
 def test_a_stated_title_is_changed_where_it_stands() -> None:
     old = (ODD / "title-key.md").read_bytes()
-    gone, come = changes(old, amend(old, "title-key.md", title="Use: none"))
+    gone, come = changes(old, amend_record(old, "title-key.md", title="Use: none"))
     assert (gone, come) == ([b'title: "Use a local cache"\n'], [b'title: "Use: none"\n'])
 
 
@@ -292,7 +296,7 @@ def test_new_text_leaves_the_rest(name: str) -> None:
     text = (
         f"{before.text}\n\nOne more line.\n## Outcomes\n- 2020-01-01 success: not an entry".strip()
     )
-    new = amend(old, path, text=text)
+    new = amend_record(old, path, text=text)
     after = read(new, name)
     assert after.text == text
     assert (after.outcomes, after.rejected, after.next_steps, after.facts) == (
@@ -305,16 +309,16 @@ def test_new_text_leaves_the_rest(name: str) -> None:
     assert len([line for line in come if line.strip()]) <= 4
     if name in ("nygard.md", "nygard-crlf.md", "madr-2.md"):  # the text holds their date
         with pytest.raises(Conflict, match="created"):
-            amend(new, path, text="")
+            amend_record(new, path, text="")
         return
-    emptied = read(amend(new, path, text=""), name)
+    emptied = read(amend_record(new, path, text=""), name)
     assert (emptied.text, emptied.outcomes) == ("", before.outcomes)
 
 
 def test_text_below_the_log_stays_below() -> None:
     old = (ODD / "log-then-text.md").read_bytes()
     record = read(old, "log-then-text.md")
-    new = amend(old, "log-then-text.md", text=f"Above the log.\n\n{record.text}")
+    new = amend_record(old, "log-then-text.md", text=f"Above the log.\n\n{record.text}")
     gone, come = changes(old, new)
     assert not gone
     assert sorted(come) == [b"\n", b"Above the log.\n"]
@@ -323,14 +327,14 @@ def test_text_below_the_log_stays_below() -> None:
 
 def test_the_log_keeps_its_bullets_and_place() -> None:
     old = (ODD / "log-then-text.md").read_bytes()
-    gone, come = changes(old, amend(old, "log-then-text.md", outcome=FAILED))
+    gone, come = changes(old, amend_record(old, "log-then-text.md", outcome=FAILED))
     assert gone == [b"outcome: success\n"]
     assert come == [b"outcome: failed\n", b"* " + LOG_LINE + b"\n"]
 
 
 def test_an_older_outcome_does_not_become_the_newest() -> None:
     old = (ODD / "plain.md").read_bytes()
-    new = amend(old, "plain.md", outcome=Outcome(0, "success", "in the lab"))
+    new = amend_record(old, "plain.md", outcome=Outcome(0, "success", "in the lab"))
     assert read(new, "plain.md").outcome == "pending"
     assert b"outcome: pending" in new
 
@@ -338,14 +342,14 @@ def test_an_older_outcome_does_not_become_the_newest() -> None:
 def test_nothing_asked_nothing_changed() -> None:
     for name in GOOD:
         old = (ODD / name).read_bytes()
-        assert amend(old, name) == old
+        assert amend_record(old, name) == old
         record = read(old, name)
-        assert amend(old, f"decisions/{name}", text=record.text) == old
+        assert amend_record(old, f"decisions/{name}", text=record.text) == old
 
 
 def test_an_empty_title_is_refused() -> None:
     with pytest.raises(BadInput, match="title"):
-        amend(b"# x\n", "x.md", title=" \n ")
+        amend_record(b"# x\n", "x.md", title=" \n ")
 
 
 SCALARS = (
@@ -416,11 +420,11 @@ def odd_files(draw: st.DrawFn) -> tuple[bytes, str]:
 )
 def test_odd_files_by_the_dozen(odd: tuple[bytes, str], word: str, tags: list[str]) -> None:
     old, end = odd
-    before = parse(old, "decisions/x.md")
+    before = parse_record(old, "decisions/x.md")
     outcome = Outcome(WHEN, word, "measured")
     for keys, entry in (({}, outcome), ({"tags": tags}, None), ({"confidence": 0.25}, None)):
         try:
-            new = amend(old, "decisions/x.md", keys=keys, outcome=entry)
+            new = amend_record(old, "decisions/x.md", keys=keys, outcome=entry)
         except BadInput:
             assert any(p.level == "error" for p in before.problems)
             return
@@ -464,8 +468,8 @@ def test_a_rendered_record_is_amended_in_one_line() -> None:
         topic_stated=True,
         created=0,
     )
-    old = render(record)
-    gone, come = changes(old, amend(old, "a.md", outcome=FAILED))
+    old = render_record(record)
+    gone, come = changes(old, amend_record(old, "a.md", outcome=FAILED))
     assert not gone
     assert come == [b"outcome: failed\n", b"\n", b"## Outcomes\n", b"- " + LOG_LINE + b"\n"]
 
@@ -478,18 +482,20 @@ NYGARD = (
 def test_a_status_that_the_text_states_is_refused_with_its_line() -> None:
     for header, line in (("", 10), ("---\nstatus: accepted\n---\n", 10)):
         with pytest.raises(Conflict, match=rf"^0001-p.md:{line}: "):
-            amend(
+            amend_record(
                 (header + NYGARD.format("Accepted")).encode(),
                 "0001-p.md",
                 keys={"status": "rejected"},
             )
-    same = amend(NYGARD.format("Approved").encode(), "0001-p.md", keys={"status": "accepted"})
+    same = amend_record(
+        NYGARD.format("Approved").encode(), "0001-p.md", keys={"status": "accepted"}
+    )
     assert same.decode() == "---\nstatus: accepted\n---\n" + NYGARD.format("Approved")
 
 
 def test_header_and_text_that_state_two_statuses() -> None:
     text = "---\nstatus: accepted\n---\n" + NYGARD.format("Rejected")
-    apart = parse(text.encode(), "0001-p.md")
+    apart = parse_record(text.encode(), "0001-p.md")
     assert [(one.line, one.level) for one in apart.problems if one.code == "status-differs"] == [
         (10, "warning")
     ]
@@ -497,7 +503,7 @@ def test_header_and_text_that_state_two_statuses() -> None:
     assert apart.record.status == "accepted"
     ours = text.replace("status:", "id: decision_x_1763650000123_k3f9w2ma\ntopic: x\nstatus:")
     assert "status-differs" not in {
-        problem.code for problem in parse(ours.encode(), "0001-p.md").problems
+        problem.code for problem in parse_record(ours.encode(), "0001-p.md").problems
     }
 
 
@@ -513,7 +519,7 @@ def test_a_header_of_another_language_is_refused_with_the_line_to_edit(
     header: str, line: int
 ) -> None:
     with pytest.raises(Conflict, match=rf"^x.md:{line}: the header is ") as refused:
-        amend(f"{header}# T\n".encode(), "x.md", keys={"topic": "b"})
+        amend_record(f"{header}# T\n".encode(), "x.md", keys={"topic": "b"})
     assert refused.value.hint
 
 
@@ -522,11 +528,11 @@ TAGGED = b'---\ntags:\n  - "#perf"\n  - adr/db\ncreated: 2025-01-02\n---\n# A\n'
 
 def test_a_tag_keeps_the_hash_that_it_has_in_the_file() -> None:
     assert read(TAGGED, "a.md").tags == ("perf", "adr/db")
-    assert amend(TAGGED, "a.md", keys={"tags": ("perf", "adr/db")}) == TAGGED
-    more = amend(TAGGED, "a.md", keys={"tags": ("perf", "adr/db", "ops")})
+    assert amend_record(TAGGED, "a.md", keys={"tags": ("perf", "adr/db")}) == TAGGED
+    more = amend_record(TAGGED, "a.md", keys={"tags": ("perf", "adr/db", "ops")})
     assert more == TAGGED.replace(b"  - adr/db\n", b"  - adr/db\n  - ops\n")
     assert read(more, "a.md").tags == ("perf", "adr/db", "ops")
-    assert b'"#perf"' in amend(TAGGED, "a.md", keys={"status": "rejected"})
+    assert b'"#perf"' in amend_record(TAGGED, "a.md", keys={"status": "rejected"})
 
 
 TWO_HEADERS = b"---\npermalink: a/b\n---\n\n---\nstatus: rejected\ntags: [x]\n---\n# Use a ring\n"
@@ -534,6 +540,6 @@ TWO_HEADERS = b"---\npermalink: a/b\n---\n\n---\nstatus: rejected\ntags: [x]\n--
 
 def test_a_key_of_the_second_header_is_changed_by_hand() -> None:
     with pytest.raises(Conflict, match="cannot be changed in the way it is written"):
-        amend(TWO_HEADERS, "a.md", keys={"status": "accepted"})
-    added = amend(TWO_HEADERS, "a.md", keys={"id": "decision_a_1_aaaaaaaa"})
+        amend_record(TWO_HEADERS, "a.md", keys={"status": "accepted"})
+    added = amend_record(TWO_HEADERS, "a.md", keys={"id": "decision_a_1_aaaaaaaa"})
     assert added == TWO_HEADERS.replace(b"a/b\n", b"a/b\nid: decision_a_1_aaaaaaaa\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.record import Edge, Outcome, Record, parse
-from filemem.record.compare import FORM, changes, damage
+from filemem.record import Edge, Outcome, Record, parse_record
+from filemem.record.compare import FORM_CHANGED, describe_changes, describe_damage
 
 PLAIN = """\
 ---
@@ -43,7 +43,8 @@ def versions(
         assert old in after
         after = after.replace(old, new)
     was, now = (
-        parse(one.encode(), at).record for one, at in ((text, "decisions/a.md"), (after, path))
+        parse_record(one.encode(), at).record
+        for one, at in ((text, "decisions/a.md"), (after, path))
     )
     assert was is not None
     assert now is not None
@@ -74,16 +75,16 @@ def versions(
             ("2025-11-20T14", "2025-11-19T14"),
             "created 2025-11-20T14:46:40.123Z -> 2025-11-19T14:46:40.123Z",
         ),
-        (("needs no Redis", "needs\nno   Redis"), FORM),
-        (("topic: caching", "topic: 'caching' # the word"), FORM),
+        (("needs no Redis", "needs\nno   Redis"), FORM_CHANGED),
+        (("topic: caching", "topic: 'caching' # the word"), FORM_CHANGED),
     ],
 )
 def test_one_edit(edit: tuple[str, str], told: str) -> None:
-    assert changes(*versions(edit)) == (told,)
+    assert describe_changes(*versions(edit)) == (told,)
 
 
 def test_a_move_and_several_edits_at_once() -> None:
-    told = changes(
+    told = describe_changes(
         *versions(
             ("confidence: 0.5", "confidence: 1"), ("needs no", "wants no"), path="decisions/b.md"
         )
@@ -98,9 +99,9 @@ def test_an_outcome_is_told_once_with_its_reason() -> None:
         "- Keep Redis: one more service to run\n",
         "- Keep Redis: one more service to run\n" + log,
     )
-    assert changes(*versions(outcome, end)) == ("outcome failed: evicts too early",)
+    assert describe_changes(*versions(outcome, end)) == ("outcome failed: evicts too early",)
     text = PLAIN.replace(*outcome).replace(*end)
-    told = changes(*versions((log, ""), (outcome[1], outcome[0]), text=text))
+    told = describe_changes(*versions((log, ""), (outcome[1], outcome[0]), text=text))
     assert told == ("outcome failed of 2025-11-25 taken back", "outcome failed -> pending")
 
 
@@ -116,18 +117,20 @@ def test_an_outcome_is_told_once_with_its_reason() -> None:
     ],
 )
 def test_a_status_that_stands_in_the_text_is_told(new: str, told: tuple[str, ...]) -> None:
-    assert changes(*versions(("Accepted", new), text=NYGARD.format("Accepted"))) == told
+    assert describe_changes(*versions(("Accepted", new), text=NYGARD.format("Accepted"))) == told
 
 
 def test_an_unresolved_merge_is_damage_until_it_is_resolved() -> None:
-    whole = parse(PLAIN.encode(), "decisions/a.md")
-    broken = parse(
+    whole = parse_record(PLAIN.encode(), "decisions/a.md")
+    broken = parse_record(
         PLAIN.replace("One", "<<<<<<< ours\nOne\n=======\nA\n>>>>>>> b\n").encode(),
         "decisions/a.md",
     )
-    (told,) = damage(whole.problems, broken.problems)
+    (told,) = describe_damage(whole.problems, broken.problems)
     assert told.startswith(broken.problems[0].code)
-    assert damage(broken.problems, whole.problems) == (f"{broken.problems[0].code} resolved",)
+    assert describe_damage(broken.problems, whole.problems) == (
+        f"{broken.problems[0].code} resolved",
+    )
 
 
 OTHER: dict[str, object] = {
@@ -157,4 +160,4 @@ def test_no_field_of_a_record_changes_unseen() -> None:
         other = OTHER.get(field, ("new",) if isinstance(getattr(before, field), tuple) else "new")
         after = Record(**{**before._asdict(), field: other})
         for was, now in ((before, after), (after, before)):
-            assert FORM not in changes(was, now), field
+            assert FORM_CHANGED not in describe_changes(was, now), field

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.record import KEYS, Outcome, parse, record_path, render
+from filemem.record import KEYS, Outcome, build_record_path, parse_record, render_record
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
@@ -18,19 +18,19 @@ RECORDS = re.findall(
 
 @pytest.mark.parametrize(("path", "text"), RECORDS[:3], ids=[path for path, _ in RECORDS[:3]])
 def test_complete_records_are_written_so(path: str, text: str) -> None:
-    parsed = parse(text.encode(), path)
+    parsed = parse_record(text.encode(), path)
     assert parsed.record is not None
     assert parsed.problems == ()
     replaced = re.findall(r"^Replaces \[(.*)\]\(\.\./(.*)\)$", text, re.MULTILINE)
     paths = [(title, f"decisions/2025/{name}") for title, name in replaced]
-    assert render(parsed.record, paths).decode() == text
-    assert record_path(parsed.record) == path
+    assert render_record(parsed.record, paths).decode() == text
+    assert build_record_path(parsed.record) == path
 
 
 def test_a_heading_is_enough() -> None:
     assert len(RECORDS) == 4
     path, text = RECORDS[3]
-    parsed = parse(text.encode(), path)
+    parsed = parse_record(text.encode(), path)
     assert parsed.record is not None
     assert parsed.record.title == "No cache at all"
     assert {problem.level for problem in parsed.problems} == {"hint"}
@@ -57,6 +57,6 @@ def test_every_problem_is_described() -> None:
 def test_the_log_of_the_page() -> None:
     log = re.search(r"```markdown\n(## Outcomes\n.*?)```", PAGE, re.DOTALL)
     assert log
-    record = parse(f"# T\n\n{log[1]}".encode(), "x.md").record
+    record = parse_record(f"# T\n\n{log[1]}".encode(), "x.md").record
     assert record is not None
     assert record.outcomes[-1] == Outcome(1764028800000, "failed", "evicts too early under load")

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from filemem.errors import FilememError
 from filemem.record import (
     Outcome,
-    amend,
-    edges_in,
-    parse,
-    reference_index,
-    render,
+    amend_record,
+    build_reference_index,
+    build_topic_key,
+    parse_edges,
+    parse_record,
+    render_record,
     resolve_reference,
-    slug,
-    topic_key,
+    slugify,
 )
 
 ODD = Path(__file__).parents[2] / "fixtures" / "odd"
@@ -93,7 +93,7 @@ def test_a_bomb_is_read_quickly(name: str) -> None:
     data = BOMBS[name]
     small = len(data) <= 80_000
     start = time.process_time()
-    parsed = parse(data, "decisions/bomb.md")
+    parsed = parse_record(data, "decisions/bomb.md")
     spent = time.process_time() - start
     # A usual one takes 5 ms, what is not linear many seconds: a busy machine takes neither for the other.
     assert spent < (1 if small else 5), spent
@@ -105,7 +105,7 @@ def test_a_bomb_is_read_quickly(name: str) -> None:
 
 def test_the_guard_refuses_before_a_value_exists() -> None:
     codes = {
-        name: {p.code for p in parse(BOMBS[name], "x.md").problems if p.level == "error"}
+        name: {p.code for p in parse_record(BOMBS[name], "x.md").problems if p.level == "error"}
         for name in ("30 kB of brackets", "alias bomb", "6,000 items", "70 kB header", "merge keys")
     }
     assert codes == {
@@ -119,7 +119,7 @@ def test_the_guard_refuses_before_a_value_exists() -> None:
 
 def test_a_bomb_hides_no_other_key() -> None:
     data = header("id: decision_a_1_abcdefgh\ntopic: a\nbomb: " + "[" * 20_000 + "\ntags: [b]")
-    record = parse(data, "x.md").record
+    record = parse_record(data, "x.md").record
     assert record is not None
     assert (record.id, record.topic) == ("decision_a_1_abcdefgh", "a")
 
@@ -205,11 +205,11 @@ def test_reading_never_raises_on_many(data: bytes, path: str) -> None:
 
 
 def never_raises(data: bytes, path: str) -> None:
-    parsed = parse(data, path)
+    parsed = parse_record(data, path)
     assert parsed.record is not None
     lines = data.count(b"\n") + data.count(b"\r") + 1
     assert all(1 <= problem.line <= lines + 1 for problem in parsed.problems), parsed.problems
-    render(parsed.record)
+    render_record(parsed.record)
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
@@ -228,19 +228,19 @@ def test_amending_fails_only_in_ways_a_caller_can_act_on(
         {"text": "a\n\nb"},
     ):
         try:
-            changed = amend(data, path, **arguments)
+            changed = amend_record(data, path, **arguments)
         except FilememError:
             continue
-        assert parse(changed, path).record is not None
+        assert parse_record(changed, path).record is not None
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        edges_in,
-        slug,
-        topic_key,
-        lambda text: resolve_reference(text, reference_index([])),
+        parse_edges,
+        slugify,
+        build_topic_key,
+        lambda text: resolve_reference(text, build_reference_index([])),
     ],
 )
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_megabyte_is_linear(call: Callable[[str], object], text: str) -> None:
 
 def test_the_odd_files_are_all_read() -> None:
     for file in sorted(ODD.rglob("*.md")):
-        parsed = parse(file.read_bytes(), f"decisions/{file.name}")
+        parsed = parse_record(file.read_bytes(), f"decisions/{file.name}")
         assert parsed.record is not None
         errors = [problem for problem in parsed.problems if problem.level == "error"]
         assert bool(errors) == (file.parent.name == "broken"), file.name

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from filemem.record import (
     Record,
-    derived_id,
-    new_id,
-    number,
-    parse,
-    record_path,
-    render,
-    short_id,
-    slug,
-    topic_key,
+    build_id,
+    build_record_path,
+    build_topic_key,
+    compute_number,
+    derive_id,
+    parse_record,
+    render_record,
+    shorten_id,
+    slugify,
 )
 
 MS = 1763650000123
@@ -29,14 +29,14 @@ ENTROPY = bytes.fromhex("98de9e1548ff")
 
 
 def test_ids_have_the_form_of_the_format_page() -> None:
-    id_ = new_id("decision", MS, ENTROPY, "Caching")
+    id_ = build_id("decision", MS, ENTROPY, "Caching")
     assert re.fullmatch(r"decision_caching_1763650000123_[0-9a-hjkmnp-tv-z]{8}", id_)
-    assert id_.endswith(short_id(id_))
-    assert re.fullmatch(r"checkpoint_1763650000123_.{8}", new_id("checkpoint", MS, ENTROPY))
+    assert id_.endswith(shorten_id(id_))
+    assert re.fullmatch(r"checkpoint_1763650000123_.{8}", build_id("checkpoint", MS, ENTROPY))
     assert re.fullmatch(
-        r"observation_1763650000123_.{8}", new_id("observation", MS, ENTROPY, "unused")
+        r"observation_1763650000123_.{8}", build_id("observation", MS, ENTROPY, "unused")
     )
-    assert new_id("decision", MS, ENTROPY, "a") != new_id("decision", MS, bytes(5), "a")
+    assert build_id("decision", MS, ENTROPY, "a") != build_id("decision", MS, bytes(5), "a")
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_ids_have_the_form_of_the_format_page() -> None:
     ],
 )
 def test_topics_in_ids(topic: str, part: str) -> None:
-    assert new_id("decision", 1, bytes(5), topic) == f"decision_{part}_1_00000000"
+    assert build_id("decision", 1, bytes(5), topic) == f"decision_{part}_1_00000000"
 
 
 def test_a_topic_without_ascii_gets_a_hash() -> None:
-    korean, chinese = (new_id("decision", 1, bytes(5), topic) for topic in ("캐시", "缓存"))
+    korean, chinese = (build_id("decision", 1, bytes(5), topic) for topic in ("캐시", "缓存"))
     assert korean != chinese
     assert re.fullmatch(r"decision_[0-9a-z]{8}_1_00000000", korean)
 
@@ -69,7 +69,7 @@ def test_a_topic_without_ascii_gets_a_hash() -> None:
     ],
 )
 def test_short_ids(id_: str, short: str) -> None:
-    assert short_id(id_) == short
+    assert shorten_id(id_) == short
 
 
 def test_derived_ids_are_stable() -> None:
@@ -78,13 +78,13 @@ def test_derived_ids_are_stable() -> None:
     crockford = str.maketrans(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghjkmnpqrstvwxyz"
     )
-    assert derived_id(path) == f"file_{digest.translate(crockford)}" == "file_y2gh7ssydw56pn60"
-    assert derived_id("caf\u00e9.md") == derived_id("cafe\u0301.md")
-    assert re.fullmatch(r"file_[0-9a-hjkmnp-tv-z]{16}", derived_id("\ud800"))
+    assert derive_id(path) == f"file_{digest.translate(crockford)}" == "file_y2gh7ssydw56pn60"
+    assert derive_id("caf\u00e9.md") == derive_id("cafe\u0301.md")
+    assert re.fullmatch(r"file_[0-9a-hjkmnp-tv-z]{16}", derive_id("\ud800"))
 
 
 def test_numbers_are_stable_and_exact_everywhere() -> None:
-    seen = {number(f"checkpoint_{n}_aaaaaaaa") for n in range(2000)}
+    seen = {compute_number(f"checkpoint_{n}_aaaaaaaa") for n in range(2000)}
     assert len(seen) == 2000
     assert all(0 < n < 2**53 and int(float(n)) == n for n in seen)
 
@@ -109,7 +109,7 @@ def test_numbers_are_stable_and_exact_everywhere() -> None:
 )
 def test_topics(topic: str, key: str, name: str) -> None:
     record = Record(id="x_1_k3f9w2ma", type="decision", title="Use it", topic=topic, created=MS)
-    assert (topic_key(topic), record_path(record)) == (
+    assert (build_topic_key(topic), build_record_path(record)) == (
         key,
         f"decisions/2025/11/{name}--20251120-use-it-k3f9w2ma.md",
     )
@@ -134,33 +134,33 @@ def test_topics(topic: str, key: str, name: str) -> None:
     ],
 )
 def test_slugs(text: str, expected: str) -> None:
-    assert slug(text) == expected
+    assert slugify(text) == expected
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.text(max_size=200), st.integers(8, 80))
 def test_slugs_are_portable(text: str, limit: int) -> None:
-    name = slug(text, limit)
+    name = slugify(text, limit)
     assert 0 < len(name.encode()) <= limit + 1
     assert not set(name) & set('<>:"/\\|?*. \t\n')
     assert all(unicodedata.category(c)[0] != "C" for c in name)
     assert not name.startswith(("-", ".")) and not name.endswith("-")  # noqa: PT018
     assert unicodedata.is_normalized("NFC", name)
-    assert slug(name, limit) in (name, f"{name}_", name.removesuffix("_"))
+    assert slugify(name, limit) in (name, f"{name}_", name.removesuffix("_"))
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.text(max_size=60))
 def test_topic_identity_is_stable(topic: str) -> None:
-    key = topic_key(topic)
-    assert topic_key(key) == key
-    assert topic_key(f"  {topic}--") == key
+    key = build_topic_key(topic)
+    assert build_topic_key(key) == key
+    assert build_topic_key(f"  {topic}--") == key
 
 
 def test_a_long_slug_is_cut_between_words() -> None:
-    cut = slug("one two three four five six seven eight nine ten eleven twelve thirteen")
+    cut = slugify("one two three four five six seven eight nine ten eleven twelve thirteen")
     assert cut == "one-two-three-four-five-six-seven-eight-nine-ten-eleven"
-    assert len(slug("가" * 100).encode()) == 60
+    assert len(slugify("가" * 100).encode()) == 60
 
 
 @pytest.mark.parametrize(
@@ -190,5 +190,5 @@ def test_paths(changes: tuple[str, str, str], path: str) -> None:
         visibility=visibility,
         created=MS,
     )
-    assert record_path(record) == path
-    assert parse(render(record), path).record.type == type_  # type: ignore[union-attr]
+    assert build_record_path(record) == path
+    assert parse_record(render_record(record), path).record.type == type_  # type: ignore[union-attr]

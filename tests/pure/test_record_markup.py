@@ -7,12 +7,19 @@ import time
 import pytest
 
 from filemem.errors import BadInput
-from filemem.record import Record, amend, format_time, parse, reference_index, resolve_reference
-from filemem.record.markup import in_markdown
+from filemem.record import (
+    Record,
+    amend_record,
+    build_reference_index,
+    format_time,
+    parse_record,
+    resolve_reference,
+)
+from filemem.record.markup import to_markdown
 
 
 def read(text: str, path: str = "0002-use-nats.adoc") -> Record:
-    record = parse(text.encode(), path).record
+    record = parse_record(text.encode(), path).record
     assert record is not None
     return record
 
@@ -168,7 +175,7 @@ def test_links_lead_to_the_other_record(path: str, text: str) -> None:
     suffix = path.rpartition(".")[2]
     other = read("= C\n" if suffix == "adoc" else "C\n=\n", f"0003-c.{suffix}")
     record = read(text, path)
-    index = reference_index([record, other])
+    index = build_reference_index([record, other])
     assert [resolve_reference(one, index) for one in record.superseded_by] == [other.id]
 
 
@@ -185,24 +192,24 @@ def test_code_is_left_as_it_is_and_every_line_keeps_its_number() -> None:
         "= A\n\n[source,ruby]\n----\n== not a title\n* xref:a[b]\n# nor this\n----\n\n"
         "** below\n.. second\n. first\n* [x] done\n\nC++ and std::vector:: x\n"
     )
-    rows = in_markdown(text, "a.adoc").split("\n")
+    rows = to_markdown(text, "a.adoc").split("\n")
     assert len(rows) == len(text.split("\n"))
     assert rows[3:8] == ["```", "== not a title", "* xref:a[b]", "# nor this", "```"]
     assert rows[9:13] == ["  - below", "1. second", "1. first", "* [x] done"]
     rst = "One\n===\n\nTwo\n---\n\n.. code-block:: py\n\n   # no title\n\n#. one\n\n.. [1] Kept.\n"
-    assert in_markdown(rst, "a.rst").split("\n")[:5] == ["# One", "", "", "## Two", ""]
-    assert "1. one" in in_markdown(rst, "a.rst")
-    assert ".. [1] Kept." in in_markdown(rst, "a.rst")
+    assert to_markdown(rst, "a.rst").split("\n")[:5] == ["# One", "", "", "## Two", ""]
+    assert "1. one" in to_markdown(rst, "a.rst")
+    assert ".. [1] Kept." in to_markdown(rst, "a.rst")
 
 
 def test_markdown_stays_as_it_is() -> None:
-    assert in_markdown("= A\n:status: x\n", "a.md") == "= A\n:status: x\n"
+    assert to_markdown("= A\n:status: x\n", "a.md") == "= A\n:status: x\n"
 
 
 @pytest.mark.parametrize("path", ["0002-b.adoc", "0002-b.asciidoc", "0002-b.RST"])
 def test_such_a_record_is_never_changed(path: str) -> None:
     with pytest.raises(BadInput, match="read, never changed"):
-        amend(b"= B\n", path, keys={"status": "rejected"})
+        amend_record(b"= B\n", path, keys={"status": "rejected"})
 
 
 @pytest.mark.parametrize(
@@ -216,7 +223,7 @@ def test_such_a_record_is_never_changed(path: str) -> None:
 def test_a_status_that_is_not_understood_is_named_with_its_line(
     path: str, text: str, line: int
 ) -> None:
-    problems = parse(text.encode(), path).problems
+    problems = parse_record(text.encode(), path).problems
     wrong = [(one.line, one.code) for one in problems if one.level == "warning"]
     assert wrong == [(line, "unknown-status")]
     advised = any("filemem adopt" in one.message for one in problems)
@@ -244,6 +251,6 @@ def test_a_status_that_is_not_understood_is_named_with_its_line(
 @pytest.mark.parametrize("suffix", ["adoc", "rst"])
 def test_hostile_markup_takes_no_time(unit: str, suffix: str) -> None:
     start = time.process_time()
-    in_markdown(unit * 10_000, f"a.{suffix}")
-    in_markdown(f"{unit}\n" * 10_000, f"a.{suffix}")
+    to_markdown(unit * 10_000, f"a.{suffix}")
+    to_markdown(f"{unit}\n" * 10_000, f"a.{suffix}")
     assert time.process_time() - start < 2

@@ -8,29 +8,31 @@ import pytest
 from frontmatter.default_handlers import BaseHandler, JSONHandler, YAMLHandler
 
 from filemem.errors import BadInput
-from filemem.query import prose
+from filemem.query import extract_prose
 from filemem.record import (
     Edge,
     Outcome,
-    Parsed,
+    ParsedRecord,
     Record,
-    edges_in,
+    build_reference_index,
     format_time,
-    numbers_in,
-    parse,
+    list_numbers,
+    parse_edges,
     parse_outcome,
+    parse_record,
     parse_time,
-    reference_index,
     resolve_reference,
-    without_edges,
+    strip_edges,
 )
 from filemem.record.model import UNKNOWN
 
 ID = "decision_cache_1763650000123_k3f9w2ma"
 
 
-def page(header: str = "", body: str = "# Title\n", path: str = "decisions/cache/x.md") -> Parsed:
-    return parse(f"---\n{header.strip()}\n---\n{body}".encode(), path)
+def page(
+    header: str = "", body: str = "# Title\n", path: str = "decisions/cache/x.md"
+) -> ParsedRecord:
+    return parse_record(f"---\n{header.strip()}\n---\n{body}".encode(), path)
 
 
 def record(header: str = "", body: str = "# Title\n", path: str = "decisions/cache/x.md") -> Record:
@@ -39,7 +41,7 @@ def record(header: str = "", body: str = "# Title\n", path: str = "decisions/cac
     return found
 
 
-def codes(parsed: Parsed, *levels: str) -> list[tuple[str, int]]:
+def codes(parsed: ParsedRecord, *levels: str) -> list[tuple[str, int]]:
     return [
         (p.code, p.line) for p in parsed.problems if p.level in (levels or ("error", "warning"))
     ]
@@ -167,7 +169,7 @@ def test_the_type_is_stated_or_the_folder_says_it(header: str, path: str, type_:
 
 
 def test_gaps_are_hints() -> None:
-    parsed = parse(b"# Use a local cache\n", "x.md")
+    parsed = parse_record(b"# Use a local cache\n", "x.md")
     assert [(p.code, p.level) for p in parsed.problems] == [
         ("no-id", "hint"),
         ("no-topic", "hint"),
@@ -197,7 +199,9 @@ def test_a_number_in_front_is_no_part_of_the_topic(title: str, topic: str) -> No
 
 
 def test_a_file_without_an_id_is_known_by_its_path() -> None:
-    first, again, moved = (parse(b"# A\n", path).record for path in ("old.md", "old.md", "new.md"))
+    first, again, moved = (
+        parse_record(b"# A\n", path).record for path in ("old.md", "old.md", "new.md")
+    )
     assert first is not None
     assert again is not None
     assert moved is not None
@@ -227,7 +231,7 @@ def test_a_file_without_an_id_is_known_by_its_path() -> None:
     ],
 )
 def test_a_broken_header_names_its_line(data: str, code: str, line: int) -> None:
-    parsed = parse(data.encode(), "x.md")
+    parsed = parse_record(data.encode(), "x.md")
     assert codes(parsed, "error") == [(code, line)]
     assert str(parsed.problems[0]).startswith("x.md:")
 
@@ -252,13 +256,13 @@ def test_markers_that_are_an_example_are_no_conflict() -> None:
 
 
 def test_other_header_languages() -> None:
-    toml = parse(
+    toml = parse_record(
         b'+++\nid = "x_1"\ntopic = "a"\nconfidence = 0.5\ntags = ["b"]\n'
         b"created = 2025-11-20\n[metadata]\nn = 1\n+++\n# T\n",
         "x.md",
     )
     assert not codes(toml)
-    json = parse(
+    json = parse_record(
         b'{\n "id": "x_1",\n "topic": "a", "confidence": 0.5, "tags": ["b"],\n'
         b' "created": "2025-11-20", "metadata": {"n": 1}\n}\n# T\n',
         "x.md",
@@ -270,14 +274,14 @@ def test_other_header_languages() -> None:
 
 def test_line_ends_and_marks_do_not_matter() -> None:
     text = f"---\nid: {ID}\ntopic: a\n---\n# T\n\none\n\n## Outcomes\n- 2025-01-01 failed: x\n"
-    plain = parse(text.encode(), "x.md")
+    plain = parse_record(text.encode(), "x.md")
     for other in (
         text.replace("\n", "\r\n"),
         text.replace("\n", "\r"),
         f"\ufeff{text}",
         text.rstrip(),
     ):
-        assert parse(other.encode(), "x.md") == plain
+        assert parse_record(other.encode(), "x.md") == plain
 
 
 # -- body ---------------------------------------------------------------------------------------------------
@@ -345,7 +349,7 @@ def test_fences_hide_headings() -> None:
     ],
 )
 def test_headings(body: str, title: str, text: str) -> None:
-    found = parse(body.encode(), "decisions/0007-x-y.md").record
+    found = parse_record(body.encode(), "decisions/0007-x-y.md").record
     assert found is not None
     assert (found.title, found.text) == (title, text)
 
@@ -444,7 +448,7 @@ def test_status_words_and_links(
 
 def test_a_body_says_status_and_date_only_where_no_id_and_topic_are_stated() -> None:
     body = "# T\n\n* Status: rejected\n* Date: 2025-11-20\n\n## Status\nAccepted\n"
-    foreign = parse(body.encode(), "x.md").record
+    foreign = parse_record(body.encode(), "x.md").record
     assert foreign is not None
     assert (foreign.status, foreign.created) == ("rejected", 1763596800000)
     ours = record(f"id: {ID}\ntopic: caching", body)
@@ -464,7 +468,7 @@ def make(path: str, id_: str, title: str = "") -> Record:
     return Record(id=id_, type="decision", path=path, title=title or path)
 
 
-STORE = reference_index(
+STORE = build_reference_index(
     [
         make("decisions/0012-use-x.md", "file_a000000000000000", "Use X"),
         make("decisions/old/0013-use-y.md", "file_b000000000000000", "Use Y"),
@@ -541,7 +545,7 @@ def test_references(reference: str, id_: str | None) -> None:
     ],
 )
 def test_edges_in_prose(text: str, edges: list[tuple[str, str]]) -> None:
-    assert [(edge.kind, edge.target) for edge in edges_in(text)] == edges
+    assert [(edge.kind, edge.target) for edge in parse_edges(text)] == edges
 
 
 @pytest.mark.parametrize(
@@ -558,7 +562,7 @@ def test_edges_in_prose(text: str, edges: list[tuple[str, str]]) -> None:
     ],
 )
 def test_a_text_without_the_edges_that_its_lines_begin_with(text: str, rest: str) -> None:
-    assert without_edges(text) == rest
+    assert strip_edges(text) == rest
 
 
 def test_edges_of_a_record_are_told_once() -> None:
@@ -630,7 +634,7 @@ def test_python_frontmatter_splits_the_header_from_the_text(
         return halves[-1]
 
     monkeypatch.setattr(handler, "split", noted)
-    record, problems = parse(text.encode(), "decisions/x.md")
+    record, problems = parse_record(text.encode(), "decisions/x.md")
     assert record is not None
     assert (record.title, record.text) == ("Use Redis", "It is there.")
     ((header, below),) = halves
@@ -640,13 +644,13 @@ def test_python_frontmatter_splits_the_header_from_the_text(
 
 def test_a_brace_that_ends_a_header_of_json_starts_none() -> None:
     text = '}\n"title": "x"\n}\nText.'
-    record, _ = parse(text.encode(), "decisions/x.md")
+    record, _ = parse_record(text.encode(), "decisions/x.md")
     assert record is not None
     assert record.text == text
 
 
 def test_a_header_of_json_that_a_second_brace_ends_is_a_mistake() -> None:
-    found = parse(b'{\n"title": "x"\n{\nText.', "decisions/x.md")
+    found = parse_record(b'{\n"title": "x"\n{\nText.', "decisions/x.md")
     assert next(one.code for one in found.problems if one.level == "error") == "json-syntax"
 
 
@@ -671,28 +675,28 @@ def test_a_header_of_json_that_a_second_brace_ends_is_a_mistake() -> None:
     ],
 )
 def test_what_is_worth_quoting(text: str, quoted: str) -> None:
-    assert prose(text) == quoted
+    assert extract_prose(text) == quoted
 
 
 def test_numbers_in_a_text() -> None:
-    assert numbers_in("Follow ADR-0012 and fip 3, not no 2; RFC-42: x") == (
+    assert list_numbers("Follow ADR-0012 and fip 3, not no 2; RFC-42: x") == (
         "ADR-0012",
         "fip 3",
         "RFC-42",
     )
-    assert numbers_in("Use number 3, decision 4, ADR12") == ()
+    assert list_numbers("Use number 3, decision 4, ADR12") == ()
 
 
 BELOW = b"---\npermalink: proj/x\n---\n\n---\ntitle: Use the ring\nstatus: rejected\n---\n\nText.\n"
 
 
 def test_a_second_header_right_below_goes_on_with_the_first() -> None:
-    record, problems = parse(BELOW, "decisions/x.md")
+    record, problems = parse_record(BELOW, "decisions/x.md")
     assert record is not None
     assert (record.title, record.status, record.text) == ("Use the ring", "rejected", "Text.")
     assert record.extra == {"permalink": "proj/x"}
     assert not [one for one in problems if one.level != "hint"]
-    strange = parse(BELOW.replace(b"rejected", b"on hold"), "decisions/x.md")
+    strange = parse_record(BELOW.replace(b"rejected", b"on hold"), "decisions/x.md")
     assert [one.line for one in strange.problems if one.level == "warning"] == [7]
 
 
@@ -701,6 +705,6 @@ def test_a_second_header_right_below_goes_on_with_the_first() -> None:
     ["---\n\nA rule.\n\n---\n", "---\nnote: of its own\n---\n", "Text.\n\n---\ntitle: x\n---\n"],
 )
 def test_rules_below_a_header_are_text(text: str) -> None:
-    record, _ = parse(f"---\ncreated: 2025-01-02\n---\n\n{text}".encode(), "decisions/x.md")
+    record, _ = parse_record(f"---\ncreated: 2025-01-02\n---\n\n{text}".encode(), "decisions/x.md")
     assert record is not None
     assert text.strip() in f"{record.title}\n{record.text}"

@@ -19,18 +19,24 @@ from filemem.record import (
     VISIBILITIES,
     Outcome,
     Record,
-    parse,
-    record_path,
-    render,
+    build_record_path,
+    parse_record,
+    render_record,
     schema,
 )
-from filemem.record.body import edges_in, tidy_items, tidy_outcomes
-from filemem.record.identity import topic_of_heading
+from filemem.record.body import normalize_items, normalize_outcomes, parse_edges
+from filemem.record.identity import parse_topic
 from filemem.record.keys import KEYS, WORDS
-from filemem.record.lines import heading, one_line, tidy, valid
+from filemem.record.lines import get_heading, join_lines, normalize_text, replace_surrogates
 from filemem.record.model import DECISION
-from filemem.record.parse import read_header
-from filemem.record.yaml import flow, read_entries, read_simple, scalar, typed
+from filemem.record.parse import parse_header
+from filemem.record.yaml import (
+    format_flow,
+    format_scalar,
+    parse_entries,
+    parse_simple,
+    to_typed_value,
+)
 from tests.pure.test_schema import load_schema
 
 SETTINGS = settings(deadline=None, derandomize=True, max_examples=50)
@@ -223,48 +229,48 @@ def records(draw: st.DrawFn) -> Record:
 
 def normal(record: Record) -> Record:
     """The record as a file of it reads: title and decision filled in, text tidied, the log in order."""
-    text = tidy(record.text)
-    outcomes = tidy_outcomes(record.outcomes)
+    text = normalize_text(record.text)
+    outcomes = normalize_outcomes(record.outcomes)
     changes: dict[str, object] = {"text": text, "outcomes": outcomes}
     if outcomes:
         changes["outcome"] = outcomes[-1].outcome
-    decision = tidy(record.decision) if record.type == DECISION else ""
-    title = one_line(record.title) or heading(decision) or heading(text)
+    decision = normalize_text(record.decision) if record.type == DECISION else ""
+    title = join_lines(record.title) or get_heading(decision) or get_heading(text)
     if not record.title and text == title:
         changes["text"] = text = ""
     if record.type == DECISION:
         changes["decision"] = decision = title if decision.strip() in ("", title) else decision
-        mentions = (*edges_in(text), *(edges_in(decision) if decision != title else ()))
+        mentions = (*parse_edges(text), *(parse_edges(decision) if decision != title else ()))
         changes["mentions"] = tuple(dict.fromkeys(mentions))
         if not record.topic:
-            changes["topic"] = topic_of_heading(title)
+            changes["topic"] = parse_topic(title)
     changes["title"] = title
     for name in ("rejected", "facts"):
-        changes[name] = tidy_items(getattr(record, name))
+        changes[name] = normalize_items(getattr(record, name))
     for name in ("metadata", "extra"):
         changes[name] = _deep_valid(getattr(record, name))
-    changes["next_steps"] = tidy(record.next_steps)
+    changes["next_steps"] = normalize_text(record.next_steps)
     for key in KEYS:
         value = getattr(record, key.field)
         if isinstance(value, tuple):
-            texts = (clean for item in value if (clean := valid(item)))
+            texts = (clean for item in value if (clean := replace_surrogates(item)))
             bare = key.shape == WORDS
             changes[key.field] = tuple(text.lstrip("#") or text if bare else text for text in texts)
         elif isinstance(value, str) and key.field not in changes:
-            changes[key.field] = valid(value)
+            changes[key.field] = replace_surrogates(value)
     return record._replace(**changes)  # type: ignore[arg-type]
 
 
 def _deep_valid(value: object) -> object:
     if isinstance(value, str):
-        return valid(value)
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        return {valid(str(key)): _deep_valid(item) for key, item in value.items()}
+        return {replace_surrogates(str(key)): _deep_valid(item) for key, item in value.items()}
     return [_deep_valid(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read(data: bytes, path: str = "decisions/x.md") -> Record:
-    parsed = parse(data, path)
+    parsed = parse_record(data, path)
     assert parsed.record is not None
     return parsed.record
 
@@ -278,9 +284,9 @@ def test_a_record_survives_its_file(record: Record) -> None:
 @SETTINGS
 @given(records())
 def test_what_is_written_satisfies_its_schema(record: Record) -> None:
-    header = read_header(render(record).decode()).values
-    value = {str(key): typed(stated) for key, stated in header.items()}
-    assert schema.errors(load_schema(record.type), value) == ()
+    header = parse_header(render_record(record).decode()).values
+    value = {str(key): to_typed_value(stated) for key, stated in header.items()}
+    assert schema.check_value(load_schema(record.type), value) == ()
 
 
 @pytest.mark.long
@@ -293,9 +299,9 @@ def test_many_records_survive(record: Record) -> None:
 
 def survives(record: Record) -> None:
     kept = normal(record)
-    data = render(record)
+    data = render_record(record)
     path = f"{record.type}s/x.md"
-    found = parse(data, path)
+    found = parse_record(data, path)
     assert found.record is not None
     if not kept.title:  # nothing to call it: the file name serves
         kept = kept._replace(title="x", decision="x" if record.type == "decision" else "")
@@ -313,8 +319,10 @@ def test_links_to_what_is_replaced_are_no_part_of_a_record(
 ) -> None:
     """What is read, and so what is indexed, is the same with and without them."""
     record = record._replace(type=DECISION, title="Use an LRU cache", supersedes=("a_1_b",))
-    named = [(one_line(title) or "x", path) for title, path in replaced]
-    plain, linked = (parse(data, "a.md") for data in (render(record), render(record, named)))
+    named = [(join_lines(title) or "x", path) for title, path in replaced]
+    plain, linked = (
+        parse_record(data, "a.md") for data in (render_record(record), render_record(record, named))
+    )
     assert linked.record == plain.record
 
 
@@ -322,12 +330,12 @@ def test_links_to_what_is_replaced_are_no_part_of_a_record(
 @given(records())
 def test_a_file_is_stable(record: Record) -> None:
     """Writing what was read gives the same bytes, and the result is plain UTF-8 with LF ends."""
-    data = render(record)
-    assert render(normal(record)) == data
+    data = render_record(record)
+    assert render_record(normal(record)) == data
     assert b"\r" not in data
     assert data.decode()
     if normal(record).title:
-        assert render(read(data, f"{record.type}s/x.md")) == data
+        assert render_record(read(data, f"{record.type}s/x.md")) == data
 
 
 @settings(deadline=None, derandomize=True, max_examples=80)
@@ -343,14 +351,14 @@ def test_a_file_is_stable(record: Record) -> None:
 def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     for written in (
-        f"k: {scalar(text)}\n",
-        f"k: [{scalar(text)}, x]\n",
-        f"{{{scalar(text)}: x}}\n",
+        f"k: {format_scalar(text)}\n",
+        f"k: [{format_scalar(text)}, x]\n",
+        f"{{{format_scalar(text)}: x}}\n",
     ):
         for loader in (yaml.SafeLoader, yaml.CSafeLoader):
             loaded = yaml.load(written, Loader=loader)
             assert loaded in ({"k": text}, {"k": [text, "x"]}, {text: "x"})
-    assert read_entries(f"k: {scalar(text)}\n")[0][0].value == text
+    assert parse_entries(f"k: {format_scalar(text)}\n")[0][0].value == text
 
 
 @settings(deadline=None, derandomize=True, max_examples=80)
@@ -360,7 +368,7 @@ def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
             st.builds(
                 lambda k, v: f"{k}: {v}",
                 reference,
-                st.one_of(word, stated.map(flow), words.map(flow)),
+                st.one_of(word, stated.map(format_flow), words.map(format_flow)),
             ),
             line,
         ),
@@ -379,10 +387,10 @@ def test_no_yaml_reader_retypes_what_is_written(text: str) -> None:
 @example(["a: {}"])
 def test_the_short_way_reads_as_the_long_way(lines: list[str]) -> None:
     text = "\n".join(lines)
-    simple = read_simple(text)
+    simple = parse_simple(text)
     if simple is None:
         return
-    entries, _ = read_entries(text)
+    entries, _ = parse_entries(text)
     assert [(entry.key, entry.value) for entry in entries] == list(simple.items())
     for entry in entries:
         assert type(entry.value) is type(simple[entry.key or ""])
@@ -406,7 +414,7 @@ def test_key_order_and_form_are_those_of_the_format_page() -> None:
         rejected=("Keep Redis: one more service to run",),
         outcomes=(Outcome(1764062043000, "failed", "evicts too early under load"),),
     )
-    assert render(record).decode() == (
+    assert render_record(record).decode() == (
         "---\n"
         "id: decision_caching_1763650000123_k3f9w2ma\n"
         "type: decision\n"
@@ -428,7 +436,7 @@ def test_key_order_and_form_are_those_of_the_format_page() -> None:
         "- 2025-11-25T09:14:03Z failed: evicts too early under load\n"
     )
     assert (
-        record_path(record)
+        build_record_path(record)
         == "decisions/2025/11/caching--20251120-switch-to-a-local-lru-cache-k3f9w2ma.md"
     )
 
@@ -447,7 +455,7 @@ def test_a_long_decision_is_kept_whole(decision: str, title: str, section: bool)
     record = Record(
         id="decision_a_1_abcdefgh", type="decision", decision=decision, topic="a", topic_stated=True
     )
-    data = render(record)
+    data = render_record(record)
     assert data.decode().splitlines()[5] == f"# {title}"
     assert (b"## Decision" in data) is section
     assert read(data).decision == decision.strip()
@@ -469,7 +477,7 @@ def test_hostile_text_opens_no_section() -> None:
         topic="a",
         topic_stated=True,
     )
-    found = read(render(record))
+    found = read(render_record(record))
     assert found.text == reasoning
     assert found.decision == record.decision
     assert found.rejected == record.rejected

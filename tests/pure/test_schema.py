@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from filemem.record import KEYS, TYPES, parse, schema
+from filemem.record import KEYS, TYPES, parse_record, schema
 from filemem.record.keys import LIST, MAPPING, ORIGIN, TEXT, TIME, WORDS, Key
-from filemem.record.parse import read_header
-from filemem.record.yaml import typed
+from filemem.record.parse import parse_header
+from filemem.record.yaml import to_typed_value
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,12 +64,14 @@ DECISION = load_schema("decision")
     ],
 )
 def test_faults_of_a_decision(value: object, field: str, sentence: str) -> None:
-    assert schema.errors(DECISION, value) == ((field, sentence),)
+    assert schema.check_value(DECISION, value) == ((field, sentence),)
 
 
 def test_what_is_right_is_silent() -> None:
     assert (
-        schema.errors(DECISION, {"confidence": 0.5, "tags": "a", "anything": [1], "topic": "x"})
+        schema.check_value(
+            DECISION, {"confidence": 0.5, "tags": "a", "anything": [1], "topic": "x"}
+        )
         == ()
     )
 
@@ -139,19 +141,19 @@ STRICT: dict[str, Any] = {
     ],
 )
 def test_faults_of_arguments(value: object, expected: tuple[str, str]) -> None:
-    assert schema.errors(STRICT, value) == (expected,)
+    assert schema.check_value(STRICT, value) == (expected,)
 
 
 def test_a_long_value_is_cut_and_odd_ones_do_not_raise() -> None:
-    ((_, sentence),) = schema.errors(STRICT, {"topic": ["x" * 1000]})
+    ((_, sentence),) = schema.check_value(STRICT, {"topic": ["x" * 1000]})
     assert len(sentence) < 120
-    assert schema.errors(STRICT, {"topic": "\ud800"}) == ()
-    assert schema.errors(STRICT, {"topic": "a", "limit": float("nan")})
-    assert schema.errors(STRICT, {"topic": {1, 2}})
+    assert schema.check_value(STRICT, {"topic": "\ud800"}) == ()
+    assert schema.check_value(STRICT, {"topic": "a", "limit": float("nan")})
+    assert schema.check_value(STRICT, {"topic": {1, 2}})
 
 
 def test_every_fault_is_told_once() -> None:
-    faults = schema.errors(STRICT, {"limit": 0, "flag": 1})
+    faults = schema.check_value(STRICT, {"limit": 0, "flag": 1})
     assert sorted(field for field, _ in faults) == ["flag", "limit", "topic"]
 
 
@@ -167,7 +169,7 @@ LENIENT = {  # the parser takes what people and other makers write; the schemas 
 
 def judged(data: bytes, path: str) -> tuple[bool, bool]:
     """Whether the schema of its type refuses a file's header, and whether the parser does."""
-    parsed = parse(data, path)
+    parsed = parse_record(data, path)
     assert parsed.record is not None, path
     text = (
         data.decode(errors="replace")
@@ -175,8 +177,8 @@ def judged(data: bytes, path: str) -> tuple[bool, bool]:
         .replace("\r\n", "\n")
         .replace("\r", "\n")
     )
-    header = {str(key): typed(value) for key, value in read_header(text).values.items()}
-    refused = bool(schema.errors(load_schema(parsed.record.type), header))
+    header = {str(key): to_typed_value(value) for key, value in parse_header(text).values.items()}
+    refused = bool(schema.check_value(load_schema(parsed.record.type), header))
     return refused, any(problem.code.startswith("bad-") for problem in parsed.problems)
 
 

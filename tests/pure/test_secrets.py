@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from filemem.secrets import find
+from filemem.secrets import find_secrets
 
 ALNUM = string.ascii_letters + string.digits
 URL = ALNUM + "_-"
@@ -176,13 +176,13 @@ def test_a_token_is_found_though_something_stands_inside(hide: Callable[[str], s
         part("sk-" + "ant-api03-", 95, URL)(rng),
         part("gl" + "pat-", 20, URL)(rng),
     ]
-    assert all(find(f"one\nsee {hide(token)}\n")[0].line == 2 for token in tokens)
+    assert all(find_secrets(f"one\nsee {hide(token)}\n")[0].line == 2 for token in tokens)
 
 
 def test_most_secrets_that_only_their_place_shows_are_found() -> None:
     rng = random.Random(29)
     found = {
-        name: sum(bool(find(f"Notes\n{make(rng)}\n")) for _ in range(20))
+        name: sum(bool(find_secrets(f"Notes\n{make(rng)}\n")) for _ in range(20))
         for name, make in PLACED.items()
     }
     assert sum(found.values()) >= 0.6 * 20 * len(PLACED), found
@@ -208,7 +208,7 @@ def test_thirty_kinds_and_more_are_found() -> None:
     for kind, makers in KINDS.items():
         for number in range(20):
             text, line = surrounded(rng, makers[number % len(makers)](rng))
-            found = find(text)
+            found = find_secrets(text)
             total += 1
             if not any(secret.line == line for secret in found):
                 missed.append(kind)
@@ -220,7 +220,7 @@ def test_thirty_kinds_and_more_are_found() -> None:
 def test_each_kind_is_called_by_its_name(kind: str) -> None:
     rng = random.Random(kind)
     named = [
-        kind in {secret.kind for secret in find(make(rng) + "\n")}
+        kind in {secret.kind for secret in find_secrets(make(rng) + "\n")}
         for make in KINDS[kind]
         for _ in range(5)
     ]
@@ -315,7 +315,7 @@ ALIKE = [
 
 @pytest.mark.parametrize("text", ALIKE)
 def test_what_looks_like_a_place_is_harmless(text: str) -> None:
-    assert find(f"Notes\n{text}\n") == ()
+    assert find_secrets(f"Notes\n{text}\n") == ()
 
 
 def clean_text(rng: random.Random) -> str:
@@ -345,19 +345,19 @@ def clean_text(rng: random.Random) -> str:
 
 def test_clean_texts_raise_no_alarm() -> None:
     rng = random.Random(11)
-    alarms = [text for text in (clean_text(rng) for _ in range(1000)) if find(text)]
+    alarms = [text for text in (clean_text(rng) for _ in range(1000)) if find_secrets(text)]
     assert len(alarms) < 10, alarms[:3]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_documentation_says_is_harmless(text: str) -> None:
-    assert find(text) == ()
+    assert find_secrets(text) == ()
 
 
 def test_lines_and_order_and_nothing_of_the_secret() -> None:
     rng = random.Random(3)
     token, other = part("gh" + "p_", 36)(rng), private_key("RSA ")(rng)
-    found = find(f"one\ntwo {token}\n\n{other}\n")
+    found = find_secrets(f"one\ntwo {token}\n\n{other}\n")
     assert [(secret.line, secret.kind) for secret in found] == [
         (2, "github-token"),
         (4, "private-key"),
@@ -367,7 +367,7 @@ def test_lines_and_order_and_nothing_of_the_secret() -> None:
 
 def test_a_known_shape_is_not_reported_again_as_a_password() -> None:
     token = part("gl" + "pat-", 20)(random.Random(5))
-    assert [secret.kind for secret in find(f'token = "{token}"')] == ["gitlab-token"]
+    assert [secret.kind for secret in find_secrets(f'token = "{token}"')] == ["gitlab-token"]
 
 
 HOSTILE = [
@@ -418,7 +418,7 @@ def test_time_is_linear_on_hostile_text(unit: str) -> None:
     def cost(size: int) -> float:
         text = (unit * (size // len(unit) + 1))[:size]
         started = time.process_time()
-        find(text)
+        find_secrets(text)
         return time.process_time() - started
 
     small, large = min(cost(30_000) for _ in range(2)), cost(300_000)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.query.terms import KIND, MOST_LINES, MOST_TEXT, Alike, alike, groups, synonyms
+from filemem.query.terms import (
+    KIND_WEIGHT,
+    MAX_LINES,
+    MAX_LIST_SIZE,
+    Alternative,
+    build_synonyms,
+    list_alternatives,
+    parse_groups,
+)
 
 
 def key(phrase: str) -> tuple[str, ...]:
@@ -12,16 +20,19 @@ def key(phrase: str) -> tuple[str, ...]:
 
 
 def said(text: str, query: str, *more: str) -> dict[str, list[tuple[str, float]]]:
-    lists = [synonyms(one, key) for one in (text, *more)]
-    return {" ".join(each.words): list(each.instead) for each in alike(query.split(), lists, key)}
+    lists = [build_synonyms(one, key) for one in (text, *more)]
+    return {
+        " ".join(each.words): list(each.substitutes)
+        for each in list_alternatives(query.split(), lists, key)
+    }
 
 
 def test_a_group_means_the_same_and_has_kinds() -> None:
     text = "cache | memoize > redis, varnish\n\n# a comment\n"
     assert said(text, "a cache") == {
-        "cache": [("memoize", 1.0), ("redis", KIND), ("varnish", KIND)]
+        "cache": [("memoize", 1.0), ("redis", KIND_WEIGHT), ("varnish", KIND_WEIGHT)]
     }
-    assert said(text, "redis") == {"redis": [("cache", KIND), ("memoize", KIND)]}
+    assert said(text, "redis") == {"redis": [("cache", KIND_WEIGHT), ("memoize", KIND_WEIGHT)]}
     assert said(text, "nothing of it") == {}
 
 
@@ -43,14 +54,14 @@ def test_a_list_of_the_project_goes_first_and_both_count() -> None:
     "line", ["alone", "a |", "| b", "a > ", "a | b > c,,d", "... | !!", "a b c d e | f", "a" * 99]
 )
 def test_a_malformed_line_is_named_and_passed_over(line: str) -> None:
-    found, wrong = groups(f"# first\n{line}\nleft | right\n")
+    found, wrong = parse_groups(f"# first\n{line}\nleft | right\n")
     assert (found, wrong) == ([(["left", "right"], [])], [2])
 
 
 def test_what_a_stranger_wrote_is_read_within_limits() -> None:
-    assert len(groups("a | b\n" * (MOST_LINES + 9))[0]) == MOST_LINES
-    assert groups("x" * MOST_TEXT + "\na | b") == ([], [1])
-    many = synonyms("\n".join(f"word | other{at}" for at in range(99)), key)
+    assert len(parse_groups("a | b\n" * (MAX_LINES + 9))[0]) == MAX_LINES
+    assert parse_groups("x" * MAX_LIST_SIZE + "\na | b") == ([], [1])
+    many = build_synonyms("\n".join(f"word | other{at}" for at in range(99)), key)
     assert len(many[("word",)]) == 12
-    assert alike((), [many], key) == ()
-    assert alike(("word",), [many], key)[0] == Alike(("word",), many[("word",)])
+    assert list_alternatives((), [many], key) == ()
+    assert list_alternatives(("word",), [many], key)[0] == Alternative(("word",), many[("word",)])

@@ -7,9 +7,9 @@ says and the links in it.
 
 import pytest
 
-from filemem.record import Record, format_time, parse, readings
+from filemem.record import Record, format_time, iter_readings, parse_record
 from filemem.record.model import UNKNOWN
-from filemem.record.status import read_status
+from filemem.record.status import parse_status
 
 STATUSES = [
     # Nygard, MADR 2 to 4, adr-tools, arc42, Tyree and Akerman
@@ -528,7 +528,7 @@ def nygard(status: str) -> str:
 
 
 def read(text: str) -> Record:
-    record = parse(text.encode(), "0001-a.md").record
+    record = parse_record(text.encode(), "0001-a.md").record
     assert record
     return record
 
@@ -536,7 +536,7 @@ def read(text: str) -> Record:
 @pytest.mark.parametrize(("text", "status"), STATUSES)
 def test_a_status_is_read_as_people_write_it(text: str, status: str) -> None:
     wanted = UNKNOWN if status == "?" else status
-    assert read_status(text).status == wanted
+    assert parse_status(text).status == wanted
     assert read(nygard(text)).status == (wanted or "accepted")
 
 
@@ -566,4 +566,4 @@ def test_a_link_is_a_field_or_a_sentence_of_its_own(text: str, links: list[str])
 def _short(target: str) -> str:
     """Return the number that a reference means, or the reference."""
     plain = target if target.endswith(".md") else ""
-    return plain or next((name for name in readings(target) if name.startswith("#")), target)
+    return plain or next((name for name in iter_readings(target) if name.startswith("#")), target)

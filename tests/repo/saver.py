@@ -15,12 +15,19 @@ from pathlib import Path
 from filemem.errors import FilememError
 from filemem.files import Files
 from filemem.repo import Repo
-from filemem.repo.commit import Edit, Made, Plan, finish, message, save
-from filemem.repo.journal import Pending, pending
+from filemem.repo.commit import (
+    CommitPlan,
+    Edit,
+    SaveResult,
+    finish_saves,
+    render_message,
+    save_files,
+)
+from filemem.repo.journal import PendingSave, list_pending_saves
 from tests.repo.steps import watched
 
 CLOCK = 1_763_650_000_123  # milliseconds
-SAID = message("decision(topic): Use it", (("Filemem-Id", "decision_topic_1"),))
+SAID = render_message("decision(topic): Use it", (("Filemem-Id", "decision_topic_1"),))
 
 
 class Saver:
@@ -35,33 +42,35 @@ class Saver:
         self.repo, self.step = Repo.discover(path), step
         self.files = Files(self.repo.work_tree, "memory", self.repo.spool)
 
-    def put(self, path: str, data: bytes, said: str = SAID) -> Made:
+    def put(self, path: str, data: bytes, said: str = SAID) -> SaveResult:
         """Bring a new file."""
-        return self.edit((Edit(self.files.named(path), data, None),), said)
+        return self.edit((Edit(self.files.to_work_tree_path(path), data, None),), said)
 
-    def change(self, path: str, data: bytes | None, said: str = SAID) -> Made:
+    def change(self, path: str, data: bytes | None, said: str = SAID) -> SaveResult:
         """Give a file other bytes, or remove it."""
-        return self.edit((Edit(self.files.named(path), data, self.files.read(path)),), said)
+        return self.edit(
+            (Edit(self.files.to_work_tree_path(path), data, self.files.read(path)),), said
+        )
 
-    def edit(self, edits: tuple[Edit, ...], said: str = SAID) -> Made:
+    def edit(self, edits: tuple[Edit, ...], said: str = SAID) -> SaveResult:
         """Make one commit of some edits."""
 
-        def make() -> Plan:
+        def make() -> CommitPlan:
             self.step("planned")
-            return Plan(edits, said, CLOCK)
+            return CommitPlan(edits, said, CLOCK)
 
-        with self.repo.saving(), watched(self.step):
-            made = save(self.repo, self.files, make)
+        with self.repo.save_lock(), watched(self.step):
+            made = save_files(self.repo, self.files, make)
             self.step("done")
             return made
 
-    def finish(self) -> tuple[Made, ...]:
+    def finish(self) -> tuple[SaveResult, ...]:
         """End what the journal holds."""
-        return finish(self.repo, self.files)
+        return finish_saves(self.repo, self.files)
 
-    def pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[PendingSave, ...]:
         """The saves that wait."""
-        return pending(self.repo)
+        return list_pending_saves(self.repo)
 
     def close(self) -> None:
         """End the helper process."""

@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from filemem.repo import commit
-from filemem.repo.journal import Aside
-from filemem.repo.state import Locks
+from filemem.repo.journal import StagedFiles
+from filemem.repo.state import GitLocks
 
 STEPS = (
     *(
@@ -24,14 +24,14 @@ STEPS = (
     ),
     *("released", "done"),
 )
-_exchange, _place = commit._exchange, Aside.place
+_exchange, _place = commit._exchange, StagedFiles.publish
 
 
 @contextmanager
 def watched(step: Callable[[str], object]) -> Iterator[None]:
     """Call `step` at all steps of a save but the first and the last."""
 
-    class Watched(Locks):
+    class Watched(GitLocks):
         moved = False
 
         def take_index(self) -> bool:
@@ -45,11 +45,11 @@ def watched(step: Callable[[str], object]) -> Iterator[None]:
             return why
 
         def enter(self, entries: Mapping[str, str]) -> None:
-            super().enter(entries)
+            super().send_entries(entries)
             step("entered")
 
         def move(self) -> None:
-            super().move()
+            super().move_branch()
             self.moved = True
             step("moved")
 
@@ -60,18 +60,18 @@ def watched(step: Callable[[str], object]) -> Iterator[None]:
                 step("released")
             return kept
 
-    def exchange(*given: Any) -> commit.Made | str:
+    def exchange(*given: Any) -> commit.SaveResult | str:
         step("prepared")
         return _exchange(*given)
 
-    def place(aside: Aside) -> None:
+    def place(aside: StagedFiles) -> None:
         step("checked")
         _place(aside)
         step("placed")
 
     with (
-        patch.object(commit, "Locks", Watched),
+        patch.object(commit, "GitLocks", Watched),
         patch.object(commit, "_exchange", exchange),
-        patch.object(Aside, "place", place),
+        patch.object(StagedFiles, "publish", place),
     ):
         yield

@@ -20,7 +20,7 @@ def opened(path: Path) -> Iterator[Repo]:
 
 def name(path: Path) -> str:
     with opened(path) as repo:
-        found = repo.default_branch()
+        found = repo.find_default_branch()
         return found.name if found else ""
 
 
@@ -51,9 +51,9 @@ def test_the_default_branch_here_stands_before_the_one_on_the_other_side(tmp_pat
     git(clone, "commit", "-q", "--allow-empty", "-m", "Here")
     here = git(clone, "rev-parse", "HEAD")
     with opened(clone) as repo:
-        assert repo.default_branch() == Branch("main", here)
-        assert repo.between(here, there) == 1
-        assert repo.parted(here, there) == there
+        assert repo.find_default_branch() == Branch("main", here)
+        assert repo.count_commits(here, there) == 1
+        assert repo.find_merge_base(here, there) == there
 
 
 def test_what_a_branch_was_at_a_time(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_a_branch_was_at_a_time(tmp_path: Path) -> None:
             (1_700_000_150, made[1]),
             (2e9, made[2]),
         ):
-            assert repo.at_time(made[2], int(when) * 1000) == there
+            assert repo.find_commit_at(made[2], int(when) * 1000) == there
 
 
 def test_two_without_a_common_past_did_not_part(tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ def test_two_without_a_common_past_did_not_part(tmp_path: Path) -> None:
     git(path, "switch", "-q", "--orphan", "other")
     git(path, "commit", "-q", "--allow-empty", "-m", "x")
     with opened(path) as repo:
-        assert repo.parted(one, git(path, "rev-parse", "HEAD")) == ""
+        assert repo.find_merge_base(one, git(path, "rev-parse", "HEAD")) == ""

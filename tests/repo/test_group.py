@@ -55,7 +55,7 @@ def test_files_have_the_modes_that_git_gives_its_own(
         for number in range(18):  # the index folds them in
             memory.save(title=f"Tea {number}", text="Text")
         memory.search("tea")
-        served.publish(repo / ".git/filemem", "http://secret").close()
+        served.publish_address(repo / ".git/filemem", "http://secret").close()
         written = memory.save(title="Coffee", text="Text").commit
     ours = list((repo / ".git/filemem").rglob("*"))
     assert mode(next(path for path in ours if path.parent.name == "pages")) == "0o600"
@@ -66,7 +66,7 @@ def test_files_have_the_modes_that_git_gives_its_own(
     folders = {mode(path) for path in theirs if path.is_dir()}
     files = {mode(path) for path in theirs if path.is_file()} - {"0o440", "0o444"}
     assert folders == {mode(repo / ".git/refs/heads")}
-    private = oct(modes.fitted(0o600, shared))  # what is the user's alone elsewhere
+    private = oct(modes.compute_mode(0o600, shared))  # what is the user's alone elsewhere
     assert files - {private} <= {mode(repo / ".git/index")}
     assert int(private, 8) & 0o070 == int(mode(repo / ".git/index"), 8) & 0o070
     begin = git(repo, "rev-list", "--max-parents=0", "HEAD")

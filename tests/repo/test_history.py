@@ -55,7 +55,7 @@ def text(name: str) -> str:
 
 def kinds(history: History, path: str, tip: str = "HEAD") -> list[tuple[str, str]]:
     """What happened to a file, newest first: kind and subject."""
-    return [(touch.kind, touch.commit.subject) for touch in history.touches([path], tip)[path]]
+    return [(touch.kind, touch.commit.subject) for touch in history.read_touches([path], tip)[path]]
 
 
 def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, opened: Open) -> None:
@@ -66,21 +66,21 @@ def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, ope
     write(path / "memory/a.md", text("a") + "more\n")
     second = commit(path, "Edit", 1_700_000_100)
     history = opened(path)
-    found = history.touches(["memory/a.md", "memory/none.md"])
+    found = history.read_touches(["memory/a.md", "memory/none.md"])
     made = found["memory/a.md"][-1].commit
     assert not found["memory/none.md"]
     assert (made.id, made.author, made.at) == (first, "Zoe", 1_700_000_000_000)
     assert (made.subject, made.agent) == ("decision(t): Use it", "claude")
     assert (made.reviewers, made.co_authors) == (("Bob <b@x>",), ("Eve",))
     assert ("Filemem-Id", "d_1") in made.trailers
-    assert history.dates(["memory/a.md"]) == {"memory/a.md": 1_700_000_000_000}
-    touches = history.touches(["memory/a.md"])["memory/a.md"]
+    assert history.read_dates(["memory/a.md"]) == {"memory/a.md": 1_700_000_000_000}
+    touches = history.read_touches(["memory/a.md"])["memory/a.md"]
     blobs = [git(path, "rev-parse", f"{one}:memory/a.md") for one in (second, first)]
-    assert [(one.kind, one.commit.id, one.new) for one in touches] == [
+    assert [(one.kind, one.commit.id, one.new_blob) for one in touches] == [
         ("M", second, blobs[0]),
         ("A", first, blobs[1]),
     ]
-    assert (touches[0].old, touches[1].old) == (blobs[1], "")
+    assert (touches[0].old_blob, touches[1].old_blob) == (blobs[1], "")
     assert touches[0].commit.parents == (first,)
 
 
@@ -99,15 +99,15 @@ def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_an
     history = opened(path)
     assert kinds(history, "memory/b.md") == [("M", "Edit b"), ("R", "Rename"), ("A", "Begin a")]
     assert kinds(history, "memory/a.md") == [("A", "Begin another")]
-    assert history.touches(["memory/b.md"])["memory/b.md"][1].before == "memory/a.md"
+    assert history.read_touches(["memory/b.md"])["memory/b.md"][1].old_path == "memory/a.md"
     git(path, "rm", "-q", "memory/b.md")
     commit(path, "Remove b")
-    assert [(one.path, one.commit.subject) for one in history.removals()] == [
+    assert [(one.path, one.commit.subject) for one in history.read_removals()] == [
         ("memory/b.md", "Remove b")
     ]
     write(path / "memory/b.md", text("a"))
     commit(path, "Bring b back")
-    assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.subject == "Begin a"
+    assert history.read_touches(["memory/b.md"])["memory/b.md"][-1].commit.subject == "Begin a"
 
 
 # files that came from outside the folder
@@ -116,10 +116,10 @@ def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_an
 def assert_followed(history: History, path: Path, tip: str = "HEAD") -> None:
     """Of each record of a tip: its commits and its first author are those of `git log --follow`."""
     names = git(path, "ls-tree", "-r", "--name-only", tip, "memory").splitlines()
-    authors = history.authors(tip)
+    authors = history.read_authors(tip)
     for name in names:
         log = git(path, "log", "--follow", "-M", "--format=%H %an", tip, "--", name).splitlines()
-        touches = history.touches([name], tip)[name]
+        touches = history.read_touches([name], tip)[name]
         assert [f"{touch.commit.id} {touch.commit.author}" for touch in touches] == log, name
         assert authors[name] == touches[-1].commit.author, name
 
@@ -154,12 +154,12 @@ def test_a_record_is_followed_through_a_move_of_the_whole_folder(
         "R",
         "Move the folder",
     )
-    assert history.dates(["memory/deep/2.md"]) == {"memory/deep/2.md": 1_500_000_001_000}
-    landed = history.landed(["memory/1.md"], "main")["memory/1.md"]
+    assert history.read_dates(["memory/deep/2.md"]) == {"memory/deep/2.md": 1_500_000_001_000}
+    landed = history.read_landings(["memory/1.md"], "main")["memory/1.md"]
     assert landed.subject == "Begin docs/adr/1.md"
-    assert not history.removals(), "what was removed elsewhere was no record of this folder"
+    assert not history.read_removals(), "what was removed elsewhere was no record of this folder"
     assert (
-        history.brought(history.ancestors("HEAD")).items()
+        history.read_added_files(history.read_ancestors("HEAD")).items()
         >= {
             git(path, "rev-parse", "HEAD"): ["memory/2.md"],
             git(path, "rev-parse", "HEAD~1"): [],
@@ -185,16 +185,16 @@ def test_a_record_is_followed_through_a_move_inside_a_merge(tmp_path: Path, open
     write(path / "memory/1.md", text("docs/adr/1.md") + "later\n")
     commit(path, "Edit 1", 1_500_000_400)
     history = opened(path)
-    authors = history.authors("HEAD")
+    authors = history.read_authors("HEAD")
     for name in ("memory/1.md", "memory/2.md", "memory/4.md"):
         log = git(path, "log", "--follow", "-m", "-M", "--format=%H", "--", name).splitlines()
-        touches = history.touches([name])[name]
+        touches = history.read_touches([name])[name]
         assert [touch.commit.id for touch in touches] == list(dict.fromkeys(log)), name
     names = ("memory/1.md", "memory/2.md", "memory/4.md")
     assert [authors[name] for name in names] == ["Author 0", "Author 1", "Author 2"]
     assert kinds(history, "memory/4.md") == [("R", "Merge and move"), ("A", "Begin memory/3.md")]
-    assert history.dates(["memory/2.md"]) == {"memory/2.md": 1_500_000_001_000}
-    assert not history.removals()
+    assert history.read_dates(["memory/2.md"]) == {"memory/2.md": 1_500_000_001_000}
+    assert not history.read_removals()
 
 
 def test_a_record_is_followed_through_single_moves_edits_and_several_places(
@@ -220,7 +220,7 @@ def test_a_record_is_followed_through_single_moves_edits_and_several_places(
     history = opened(path)
     assert_followed(history, path)
     assert [kind for kind, _ in kinds(history, "memory/deep/b.md")] == ["R", "R", "R", "A"]
-    assert [touch.path for touch in history.removals()] == ["memory/stays.md"]
+    assert [touch.path for touch in history.read_removals()] == ["memory/stays.md"]
 
 
 def test_a_copy_is_not_followed_and_a_name_outside_that_was_given_on_is_anothers(
@@ -247,7 +247,7 @@ def test_moves_are_followed_however_the_table_grew_and_on_every_branch(
     path = make_repo(tmp_path / "repo")
     history = opened(path)
     began(path, "old/a.md", "old/b.md")
-    history.extend()
+    history.update_to_head()
     git(path, "switch", "-q", "-c", "side")
     moved(path, "old/b.md", "memory/b.md")
     commit(path, "Move b on a branch", GIT_AUTHOR_NAME="Mover")
@@ -264,10 +264,10 @@ def test_moves_are_followed_however_the_table_grew_and_on_every_branch(
     write(path / "memory/b.md", text("old/b.md") + "edited\n")
     commit(path, "Edit b")
     names = ["memory/a.md", "memory/b.md"]
-    grown = history.touches(names)
+    grown = history.read_touches(names)
     history.close()
     (path / ".git/filemem/commits.db").rename(tmp_path / "commits.db")
-    assert opened(path).touches(names) == grown
+    assert opened(path).read_touches(names) == grown
     assert [touch.commit.subject for touch in grown["memory/b.md"]] == [
         "Edit b",
         "Move b on a branch",
@@ -312,15 +312,18 @@ def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: O
     history = opened(path)
     assert kinds(history, "memory/b.md") == [("A", "Bring b")], "a clean merge is no touch"
     assert kinds(history, "memory/a.md")[0] == ("M", "Merge")
-    assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.id == born
-    landed = history.landed(["memory/a.md", "memory/b.md"], "main")
+    assert history.read_touches(["memory/b.md"])["memory/b.md"][-1].commit.id == born
+    landed = history.read_landings(["memory/a.md", "memory/b.md"], "main")
     assert {name: one.id for name, one in landed.items()} == {
         "memory/a.md": base,
         "memory/b.md": merge,
     }
-    assert history.landed(["memory/b.md"], "side")["memory/b.md"].id == born
+    assert history.read_landings(["memory/b.md"], "side")["memory/b.md"].id == born
     assert (history.is_ancestor(born, merge), history.is_ancestor(merge, born)) == (True, False)
-    assert (base in history.ancestors("side"), merge in history.ancestors("side")) == (True, False)
+    assert (base in history.read_ancestors("side"), merge in history.read_ancestors("side")) == (
+        True,
+        False,
+    )
     assert not history.is_ancestor("0" * 40, merge)
 
 
@@ -347,10 +350,10 @@ def test_reverts_and_trailers_are_what_commits_say_of_decisions(
     commit(path, "Nothing to say")
     back = commit(path, f'Revert "Try it"\n\nThis reverts commit {said}.\n')
     history = opened(path)
-    found = history.spoken()
+    found = history.read_decision_commits()
     assert [one.id for one in found] == [said, back]
     assert found[0].trailers == (("Decision", "d_1"), ("Outcome", "failed: slow"))
-    assert history.reverted(found[1]) == {said}
+    assert history.read_reverted_ids(found[1]) == {said}
     git(path, "switch", "-q", "-c", "side", said)
     inner = [commit(path, "One"), commit(path, "Two")]
     git(path, "switch", "-q", "main")
@@ -359,7 +362,7 @@ def test_reverts_and_trailers_are_what_commits_say_of_decisions(
     commit(
         path, f"Revert it\n\nThis reverts commit {merge}, reversing\nchanges made to {before}.\n"
     )
-    assert history.reverted(history.spoken()[-1]) == {merge, *inner}
+    assert history.read_reverted_ids(history.read_decision_commits()[-1]) == {merge, *inner}
 
 
 def test_a_hostile_message_is_only_a_message(tmp_path: Path, opened: Open) -> None:
@@ -369,17 +372,17 @@ def test_a_hostile_message_is_only_a_message(tmp_path: Path, opened: Open) -> No
         path, "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02\nFilemem-Id: x\x1fy\x1ez"
     )
     history = opened(path)
-    assert history.touches(["memory/a.md"])["memory/a.md"][-1].commit.id == made
-    assert history.ancestors("HEAD") == {made, git(path, "rev-parse", "HEAD~1")}
+    assert history.read_touches(["memory/a.md"])["memory/a.md"][-1].commit.id == made
+    assert history.read_ancestors("HEAD") == {made, git(path, "rev-parse", "HEAD~1")}
 
 
 def test_before_the_first_commit_there_is_no_history(tmp_path: Path, opened: Open) -> None:
     history = opened(make_repo(tmp_path / "repo", commit=False))
-    history.extend()
-    assert history.touches(["memory/a.md"]) == {"memory/a.md": ()}
-    assert history.dates(["memory/a.md"]) == {}
-    assert not history.spoken()
-    assert not history.removals()
+    history.update_to_head()
+    assert history.read_touches(["memory/a.md"]) == {"memory/a.md": ()}
+    assert history.read_dates(["memory/a.md"]) == {}
+    assert not history.read_decision_commits()
+    assert not history.read_removals()
 
 
 # the table
@@ -445,7 +448,7 @@ def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open) 
     for number in range(40):
         wander(path, dice, number)
         if dice.random() < 0.4:
-            history.extend()
+            history.update_to_head()
         if number % 13 == 12:
             history = opened(path)
     everything = git(path, "rev-list", "--branches", "--reflog").split()
@@ -457,7 +460,7 @@ def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open) 
     for one in everything:
         assert fresh.is_ancestor(one, one)
     for tip in git(path, "for-each-ref", "--format=%(objectname)", "refs/heads").split():
-        reached = history.ancestors(tip)
+        reached = history.read_ancestors(tip)
         ours = set(git(path, "rev-list", tip).split())
         assert {one for one in everything if one in reached} == ours
         for name in git(path, "ls-tree", "-r", "--name-only", tip, "memory").splitlines():
@@ -474,11 +477,15 @@ def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open) 
             )
             told = {row for row in git(path, *how).split() if len(row) == 40}
             touches = [
-                one for one in history.touches([name], tip)[name] if len(one.commit.parents) < 2
+                one
+                for one in history.read_touches([name], tip)[name]
+                if len(one.commit.parents) < 2
             ]
-            assert set(fresh.touches([name], tip)[name]) == set(history.touches([name], tip)[name])
+            assert set(fresh.read_touches([name], tip)[name]) == set(
+                history.read_touches([name], tip)[name]
+            )
             assert told <= {one.commit.id for one in touches} | _of_others(path, name, tip), name
-            assert history.touches([name], tip)[name][-1].kind in "AM"
+            assert history.read_touches([name], tip)[name][-1].kind in "AM"
 
 
 def _of_others(path: Path, name: str, tip: str) -> set[str]:
@@ -507,7 +514,7 @@ def test_a_damaged_table_is_made_anew(tmp_path: Path, opened: Open) -> None:
     write(path / "memory/a.md", text("a"))
     commit(path, "Begin")
     history = opened(path)
-    history.extend()
+    history.update_to_head()
     file = path / ".git/filemem/commits.db"
     whole = file.read_bytes()
     for damage in (b"no database", b"", whole[:3000]):
@@ -557,7 +564,7 @@ def test_a_partial_clone_fetches_nothing_and_shows_what_is_there(
         return
     found = kinds(opened(tmp_path / "clone"), "memory/b.md")
     assert found == [("M", "Edit"), ("R", "Rename"), ("A", "Begin")]
-    assert last in opened(tmp_path / "clone").ancestors("HEAD")
+    assert last in opened(tmp_path / "clone").read_ancestors("HEAD")
 
 
 def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: Open) -> None:
@@ -578,7 +585,8 @@ def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: 
     history, found = opened(path), []
     names = [f"memory/{number}.md" for number in range(30)]
     threads = [
-        threading.Thread(target=lambda: found.append(len(history.dates(names)))) for _ in range(4)
+        threading.Thread(target=lambda: found.append(len(history.read_dates(names))))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -586,4 +594,4 @@ def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: 
         thread.join()
     assert found == [30] * 4
     assert [process.communicate()[0].strip() for process in processes] == ["30"] * 3
-    assert all(len(touches) == 1 for touches in history.touches(names).values())
+    assert all(len(touches) == 1 for touches in history.read_touches(names).values())

@@ -10,7 +10,7 @@ import pytest
 
 from filemem.errors import BadInput, BrokenStore, Conflict
 from filemem.repo.commit import Edit
-from filemem.repo.run import Git, GitError, clean, find, locate
+from filemem.repo.run import Git, GitError, build_environment, find_git, find_repository
 from tests.repo.saver import Saver
 from tests.support import git, head_file, make_repo, write
 
@@ -51,7 +51,7 @@ def test_attributes_by_a_relative_path_are_those_from_the_top_wherever_we_stand(
     saver = Saver(repo)
     saved = saver.put(PATH, TEXT)
     saver.close()
-    assert "under the filter 'evil'" in saved.left
+    assert "under the filter 'evil'" in saved.uncommitted_reason
     assert not canary.exists()
 
 
@@ -104,10 +104,12 @@ def test_git_is_found_outside_the_work_tree_only(tmp_path: Path) -> None:
     search = os.pathsep.join(
         ["", ".", "bin", str(work / "bin"), str(tmp_path / "link"), str(tmp_path / "bin")]
     )
-    assert locate({"PATH": search}, work) == str(outside)
+    assert find_git({"PATH": search}, work) == str(outside)
     with pytest.raises(BrokenStore, match="not installed"):
-        locate({"PATH": str(work / "bin")}, work)
-    assert clean({"PATH": f".:{tmp_path}:x", "GIT_DIR": "x", "HOME": "h"})["PATH"] == str(tmp_path)
+        find_git({"PATH": str(work / "bin")}, work)
+    assert build_environment({"PATH": f".:{tmp_path}:x", "GIT_DIR": "x", "HOME": "h"})[
+        "PATH"
+    ] == str(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -115,7 +117,7 @@ def test_a_repository_of_another_user_is_refused_by_git(repo: Path) -> None:
     os.chown(repo, 65_534, -1)
     saver = Saver(repo)
     with pytest.raises(GitError, match="dubious ownership"):
-        saver.repo.item(PATH)
+        saver.repo.find_item(PATH)
     saver.close()
 
 
@@ -123,13 +125,13 @@ def test_a_call_that_takes_too_long_is_stopped(repo: Path, tmp_path: Path) -> No
     slow = write(tmp_path / "git", "#!/bin/sh\nexec sleep 30\n")
     slow.chmod(0o755)
     with pytest.raises(GitError, match="no answer"):
-        Git(str(slow), find(repo), dict(os.environ)).run("status", limit=0.2)
+        Git(str(slow), find_repository(repo), dict(os.environ)).run("status", limit=0.2)
 
 
 def test_a_git_that_is_too_old_is_refused(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = locate(os.environ, repo)
+    real = find_git(os.environ, repo)
     old = write(
         tmp_path / "bin/git",
         f'#!/bin/sh\nfor a; do last=$a; done\n[ "$last" = version ] && echo git version 2.30.1 || exec {real} "$@"\n',

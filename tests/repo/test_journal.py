@@ -103,7 +103,7 @@ def test_an_entry_that_only_another_user_may_read_is_theirs_and_not_damaged(
     def refused(file: Path) -> NoReturn:
         raise PermissionError(file)
 
-    monkeypatch.setattr("filemem.repo.journal._unpack", refused)
+    monkeypatch.setattr("filemem.repo.journal._read_entry", refused)
     assert saver.finish() == ()
     assert "is not readable by you: another user's save waits" in saver.repo.trouble
 
@@ -232,13 +232,18 @@ def test_many_processes_lose_nothing(tmp_path: Path, savers: int, saves: int) ->
 
 def test_who_waits_for_the_lock_gets_it_before_who_comes_back(repo: Path) -> None:
     one, two = Repo.discover(repo), Repo.discover(repo)
-    with one.saving(), one.saving(), pytest.raises(Locked, match=r"another save"), two.saving(0.05):
+    with (
+        one.save_lock(),
+        one.save_lock(),
+        pytest.raises(Locked, match=r"another save"),
+        two.save_lock(0.05),
+    ):
         pass
     turns: list[int] = []
 
     def take(number: int, owner: Repo) -> None:
         for _ in range(5):
-            with owner.saving():
+            with owner.save_lock():
                 turns.append(number)
                 time.sleep(0.02)
 

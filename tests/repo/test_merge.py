@@ -10,7 +10,7 @@ import pytest
 
 from filemem.errors import Conflict
 from filemem.repo import Repo
-from filemem.repo.remote import Clash, commit_files, merged_tree
+from filemem.repo.remote import Clash, commit_files, merge_commits
 from tests.support import git, make_repo, write
 
 
@@ -29,7 +29,7 @@ def commit(repo: Path, subject: str = "Change") -> str:
 
 def merged(path: Path, ours: str, theirs: str, **options: bool) -> tuple[str, tuple[Clash, ...]]:
     with closing(Repo.discover(path)) as repo:
-        return merged_tree(
+        return merge_commits(
             repo, git(path, "rev-parse", ours), git(path, "rev-parse", theirs), **options
         )
 
@@ -121,7 +121,7 @@ def test_what_clashes_is_settled_and_committed(tmp_path: Path) -> None:
     path = two(tmp_path / "repo", ("1 a", "1 a"))
     with closing(Repo.discover(path)) as repo:
         sides = [git(path, "rev-parse", side) for side in ("main", "br")]
-        tree, clashes = merged_tree(repo, *sides)
+        tree, clashes = merge_commits(repo, *sides)
         blobs = [git(path, "rev-parse", f"{one}:a.md") for one in ("main~1", "main", "br")]
         assert clashes == (Clash("a.md", *blobs),)
         files = {"a.md": b"both\n", "code.py": None, "new \u00e9/x.md": b"x"}

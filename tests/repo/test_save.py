@@ -11,8 +11,8 @@ import pytest
 
 from filemem.errors import Conflict, Locked
 from filemem.repo import Repo
-from filemem.repo.commit import Edit, message
-from filemem.repo.state import head_ref
+from filemem.repo.commit import Edit, render_message
+from filemem.repo.state import read_head_ref
 from tests.repo.saver import Saver
 from tests.support import environment, git, head_file, make_repo, sound, write
 
@@ -30,7 +30,9 @@ def test_one_save_is_one_commit_of_its_record_alone(repo: Path, saver: Saver) ->
     write(repo / "new.py", "new\n")
     git(repo, "add", "staged.py")
     before = status(repo)
-    said = message("decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", "")))
+    said = render_message(
+        "decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", ""))
+    )
     made = saver.put(X, b"# x\n", said)
     assert made[:6] == (
         git(repo, "rev-parse", "HEAD"),
@@ -96,9 +98,9 @@ def test_a_file_that_stands_in_the_place_is_kept(repo: Path, saver: Saver) -> No
     with pytest.raises(Conflict, match="exists already"):
         saver.put(X, b"# x\n")
     assert (repo / PATH).read_text() == "somebody's\n"
-    assert not saver.repo.unfinished
+    assert not saver.repo.has_unfinished_saves
     made = saver.change(X, b"somebody's\nmore\n")
-    assert (made.commit, "never committed" in made.left) == ("", True)
+    assert (made.commit, "never committed" in made.uncommitted_reason) == ("", True)
     with pytest.raises(Conflict, match="never committed"):
         saver.change(X, None)
 
@@ -153,19 +155,19 @@ def test_a_detached_head_leaves_records_uncommitted(repo: Path, saver: Saver) ->
     saver.put(X, b"# x\n")
     git(repo, "switch", "-q", "--detach")
     head = git(repo, "rev-parse", "HEAD")
-    assert "detached" in saver.put(Y, b"# y\n").left
-    assert "detached" in saver.change(X, b"# x2\n").left
+    assert "detached" in saver.put(Y, b"# y\n").uncommitted_reason
+    assert "detached" in saver.change(X, b"# x2\n").uncommitted_reason
     assert status(repo) == [f" M {PATH}", f"?? {REST}"]
     assert (git(repo, "rev-parse", "HEAD"), saver.pending()) == (head, ())
 
 
 def test_what_git_ignores_or_filters_is_written_and_left(repo: Path, saver: Saver) -> None:
     write(repo / ".gitignore", "# c\nmem*/observations/\n")
-    left = saver.put("observations/x.md", b"# x\n").left
+    left = saver.put("observations/x.md", b"# x\n").uncommitted_reason
     assert ".gitignore:2: mem*/observations/" in left
     git(repo, "config", "filter.crypt.clean", "tr a b")
     write(repo / ".gitattributes", "*.md filter=crypt\n")
-    assert "filter 'crypt'" in saver.put(X, b"# x\n").left
+    assert "filter 'crypt'" in saver.put(X, b"# x\n").uncommitted_reason
     assert (repo / PATH).read_text() == "# x\n"
     assert git(repo, "rev-list", "--count", "HEAD") == "1"
 
@@ -191,7 +193,7 @@ def test_line_endings_are_committed_as_git_does_it(
     assert git(repo, "rev-parse", f"HEAD:{PATH}") == expected
     assert (repo / PATH).read_bytes() == data
     assert [row for row in status(repo) if PATH in row] == []
-    assert not saver.repo.edited(PATH, data)
+    assert not saver.repo.is_edited(PATH, data)
     assert saver.change(X, data + b"more\r\n").commit
     assert [row for row in status(repo) if PATH in row] == []
 
@@ -250,7 +252,7 @@ def test_the_folders_of_objects_are_on_disk_before_the_branch_moves(
     before = git(repo, "rev-parse", "main")
     synced = set[Path]()
     fsync = os.fsync
-    monkeypatch.setattr("filemem.repo.disk._in_order", lambda _: False)
+    monkeypatch.setattr("filemem.repo.disk._has_ordered_journal", lambda _: False)
 
     def watch(file: int) -> None:
         if (repo / ".git/refs/heads/main").read_text().strip() == before:
@@ -268,7 +270,7 @@ def test_where_changes_keep_their_order_a_save_waits_for_the_last_of_them_and_st
     before = git(repo, "rev-parse", "main")
     written, synced = list[Path](), list[tuple[Path, bool]]()
     fsync = os.fsync
-    monkeypatch.setattr("filemem.repo.disk._in_order", lambda _: True)
+    monkeypatch.setattr("filemem.repo.disk._has_ordered_journal", lambda _: True)
     monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
 
     def named(file: int) -> Path:
@@ -293,16 +295,16 @@ def test_a_rebase_that_ends_meanwhile_leaves_nothing_uncommitted(
     repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(repo, "checkout", "-q", "--detach")
-    busy = type(saver.repo).busy
+    busy = type(saver.repo).find_busy_reason
 
     def ends(this: Repo) -> str:
-        if not head_ref(this.git):
+        if not read_head_ref(this.git):
             git(repo, "checkout", "-q", "main")
         return busy(this)
 
-    monkeypatch.setattr(type(saver.repo), "busy", ends)
+    monkeypatch.setattr(type(saver.repo), "find_busy_reason", ends)
     made = saver.put(X, b"# x\n")
-    assert (made.left, made.commit) == ("", git(repo, "rev-parse", "main"))
+    assert (made.uncommitted_reason, made.commit) == ("", git(repo, "rev-parse", "main"))
 
 
 @pytest.mark.parametrize("feature", ["version", "split", "untracked", "skip", "assume", "sparse"])
@@ -383,18 +385,19 @@ def test_commits_are_signed_where_the_user_asks_for_it(
 def test_reading_what_commits_hold(repo: Path, saver: Saver) -> None:
     saver.put(X, b"# x\n")
     head = saver.put(Y, b"# y\n").commit
-    found = saver.repo.listing(head, "memory")
+    found = saver.repo.list_files(head, "memory")
     assert sorted(found) == [PATH, REST]
-    assert sorted(saver.repo.listing(head, ".")) == ["code.py", PATH, REST]
-    assert dict(saver.repo.blobs([*found.values(), "0" * 40])) == {
+    assert sorted(saver.repo.list_files(head, ".")) == ["code.py", PATH, REST]
+    assert dict(saver.repo.iter_blobs([*found.values(), "0" * 40])) == {
         found[PATH]: b"# x\n",
         found[REST]: b"# y\n",
         "0" * 40: None,
     }
-    assert saver.repo.blob(found[PATH], 3) is None
-    assert saver.repo.staged(["memory"]) == found
-    assert saver.repo.resolve("main~1") == git(repo, "rev-parse", "HEAD~1")
+    assert saver.repo.read_blob(found[PATH], 3) is None
+    assert saver.repo.read_staged(["memory"]) == found
+    assert saver.repo.resolve_revision("main~1") == git(repo, "rev-parse", "HEAD~1")
     assert [
-        saver.repo.resolve(rev) for rev in ("nope", "-x", "--output=x", "", "a\nb", f"HEAD:{PATH}")
+        saver.repo.resolve_revision(rev)
+        for rev in ("nope", "-x", "--output=x", "", "a\nb", f"HEAD:{PATH}")
     ] == [None] * 6
-    assert saver.repo.incomplete() == ""
+    assert saver.repo.describe_missing_history() == ""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import FilememError, Locked
-from filemem.repo.commit import Edit, Made
+from filemem.repo.commit import Edit, SaveResult
 from tests.repo.saver import Saver
 from tests.repo.steps import STEPS
 from tests.support import environment, git, head_file, make_repo, sound, write
@@ -181,7 +181,7 @@ def run(path: Path, command: tuple[str, ...]) -> str:
     return done.stderr + done.stdout if done.returncode else ""
 
 
-def check(path: Path, saver: Saver, made: Made, where: str) -> None:
+def check(path: Path, saver: Saver, made: SaveResult, where: str) -> None:
     saver.finish()
     if (path / ".git/MERGE_HEAD").exists():
         git(path, "merge", "--abort")
@@ -352,11 +352,11 @@ def test_where_processes_cannot_be_seen_an_editor_counts_for_a_minute(
     ahead = max(now, (path / ".git/logs/HEAD").stat().st_mtime) + 0.01
     os.utime(message, (ahead, ahead))
     monkeypatch.setattr("filemem.repo.state.time.time", lambda: ahead + 59)
-    assert "COMMIT_EDITMSG" in saver.repo.busy()
+    assert "COMMIT_EDITMSG" in saver.repo.find_busy_reason()
     monkeypatch.setattr("filemem.repo.state.time.time", lambda: ahead + 61)
-    assert not saver.repo.busy()
+    assert not saver.repo.find_busy_reason()
     monkeypatch.setattr("filemem.repo.state.time.time", lambda: ahead - 3600)
-    assert not saver.repo.busy()
+    assert not saver.repo.find_busy_reason()
     saver.close()
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from filemem.record import Parsed, format_time, parse, reference_index, render, resolve_reference
+from filemem.record import (
+    ParsedRecord,
+    build_reference_index,
+    format_time,
+    parse_record,
+    render_record,
+    resolve_reference,
+)
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "adr-dev"
 CORPORA = ("filecoin-fips", "govuk-aws", "moj-modernisation", "semantic-kernel")
@@ -32,7 +39,7 @@ STATUS = {
 @dataclass(frozen=True)
 class Corpus:
     truth: dict[str, list[dict[str, str]]]
-    parsed: dict[str, Parsed]
+    parsed: dict[str, ParsedRecord]
 
 
 def load(name: str) -> Corpus:
@@ -40,7 +47,7 @@ def load(name: str) -> Corpus:
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     files = folder / "files"
     parsed = {
-        str(path.relative_to(files)): parse(path.read_bytes(), str(path.relative_to(files)))
+        str(path.relative_to(files)): parse_record(path.read_bytes(), str(path.relative_to(files)))
         for path in sorted(files.rglob("*.md"))
     }
     return Corpus(truth, parsed)
@@ -94,7 +101,7 @@ def test_dates(corpus: Corpus) -> None:
 
 def test_every_stated_edge_resolves(corpus: Corpus) -> None:
     records = [parsed.record for parsed in corpus.parsed.values() if parsed.record]
-    index = reference_index(records)
+    index = build_reference_index(records)
     number = {of(corpus, row["file"]).id: row["id"] for row in corpus.truth["records"]}
     found = set()
     for record in records:
@@ -141,7 +148,7 @@ def test_a_rendered_copy_reads_the_same(corpus: Corpus) -> None:
     for file, parsed in corpus.parsed.items():
         record = parsed.record
         assert record is not None
-        again = parse(render(record), file).record
+        again = parse_record(render_record(record), file).record
         assert again is not None
         assert (again.title, again.text, again.decision) == (
             record.title,

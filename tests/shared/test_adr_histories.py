@@ -102,7 +102,7 @@ def test_the_memory_as_of_every_year_is_the_tree_of_then(cloned: tuple[str, Path
         found = past.search(limit=1000).hits
         assert {hit.path for hit in found} == markdown(listed(folder, name, commit))
         assert all(
-            hit.provenance.date is not None and hit.provenance.date <= past.moment.at
+            hit.provenance.date is not None and hit.provenance.date <= past.moment.committed_at
             for hit in found
         )
         assert not any(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.config import load, user_folder
+from filemem.config import get_user_folder, load
 from filemem.errors import BadInput
 
 
@@ -15,8 +15,8 @@ def test_user_folders_are_those_of_xdg(
     monkeypatch.setenv("HOME", str(tmp_path))
     environment = {"XDG_CONFIG_HOME": stated, "XDG_CACHE_HOME": stated}
     own = Path(stated) if stated.startswith("/") else None
-    assert user_folder("config", environment) == (own or tmp_path / ".config") / "filemem"
-    assert user_folder("cache", environment) == (own or tmp_path / ".cache") / "filemem"
+    assert get_user_folder("config", environment) == (own or tmp_path / ".config") / "filemem"
+    assert get_user_folder("cache", environment) == (own or tmp_path / ".cache") / "filemem"
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["repository", "user"])
@@ -29,7 +29,8 @@ def test_unknown_settings_are_passed_over_and_named_and_the_others_count(
     config = load(tmp_path, {"XDG_CONFIG_HOME": str(tmp_path)})
     assert config.store == "notes"
     assert [
-        one.partition(", passed over; known here: store, branch")[0] for one in config.unknown
+        one.partition(", passed over; known here: store, branch")[0]
+        for one in config.unknown_settings
     ] == [f"{file if own else file.name}: unknown setting {name!r}" for name in ("stroe", "future")]
     config.refuse_unread()
 
@@ -38,7 +39,7 @@ def test_a_file_that_is_not_toml_does_not_count_and_only_writing_is_refused(tmp_
     (tmp_path / ".filemem.toml").write_text("store = \n")
     config = load(tmp_path, {})
     assert config.store == "memory"
-    assert config.unread.startswith(".filemem.toml is not TOML")
+    assert config.read_error.startswith(".filemem.toml is not TOML")
     with pytest.raises(BadInput, match="not TOML"):
         config.refuse_unread()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.changes import blob_id
+from filemem.changes import compute_blob_id
 from filemem.errors import BadInput, Conflict, FilememError, NotFound
 from filemem.files import MAX_SIZE, Files, is_record
 from tests.support import git, make_repo, write
@@ -146,7 +146,8 @@ def test_scan_names_blobs_as_git_does(tmp_path: Path) -> None:
     expected = git(repo, "hash-object", "--no-filters", "memory/decisions/a/x.md")
     assert found["decisions/a/x.md"].blob == expected
     assert (
-        blob_id(b"", "sha256") == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
+        compute_blob_id(b"", "sha256")
+        == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
     )
 
 
@@ -167,18 +168,18 @@ def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Files, "_read_in", reading)
     second, _, problems = store.scan(first)
     assert (read, problems) == (["decisions/b.md"], [])
-    assert second["decisions/b.md"].blob == blob_id(b"# changed\n")
+    assert second["decisions/b.md"].blob == compute_blob_id(b"# changed\n")
 
 
 def test_a_file_is_as_it_was_only_until_it_is_touched_or_gone(store: Files) -> None:
     file = write(store.root / "decisions/a.md", "# one\n")
-    seen = store.seen("decisions/a.md")
+    seen = store.read_state("decisions/a.md")
     assert seen is not None
-    assert store.is_as("decisions/a.md", *seen)
+    assert store.is_unchanged("decisions/a.md", *seen)
     file.write_text("# another\n")
-    assert not store.is_as("decisions/a.md", *seen)
+    assert not store.is_unchanged("decisions/a.md", *seen)
     file.unlink()
-    assert not store.is_as("decisions/a.md", *seen)
+    assert not store.is_unchanged("decisions/a.md", *seen)
 
 
 def test_an_edit_that_keeps_size_and_time_is_seen(store: Files) -> None:
@@ -189,7 +190,7 @@ def test_an_edit_that_keeps_size_and_time_is_seen(store: Files) -> None:
     file.write_text("# two\n")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     time.sleep(0.03)
-    assert store.scan(first)[0]["decisions/a.md"].blob == blob_id(b"# two\n")
+    assert store.scan(first)[0]["decisions/a.md"].blob == compute_blob_id(b"# two\n")
 
 
 def test_a_second_write_within_one_tick_of_the_clock_is_seen(store: Files) -> None:
@@ -197,7 +198,7 @@ def test_a_second_write_within_one_tick_of_the_clock_is_seen(store: Files) -> No
         file = write(store.root / "a.md", f"# {i:02}\n")
         seen = store.scan({}).files
         file.write_text(f"# {i + 50:02}\n")
-        assert store.scan(seen)[0]["a.md"].blob == blob_id(file.read_bytes())
+        assert store.scan(seen)[0]["a.md"].blob == compute_blob_id(file.read_bytes())
 
 
 def test_folder_times_show_creates_deletes_and_renames(store: Files) -> None:
@@ -205,11 +206,11 @@ def test_folder_times_show_creates_deletes_and_renames(store: Files) -> None:
         write(store.root / name, "# x\n")
     time.sleep(0.03)
     before, times, _ = store.scan({})
-    assert store.changed_folders(times) == set()
+    assert store.list_changed_folders(times) == set()
     write(store.root / "decisions/a/new/deep/n.md", "# n\n")
     (store.root / "decisions/b/y.md").unlink()
     (store.root / "observations/2025").rename(store.root / "observations/2026")
-    changed = store.changed_folders(times)
+    changed = store.list_changed_folders(times)
     assert changed == {"decisions/a", "decisions/b", "observations", "observations/2025"}
     assert store.scan(before, folders=changed)[0].keys() == store.scan({})[0].keys()
     assert store.scan({})[0].keys() == {
@@ -337,11 +338,11 @@ def test_more_than_a_mebibyte_is_refused(store: Files) -> None:
 def test_a_private_folder_is_hidden_from_git_before_anything_stands_in_it(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     files = Files(repo, "memory")
-    files.hide("private")
+    files.hide_folder("private")
     assert (repo / "memory/private/.gitignore").read_text() == "*\n"
-    files.hide("private")
+    files.hide_folder("private")
     put(files, "private/observations/x.md", b"# mine\n")
     assert git(repo, "status", "--short", "--untracked-files=all") == ""
     (repo / "memory/private/.gitignore").write_text("!*\n")
     with pytest.raises(Conflict):
-        files.hide("private")
+        files.hide_folder("private")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from filemem.dialects.tool import Dialect, Tool, envelope
+from filemem.dialects.tool import Dialect, Tool, build_failure
 from filemem.errors import BrokenStore, Conflict
 
 VERSION = "1.2.3"
@@ -114,8 +114,8 @@ TOOLS = (
     _tool(slow, _object("seconds", seconds={"type": "number"})),
     _tool(odd, _object("kind", kind={"enum": ["text", "half", "nan"]})),
 )
-DIALECT = Dialect(name="tiny", tools=TOOLS, instructions="Say — hello.", failure=envelope)
-OFFER = DIALECT._replace(listed=TOOLS)
+DIALECT = Dialect(name="tiny", tools=TOOLS, instructions="Say — hello.", failure=build_failure)
+OFFER = DIALECT._replace(listed_tools=TOOLS)
 
 
 def open_notebook(*_: object) -> Any:
@@ -128,16 +128,16 @@ def open_notebook(*_: object) -> Any:
 class NoSite:
     """A site that serves nothing besides MCP."""
 
-    def methods(self, *_: object) -> tuple[str, ...]:
+    def list_methods(self, *_: object) -> tuple[str, ...]:
         return ()
 
-    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
+    def format_refusal(self, path: str, status: int, message: str) -> Mapping[str, object]:
         return {"error": message}
 
-    def seen(self, *_: object) -> None:
+    def log_request(self, *_: object) -> None:
         return
 
-    def routes(self, *_: object) -> tuple[()]:
+    def build_routes(self, *_: object) -> tuple[()]:
         return ()
 
 
@@ -148,12 +148,12 @@ def plain_stdio() -> None:
     from mcp.server.stdio import stdio_server
 
     from filemem.server import sdk
-    from filemem.server.calls import Calls
+    from filemem.server.calls import CallQueue
 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # at its end the SDK gives back the wire
 
     async def run() -> None:
-        server = sdk.FilememServer(OFFER, Calls(DIALECT, open_notebook), VERSION)
+        server = sdk.FilememServer(OFFER, CallQueue(DIALECT, open_notebook), VERSION)
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -171,7 +171,7 @@ def main() -> None:
         if "ENDING" in os.environ:
             from filemem.server import line
 
-            line.ENDING = float(os.environ["ENDING"])
+            line.INPUT_END_SECONDS = float(os.environ["ENDING"])
         server.serve_stdio(OFFER, open_notebook, version=VERSION)
         if "FORBIDDEN" in os.environ:
             heavy = {

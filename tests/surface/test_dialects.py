@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from filemem.dialects.call import MAX_DEPTH, call
-from filemem.dialects.tool import envelope, profile
+from filemem.dialects.tool import build_failure, load_profile
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from tests.surface.server_tools import DIALECT, Notebook
 
@@ -79,12 +79,12 @@ def test_a_defect_passes_through() -> None:
     ],
 )
 def test_the_envelope_of_each_kind(error: FilememError, expected: dict[str, object]) -> None:
-    assert envelope(error) == {"success": False, "error": expected}
+    assert build_failure(error) == {"success": False, "error": expected}
 
 
 def test_an_unknown_profile_is_bad_input() -> None:
     with pytest.raises(BadInput, match="nativ") as caught:
-        profile("nativ")
+        load_profile("nativ")
     assert "'native'" in caught.value.hint
 
 
@@ -100,8 +100,8 @@ def test_the_registry_is_light() -> None:
 
 
 def test_a_prefix_renames_what_is_listed_and_keeps_the_bare_names_callable() -> None:
-    offer = profile("native", "mama_")
-    assert all(tool.name.startswith("mama_") for tool in offer.listed)
+    offer = load_profile("native", "mama_")
+    assert all(tool.name.startswith("mama_") for tool in offer.listed_tools)
     callable_names = {tool.name for tool in offer.tools}
     assert {"mama_save", "save"} <= callable_names
 
@@ -109,5 +109,5 @@ def test_a_prefix_renames_what_is_listed_and_keeps_the_bare_names_callable() -> 
 @pytest.mark.parametrize("prefix", ["1", "a b", "a__", "x" * 64, "é", "a\n"])
 def test_a_prefix_that_hosts_refuse_is_bad_input(prefix: str) -> None:
     with pytest.raises(BadInput) as caught:
-        profile("native", prefix)
+        load_profile("native", prefix)
     assert caught.value.field == "prefix"

@@ -16,8 +16,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from filemem.server import sdk
-from filemem.server.calls import Calls
-from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
+from filemem.server.calls import CallQueue
+from filemem.server.front import HANDSHAKE_VERSIONS, Action, RequestHandler
 from filemem.server.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -27,7 +27,7 @@ from filemem.server.wire import (
     Refusal,
     Wire,
     dump,
-    parse,
+    parse_line,
 )
 from tests.surface.server_tools import DIALECT, OFFER, VERSION, open_notebook
 
@@ -54,7 +54,7 @@ def from_sdk(messages: list[Message]) -> list[Any]:
     """What the SDK alone replies to the messages, sorted by nothing: one at a time."""
 
     async def talk() -> list[Any]:
-        server = sdk.FilememServer(OFFER, Calls(DIALECT, open_notebook), VERSION)
+        server = sdk.FilememServer(OFFER, CallQueue(DIALECT, open_notebook), VERSION)
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
         replies: list[Any] = []
@@ -75,10 +75,10 @@ def from_sdk(messages: list[Message]) -> list[Any]:
 
 
 def from_front(messages: list[Message]) -> list[Any]:
-    front = Front(OFFER, VERSION)
-    turns = [front.answer(message) for message in messages]
-    assert Turn.HAND_OVER not in turns
-    return [json.loads(dump(turn)) for turn in turns if not isinstance(turn, Turn)]
+    front = RequestHandler(OFFER, VERSION)
+    turns = [front.answer_message(message) for message in messages]
+    assert Action.HAND_OVER not in turns
+    return [json.loads(dump(turn)) for turn in turns if not isinstance(turn, Action)]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ ENVELOPE: dict[str, Any] = {"_meta": {VERSION_KEY: "2026-07-28"}}
 def test_what_opens_the_newer_protocol_is_handed_over() -> None:
     for method in ("server/discover", "ping", "tools/list", "tools/call", "resources/read"):
         message = {**request(method), "params": ENVELOPE}
-        assert Front(OFFER, VERSION).answer(message) is Turn.HAND_OVER
-    assert isinstance(Front(OFFER, VERSION).answer(initialize(**ENVELOPE)), dict)
+        assert RequestHandler(OFFER, VERSION).answer_message(message) is Action.HAND_OVER
+    assert isinstance(RequestHandler(OFFER, VERSION).answer_message(initialize(**ENVELOPE)), dict)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_what_an_answer_does_not_need_is_passed_over(more: dict[str, Any]) -> No
     ],
 )
 def test_what_the_sdk_would_stumble_over_is_passed_over(more: dict[str, Any]) -> None:
-    front = Front(OFFER, VERSION)
-    assert isinstance(front.answer(initialize(**more)), dict)
-    assert not front.roots
+    front = RequestHandler(OFFER, VERSION)
+    assert isinstance(front.answer_message(initialize(**more)), dict)
+    assert not front.has_roots
 
 
 NO_MESSAGES = [
@@ -207,21 +207,21 @@ NO_MESSAGES = [
 
 def test_what_is_no_message_is_refused() -> None:
     for line, code in NO_MESSAGES:
-        refusal = parse(line)
+        refusal = parse_line(line)
         assert isinstance(refusal, Refusal), line[:80]
-        assert (refusal.code, refusal.reply()["jsonrpc"]) == (code, "2.0"), line[:80]
+        assert (refusal.code, refusal.to_message()["jsonrpc"]) == (code, "2.0"), line[:80]
 
 
 def test_what_needs_no_answer_gets_none() -> None:
     for line in (b"", b"  \r"):
-        assert parse(line) is None
+        assert parse_line(line) is None
 
 
 def test_a_reply_of_the_client_is_no_request() -> None:
     for line in (b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}'):
-        message = parse(line)
+        message = parse_line(line)
         assert isinstance(message, dict)
-        assert Front(OFFER, VERSION).answer(message) is Turn.REPLY
+        assert RequestHandler(OFFER, VERSION).answer_message(message) is Action.REPLY
 
 
 def test_a_method_that_nobody_serves_is_refused_as_the_sdk_does() -> None:
@@ -233,7 +233,7 @@ def test_a_method_that_nobody_serves_is_refused_as_the_sdk_does() -> None:
 
 
 def test_a_refusal_carries_the_id_where_there_is_one() -> None:
-    refusal = parse(b'{"jsonrpc":"2.0","id":"a","method":5}')
+    refusal = parse_line(b'{"jsonrpc":"2.0","id":"a","method":5}')
     assert isinstance(refusal, Refusal)
     assert refusal.id == "a"
 
@@ -263,7 +263,7 @@ def test_a_message_that_is_too_long_is_refused_by_its_id(
     file = tmp_path / "messages"
     file.write_bytes(start + b"y" * MAX_LINE + end + last)
     with file.open("rb") as source:
-        refusal, *others = Wire(source.fileno(), -1).messages()
+        refusal, *others = Wire(source.fileno(), -1).iter_messages()
     assert isinstance(refusal, Refusal)
     assert (refusal.id, refusal.code) == (id_, INVALID_REQUEST)
     assert str(MAX_LINE) in refusal.message
@@ -281,12 +281,12 @@ def test_a_message_that_is_too_long_is_refused_by_its_id(
     | json_values
 )
 def test_any_json_is_read_without_a_crash(value: object) -> None:
-    message = parse(json.dumps(value).encode())
+    message = parse_line(json.dumps(value).encode())
     if message is not None and not isinstance(message, Refusal):
-        Front(OFFER, VERSION).answer(message)
+        RequestHandler(OFFER, VERSION).answer_message(message)
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_without_a_crash(line: bytes) -> None:
-    parse(line)
+    parse_line(line)

@@ -19,8 +19,8 @@ import pytest
 from mcp import Client
 
 from filemem.errors import BadInput, Locked
-from filemem.server.door import Door
-from filemem.server.http import Address, is_loopback, listen
+from filemem.server.door import AccessMiddleware
+from filemem.server.http import Address, is_loopback, open_server_socket
 from tests.surface.server_tools import TOOLS, VERSION, NoSite
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
@@ -158,7 +158,7 @@ def _head(port: int, *headers: str) -> bytes:
 
 
 def through(
-    door: Door,
+    door: AccessMiddleware,
     headers: dict[str, str] | list[tuple[str, str]],
     path: str = "/mcp",
     arrives: bool = True,
@@ -191,9 +191,9 @@ async def inside(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def door(address: Address = Address(port=PORT)) -> Door:  # noqa: B008  frozen
-    hosts = address.hosts(address.port)
-    return Door(
+def door(address: Address = Address(port=PORT)) -> AccessMiddleware:  # noqa: B008  frozen
+    hosts = address.build_hosts(address.port)
+    return AccessMiddleware(
         inside, hosts, frozenset(f"http://{host}" for host in hosts), address.token, NoSite()
     )
 
@@ -208,7 +208,9 @@ def test_without_a_host_nothing_is_served() -> None:
 
 
 def test_a_token_is_required_where_one_is_set() -> None:
-    guarded = door(Address("192.0.2.1", PORT, remote=True, token="s3cret", names=("Box.lan",)))
+    guarded = door(
+        Address("192.0.2.1", PORT, is_remote_allowed=True, token="s3cret", extra_names=("Box.lan",))
+    )
     told = {
         "Bearer s3cret": 200,
         "bearer s3cret": 200,
@@ -231,29 +233,29 @@ def test_off_loopback_needs_permission_and_a_token() -> None:
         assert not is_loopback(host)
         for address in (
             Address(host, 0),
-            Address(host, 0, remote=True),
+            Address(host, 0, is_remote_allowed=True),
             Address(host, 0, token="t"),
         ):
             with pytest.raises(BadInput, match="can be reached from other machines") as caught:
-                listen(address)
+                open_server_socket(address)
             assert (caught.value.field, "FILEMEM_TOKEN" in caught.value.hint) == ("host", True)
 
 
 def test_a_token_that_guards_little_is_refused() -> None:
     for token in ("short", "with spaces in it, long", "né" * 20):
         with pytest.raises(BadInput, match="token") as caught:
-            listen(Address("0.0.0.0", 0, remote=True, token=token))
+            open_server_socket(Address("0.0.0.0", 0, is_remote_allowed=True, token=token))
         assert caught.value.field == "token"
 
 
 def test_a_port_in_use_is_said_plainly() -> None:
-    with listen(Address(port=0)) as first:
+    with open_server_socket(Address(port=0)) as first:
         number = first.getsockname()[1]
         with pytest.raises(Locked, match=f"port {number} .* in use"):
-            listen(Address(port=number))
+            open_server_socket(Address(port=number))
 
 
 def test_an_address_that_cannot_be_used_is_bad_input() -> None:
     for number in (70_000, -1):
         with pytest.raises(BadInput, match="is not a port"):
-            listen(Address("127.0.0.1", number))
+            open_server_socket(Address("127.0.0.1", number))

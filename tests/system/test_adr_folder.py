@@ -10,7 +10,7 @@ import pytest
 
 from filemem.errors import BadInput
 from filemem.memory import Memory
-from filemem.memory.save import Saved
+from filemem.memory.save import WriteResult
 from tests.support import git, make_repo, write
 from tests.system.tools import cli
 
@@ -50,7 +50,7 @@ def memory(repo: Path) -> Iterator[Memory]:
         yield opened
 
 
-def decide(memory: Memory, decision: str, topic: str, **more: object) -> Saved:
+def decide(memory: Memory, decision: str, topic: str, **more: object) -> WriteResult:
     return memory.save(
         topic=topic, decision=decision, reasoning="Writes in several regions", **more
     )

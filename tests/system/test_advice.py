@@ -335,7 +335,7 @@ def test_a_save_waits_for_no_hint_for_which_there_is_no_time(memory: Memory) -> 
     memory.save(topic="cache key", decision="Hash the path", reasoning="Paths are long")
     store = memory._store
     new = memory.save(topic="cache keys", decision="Hash the path and size", reasoning="Paths grow")
-    [record] = store.records([store.find(new.id).path]).values()
+    [record] = store.read_records([store.require_node(new.id).path]).values()
     record = record._replace(supersedes=())
-    assert advise(store, record, implied=False, budget=lambda: True).similar
-    assert not advise(store, record, implied=False, budget=lambda: False).similar
+    assert advise(store, record, is_implied=False, has_time=lambda: True).similar
+    assert not advise(store, record, is_implied=False, has_time=lambda: False).similar

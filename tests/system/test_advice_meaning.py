@@ -13,7 +13,7 @@ import pytest
 
 from filemem.index import Index
 from filemem.memory import Memory
-from filemem.memory.save import Saved
+from filemem.memory.save import WriteResult
 
 DATA = Path(__file__).parent / "advice"
 
@@ -30,7 +30,7 @@ def memory(repo: Path) -> Iterator[Memory]:
         yield opened
 
 
-def save(memory: Memory, topic: str, decision: str, reasoning: str, **more: object) -> Saved:
+def save(memory: Memory, topic: str, decision: str, reasoning: str, **more: object) -> WriteResult:
     return memory.save(topic=topic, decision=decision, reasoning=reasoning, **more)
 
 
@@ -102,7 +102,7 @@ def test_what_is_superseded_is_not_named(memory: Memory) -> None:
 def test_a_command_names_the_same_title_and_does_not_load_the_model(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Index, "near", lambda *_: pytest.fail("it was compared by meaning"))
+    monkeypatch.setattr(Index, "find_nearest", lambda *_: pytest.fail("it was compared by meaning"))
     with Memory.open(repo) as memory:
         save(memory, "webhooks", "Sign webhooks with HMAC-SHA256", "It must be ours.")
         done = save(memory, "callbacks", "Sign webhooks with HMAC-SHA256", "For receivers.")

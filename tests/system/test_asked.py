@@ -74,19 +74,19 @@ def server(repo: Path) -> Iterator[Memory]:
     """What `filemem serve` opens at its first call, without the protocol."""
     with Memory.open(repo, serving=True) as memory:
         memory.refresh(full=True)
-        asked.listen(Project(str(repo)), memory)
+        asked.start_listener(Project(str(repo)), memory)
         until(lambda: answer("topics"), pause=0.005)
         yield memory
 
 
 def place(repo: Path) -> Path:
-    return Path(ask.folder(str(repo / ".git/filemem")))
+    return Path(ask.get_socket_folder(str(repo / ".git/filemem")))
 
 
 def answer(*words: str) -> tuple[int, str, str] | None:
     """What a server in the current folder says; None: it does not do it."""
     try:
-        code, out, err = ask._ask([*words], VERSION)
+        code, out, err = ask._ask_server([*words], VERSION)
     except (OSError, ValueError):
         return None
     return code, out.decode(), err.decode()
@@ -97,7 +97,7 @@ def address(repo: Path) -> Iterator[str]:
     """Where the socket is, however long the path of the folder."""
     handle = os.open(place(repo), os.O_RDONLY)
     try:
-        yield ask.address(handle, str(place(repo)))
+        yield ask.get_socket_address(handle, str(place(repo)))
     finally:
         os.close(handle)
 
@@ -177,9 +177,9 @@ def test_an_answer_is_of_the_files_as_they_are(repo: Path) -> None:
 def test_only_reads_of_this_memory_are_asked(repo: Path) -> None:
     with server(repo):
         for line in ("save decision", "sync", "check", "forget caching", "-C . topics", "why x"):
-            assert ask.by_server(line.split(), VERSION) is None
+            assert ask.run_by_server(line.split(), VERSION) is None
         for line in ("search --org x", "search --also=../x y", "search --workspace", "get --help"):
-            assert ask.by_server(line.split(), VERSION) is None
+            assert ask.run_by_server(line.split(), VERSION) is None
         assert answer("save", "decision") is None, "the server refuses too"
 
 
@@ -199,15 +199,15 @@ def test_other_settings_are_not_answered(repo: Path, name: str) -> None:
 def test_another_version_store_commit_or_settings_file_is_not_answered(repo: Path) -> None:
     with server(repo):
         with pytest.raises(OSError):
-            ask._ask(["topics"], "0.0.9")
-        old = ask.head(str(repo / ".git"))
+            ask._ask_server(["topics"], "0.0.9")
+        old = ask.read_head(str(repo / ".git"))
         git(repo, "commit", "-q", "--allow-empty", "-m", "Move")
-        assert ask.head(str(repo / ".git")) != old
+        assert ask.read_head(str(repo / ".git")) != old
         assert answer("topics"), "it reads HEAD itself"
         write(repo / ".filemem.toml", 'store = "docs"\n')
         assert answer("topics") is None
     with Memory.open(repo, store="memory") as memory:
-        asked.listen(Project(str(repo), "memory"), memory)
+        asked.start_listener(Project(str(repo), "memory"), memory)
         assert not (place(repo) / "socket").exists()
 
 
@@ -284,13 +284,13 @@ def test_a_hook_says_the_same_by_a_server_and_each_thing_once(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[list[str]] = []
-    usual = asked._done
+    usual = asked._run_request
 
     def noted(memory: Memory, request: local.Request) -> local.Reply | None:
         done.append(request.words)
         return usual(memory, request)
 
-    monkeypatch.setattr(asked, "_done", noted)
+    monkeypatch.setattr(asked, "_run_request", noted)
     prompt = {**PROMPT, "prompt": "How do we cache values in Redis?"}
     alone = hook(repo, {**prompt, "session_id": "alone"}, "prompt")
     with server(repo):
@@ -319,7 +319,7 @@ def test_socket_and_folder_are_their_users_alone(repo: Path) -> None:
     git(repo, "config", "core.sharedRepository", "all")
     with server(repo) as memory:
         memory.save(topic="x", decision="Y", reasoning="Z")
-        memory.keeper.store.repo.share()
+        memory.keeper.store.repo.share_folders()
         for path, mode in ((place(repo), 0o700), (place(repo) / "socket", 0o600)):
             assert path.stat().st_mode & 0o777 == mode
         place(repo).chmod(0o750)
@@ -351,7 +351,7 @@ def test_a_wrong_peer_is_not_answered_on_either_side(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with server(repo):
-        monkeypatch.setattr(ask, "peer", lambda _: os.getuid() + 1)
+        monkeypatch.setattr(ask, "get_peer_uid", lambda _: os.getuid() + 1)
         assert answer("topics") is None
         with raw(repo) as connection:
             with suppress(OSError):
@@ -400,7 +400,7 @@ def test_what_is_no_request_is_dropped_and_others_are_answered(
 
 def test_a_client_that_sends_byte_by_byte_is_dropped(repo: Path) -> None:
     with server(repo):
-        whole = ask._request(["topics"], VERSION, str(repo), str(repo / ".git"))
+        whole = ask._build_request(["topics"], VERSION, str(repo), str(repo / ".git"))
         with raw(repo) as connection, suppress(BrokenPipeError, ConnectionResetError):
             for byte in whole:
                 connection.sendall(bytes([byte]))
@@ -459,7 +459,7 @@ def test_no_socket_is_made_in_a_folder_that_is_not_ours_alone(
         place(repo).mkdir()
         place(repo).chmod(0o777)
     with Memory.open(repo, serving=True) as memory:
-        listener = local.Listener(memory.keeper.store.code.private, lambda *_: None)
+        listener = local.Listener(memory.keeper.store.code.private_folder, lambda *_: None)
         listener._thread.join(30)
         assert not listener._thread.is_alive()
         assert answer("topics") is None
@@ -528,7 +528,7 @@ def test_a_path_that_is_too_long_for_a_socket(template: Path, tmp_path: Path) ->
             assert until(lambda: answer("topics"))
     else:
         with pytest.raises(OSError, match="too long"):
-            ask.address(0, ask.folder(str(long)))
+            ask.get_socket_address(0, ask.get_socket_folder(str(long)))
 
 
 def test_a_reader_that_went_away_ends_the_command_as_without_a_server(repo: Path) -> None:

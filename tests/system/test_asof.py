@@ -14,7 +14,7 @@ import pytest
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory import Memory
-from filemem.memory.snapshot import PastStore, moment
+from filemem.memory.snapshot import PastStore, resolve_moment
 from tests.support import git, make_repo, write
 from tests.system.handmade import commit, day, opened
 from tests.system.tools import cli, ok, snapshot, talking
@@ -92,8 +92,8 @@ def test_what_a_revision_or_a_date_means(shipped: Path) -> None:
             "v1^0",
             "2025-01-02T23:00:00Z",
         ):
-            found = moment(store, asked)
-            assert (found.id, found.name, found.at) == (then, asked, 1_735_732_800_000)
+            found = resolve_moment(store, asked)
+            assert (found.id, found.name, found.committed_at) == (then, asked, 1_735_732_800_000)
 
 
 NO_MOMENTS = {
@@ -111,10 +111,10 @@ def test_what_means_nothing_is_refused(shipped: Path) -> None:
     with opened(shipped) as store:
         for asked, hint in NO_MOMENTS.items():
             with pytest.raises(NotFound) as refused:
-                moment(store, asked)
+                resolve_moment(store, asked)
             assert hint in refused.value.hint, asked
         with pytest.raises(BadInput, match="at is empty"):
-            moment(store, " ")
+            resolve_moment(store, " ")
 
 
 def test_a_date_is_what_the_branch_went_through_and_not_what_it_merged(shipped: Path) -> None:
@@ -210,12 +210,12 @@ def test_a_past_that_was_asked_before_reads_no_file_again(
     with Memory.open(repo) as memory:
         saved = memory.save(topic="storage", decision="Use SQLite", reasoning="One file")
         memory.update(saved.id, outcome="failed", reason="locked too often")
-        memory.keeper.look(anew=True)
+        memory.keeper.update_index(rebuild=True)
         first = memory.at("HEAD~1").search("sqlite").hits
 
     def none(*_: object) -> tuple[()]:
         raise AssertionError("a file was read")
 
-    monkeypatch.setattr(PastStore, "_documents", none)
+    monkeypatch.setattr(PastStore, "_iter_documents", none)
     with Memory.open(repo) as memory:
         assert memory.at("HEAD~1").search("sqlite").hits == first

@@ -42,7 +42,7 @@ def filled(repo: Path) -> Path:
 
 
 def found(repo: Path, base: str = "") -> object:
-    with Memory.open(repo, look=False) as memory:
+    with Memory.open(repo, should_update=False) as memory:
         return memory.check(base=base)
 
 
@@ -61,13 +61,13 @@ def alone(repo: Path, tmp_path: Path, base: str = "") -> object:
 def linted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the texts that are looked through."""
     paths = list[str]()
-    in_text = lint.in_text
+    in_text = lint.check_text
 
     def counted(path: str, *others: object) -> object:
         paths.append(path)
         return in_text(path, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lint, "in_text", counted)
+    monkeypatch.setattr(lint, "check_text", counted)
     return paths
 
 
@@ -148,7 +148,7 @@ def test_other_code_remembers_nothing(
 ) -> None:
     found(filled)
     linted.clear()
-    monkeypatch.setattr(remembered, "rules", lambda: "other")
+    monkeypatch.setattr(remembered, "compute_code_digest", lambda: "other")
     found(filled)
     assert len(linted) == 7
 
@@ -157,18 +157,18 @@ def test_the_rules_are_the_bytes_of_all_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "record/lint.py", "one")
-    monkeypatch.setattr(remembered, "_TOP", tmp_path)
-    remembered.rules.cache_clear()
-    first = remembered.rules()
+    monkeypatch.setattr(remembered, "_PACKAGE_FOLDER", tmp_path)
+    remembered.compute_code_digest.cache_clear()
+    first = remembered.compute_code_digest()
     write(tmp_path / "record/lint.py", "two")
-    remembered.rules.cache_clear()
-    assert remembered.rules() != first
-    remembered.rules.cache_clear()
+    remembered.compute_code_digest.cache_clear()
+    assert remembered.compute_code_digest() != first
+    remembered.compute_code_digest.cache_clear()
 
 
 def test_what_ends_by_itself_is_not_kept(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(filled / "memory/decisions/00.md", record(0, header="date: 2099-01-01\n"))
-    with Memory.open(filled, look=False) as memory:
+    with Memory.open(filled, should_update=False) as memory:
         codes = [problem.code for problem in memory.check()[1]]
         assert "future-created" in codes
         memory._store.clock = lambda: 4_200_000_000_000
@@ -187,9 +187,9 @@ def test_texts_of_contents_that_are_gone_are_forgotten(filled: Path) -> None:
     found(filled)
     with Memory.open(filled) as memory:
         index = memory.keeper.store.index
-        rules = remembered.rules()
-        index.note_checked(rules, {"0" * 40: "[]"})
-        before = index.checked(rules)
-        with index._changing() as database, database.writing():
-            database.drop_unused(0)
-        assert before.keys() - index.checked(rules).keys() == {"0" * 40}
+        rules = remembered.compute_code_digest()
+        index.write_check_results(rules, {"0" * 40: "[]"})
+        before = index.read_check_results(rules)
+        with index._writable_database() as database, database.transaction():
+            database.delete_unused(0)
+        assert before.keys() - index.read_check_results(rules).keys() == {"0" * 40}

@@ -18,7 +18,7 @@ import click
 import pytest
 
 from filemem.cli import COMMANDS, EXIT_CODES, HELP, project
-from filemem.cli.group import Commands
+from filemem.cli.group import CommandGroup
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process
@@ -48,7 +48,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[s
 
 
 def test_every_help_has_an_example_that_can_be_parsed(repo: Path) -> None:
-    every = commands(Commands(COMMANDS, HELP))
+    every = commands(CommandGroup(COMMANDS, HELP))
     assert len(every) > 15
     for path in every:
         done = cli(repo, *path, "--help")
@@ -324,7 +324,7 @@ def test_a_long_indexing_says_how_fast_it_is_and_how_long_it_takes(
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(project, "time", SimpleNamespace(monotonic=lambda: next(times)))
     monkeypatch.setattr(sys, "stderr", terminal)
-    show = project.bar("indexing")
+    show = project.build_progress_bar("indexing")
     show(1_000, 4_000)
     show(4_000, 4_000)
     first, last = (

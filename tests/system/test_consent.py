@@ -16,11 +16,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 from filemem.server import line
-from filemem.server.calls import ANSWER
-from filemem.server.line import begun
+from filemem.server.calls import ANSWER_KEY
+from filemem.server.line import build_session
 from filemem.server.wire import Wire
 from tests.support import make_repo
 
@@ -117,7 +117,7 @@ def test_a_fork_is_ended_where_a_person_agrees(repo: Path, mode: str) -> None:
     fields = {"topic": "cache", "decision": "Use Redis", "reasoning": "Several processes."}
     result = called(repo, person, mode, "save", **fields)
     assert not result.is_error, result
-    assert len((result.meta or {})[ANSWER]["superseded"]) == 2
+    assert len((result.meta or {})[ANSWER_KEY]["superseded"]) == 2
     (question,) = person.questions
     assert "Use an LRU cache" in question
     assert "Use no cache" in question
@@ -169,32 +169,32 @@ def asking(monkeypatch: pytest.MonkeyPatch, repo: Path) -> Any:
             sent.append(message)
             arrived.release()
 
-    opened = begun(Recorded(0, 1), profile("native"), lambda: Memory.open(repo), None)
+    opened = build_session(Recorded(0, 1), load_profile("native"), lambda: Memory.open(repo), None)
     yield opened, sent, arrived
-    opened.wait(5)
+    opened.wait_for_calls(5)
     opened.calls.close().result(5)
 
 
 def test_nobody_answers_in_time_and_the_call_is_refused(asking: Any) -> None:
     opened, sent, arrived = asking
-    opened.call(7, {"name": "save", "arguments": LEAKED}, asks=True)
+    opened.start_call(7, {"name": "save", "arguments": LEAKED}, can_ask=True)
     assert arrived.acquire(timeout=30)
     assert arrived.acquire(timeout=30)
     question, answer = sent
     assert question["method"] == "elicitation/create"
     assert answer["id"] == 7
     assert answer["result"]["isError"]
-    opened.reply({"jsonrpc": "2.0", "id": question["id"], "result": YES})
-    opened.wait(5)
+    opened.handle_reply({"jsonrpc": "2.0", "id": question["id"], "result": YES})
+    opened.wait_for_calls(5)
     assert len(sent) == 2, "an answer that comes too late counts for nothing"
 
 
 def test_the_end_of_the_input_answers_for_the_person(asking: Any, monkeypatch: Any) -> None:
     opened, sent, arrived = asking
     monkeypatch.setattr(line, "ANSWERS", 3600)
-    opened.call(7, {"name": "save", "arguments": LEAKED}, asks=True)
+    opened.start_call(7, {"name": "save", "arguments": LEAKED}, can_ask=True)
     assert arrived.acquire(timeout=30)
-    opened.wait(10)
+    opened.wait_for_calls(10)
     assert sent[-1]["id"] == 7
     assert sent[-1]["result"]["isError"]
 
@@ -202,11 +202,11 @@ def test_the_end_of_the_input_answers_for_the_person(asking: Any, monkeypatch: A
 def test_a_yes_counts_for_no_other_memory(asking: Any, monkeypatch: Any) -> None:
     opened, sent, arrived = asking
     monkeypatch.setattr(line, "ANSWERS", 3600)
-    opened.call(7, {"name": "save", "arguments": LEAKED}, asks=True)
+    opened.start_call(7, {"name": "save", "arguments": LEAKED}, can_ask=True)
     assert arrived.acquire(timeout=30)
-    opened.follow(lambda _: False)
-    opened.reply({"jsonrpc": "2.0", "id": sent[0]["id"], "result": YES})
-    opened.wait(10)
+    opened.follow_roots(lambda _: False)
+    opened.handle_reply({"jsonrpc": "2.0", "id": sent[0]["id"], "result": YES})
+    opened.wait_for_calls(10)
     assert sent[-1]["id"] == 7
     assert sent[-1]["result"]["isError"]
 
@@ -214,12 +214,12 @@ def test_a_yes_counts_for_no_other_memory(asking: Any, monkeypatch: Any) -> None
 def test_a_yes_to_a_cancelled_call_is_not_taken_for_another(asking: Any, monkeypatch: Any) -> None:
     opened, sent, arrived = asking
     monkeypatch.setattr(line, "ANSWERS", 3600)
-    opened.call(7, {"name": "save", "arguments": LEAKED}, asks=True)
+    opened.start_call(7, {"name": "save", "arguments": LEAKED}, can_ask=True)
     assert arrived.acquire(timeout=30)
-    opened.cancel({"params": {"requestId": 7}})
-    opened.call("7", {"name": "search", "arguments": {"query": "access key"}})
-    opened.reply({"jsonrpc": "2.0", "id": sent[0]["id"], "result": YES})
-    opened.wait(10)
+    opened.cancel_call({"params": {"requestId": 7}})
+    opened.start_call("7", {"name": "search", "arguments": {"query": "access key"}})
+    opened.handle_reply({"jsonrpc": "2.0", "id": sent[0]["id"], "result": YES})
+    opened.wait_for_calls(10)
     (answer,) = [message for message in sent if message.get("id") == "7"]
     assert not answer["result"]["isError"]
     assert len(sent) == 2, "the cancelled call did not run"

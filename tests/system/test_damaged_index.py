@@ -19,7 +19,7 @@ def filled(repo: Path) -> Path:
         for number in range(5):
             memory.save(topic=f"topic {number}", decision=f"Decide {number}", reasoning="Works")
         memory.refresh(full=True)
-        memory.keeper.store.index.fold(every=True)
+        memory.keeper.store.index.update_caches(check_all=True)
     return repo
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.memory.diff import compare
+from filemem.memory.diff import compare_revisions
 from tests.support import git, write
 from tests.system.handmade import commit, decision, opened, reword
 from tests.system.tools import cli
@@ -23,7 +23,7 @@ NOTHING = "nothing holds on this topic any more"
 def effects(repo: Path, text: str = "") -> list[tuple[str, str, list[str], list[str]]]:
     """Kind, title, details but the reason, and titles of others, of each effect."""
     with opened(repo) as store:
-        found = compare(store, text).effects
+        found = compare_revisions(store, text).effects
     details = [
         [detail for detail in one.details if not detail.startswith("why: ")] for one in found
     ]
@@ -52,9 +52,9 @@ def test_nothing_is_touched(feature: Path) -> None:
     write(feature / "memory/README.md", "# Not a record\n")
     commit(feature)
     with opened(feature) as store:
-        found = compare(store, "")
+        found = compare_revisions(store, "")
     assert (found.base.name, found.head.name, found.effects) == ("main", "feature", ())
-    assert found.parted == found.base.id == git(feature, "rev-parse", "main")
+    assert found.start == found.base.id == git(feature, "rev-parse", "main")
 
 
 def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
@@ -79,7 +79,7 @@ def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
     ]
     assert effects(feature) == wanted
     with opened(feature) as store:
-        (why,) = compare(store, "").effects[0].details
+        (why,) = compare_revisions(store, "").effects[0].details
     assert why.startswith("why: Line 0 of lru, which stands in lru")
     write(feature / "memory/decisions/more.md", "# Not committed\n")
     assert effects(feature) == wanted, "only commits are compared"
@@ -206,21 +206,21 @@ def test_a_branch_cannot_hide_a_decision_unseen(feature: Path, way: str) -> None
 def test_ranges_that_cannot_be_compared(feature: Path) -> None:
     with opened(feature) as store:
         with pytest.raises(NotFound) as unknown:
-            compare(store, "mian...HEAD")
+            compare_revisions(store, "mian...HEAD")
         assert "did you mean main?" in unknown.value.hint
         with pytest.raises(NotFound, match="range: no commit, tag, branch or date"):
-            compare(store, "@{u}...HEAD")
+            compare_revisions(store, "@{u}...HEAD")
     switch(feature, "main")
     with (
         opened(feature) as store,
         pytest.raises(BadInput, match="main is the default branch: nothing"),
     ):
-        compare(store, "")
+        compare_revisions(store, "")
     git(feature, "switch", "-q", "--orphan", "apart")
     write(feature / "memory/decisions/apart.md", "# Another beginning\n")
     commit(feature)
     with opened(feature) as store, pytest.raises(Conflict) as apart:
-        compare(store, "")
+        compare_revisions(store, "")
     assert "main and apart have no history in common" in apart.value.message
     assert "filemem diff main..apart" in apart.value.hint
     assert sorted(one[0] for one in effects(feature, "main..apart")) == [
@@ -238,7 +238,7 @@ def test_on_the_default_branch_it_is_compared_with_the_remotes(
     decision(tmp_path / "clone", "lru", "caching", "redis", created=2)
     commit(tmp_path / "clone")
     with opened(tmp_path / "clone") as store:
-        found = compare(store, "")
+        found = compare_revisions(store, "")
     assert (found.base.name, found.head.name) == ("origin/main", "main")
     assert [one.kind for one in found.effects] == ["new", "superseded"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filemem.memory import Memory
-from filemem.memory.catch_up import knows_head
+from filemem.memory.catch_up import note_known_head
 from tests.support import git, make_repo, write
 from tests.system.tools import until
 
@@ -41,9 +41,9 @@ def test_the_caches_are_moved_forward_when_nobody_calls(repo: Path, memory: Memo
     for number in range(2):
         saved = memory.save(title=f"Note {number}", text="about redis")
         memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
-        assert memory._store.index.behind == number + 1
+        assert memory._store.index.uncached_count == number + 1
     memory.refresh(full=True)
-    assert memory._store.index.behind == 0
+    assert memory._store.index.uncached_count == 0
     assert len(memory.search("redis", limit=50).hits) == 3
 
 
@@ -62,21 +62,21 @@ def test_the_commit_table_learns_of_a_save_from_the_save(
     assert (told.agent, len(told.edits), started) == ("claude", 1, [])
     history = memory._store.history
     path = first.path
-    quick = history.touches([path])
+    quick = history.read_touches([path])
     history.close()
     for left in (repo / ".git/filemem").glob("commits.db*"):
         left.unlink()
-    assert history.touches([path]) == quick  # as git log prints it
+    assert history.read_touches([path]) == quick  # as git log prints it
 
 
 def test_a_commit_that_touches_no_record_needs_no_look(repo: Path, memory: Memory) -> None:
     write(repo / "code.py", "print(2)\n")
     git(repo, "commit", "-q", "-a", "-m", "Code")
-    assert knows_head(memory._store)
+    assert note_known_head(memory._store)
     write(repo / "memory/decisions/by-hand.md", "# Written by hand\n")
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "Record")
-    assert not knows_head(memory._store)
+    assert not note_known_head(memory._store)
     assert titles(memory, "written by hand") >= {"Written by hand"}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import Memory
-from filemem.memory.save import Saved
+from filemem.memory.save import WriteResult
 from tests.support import git, write
 
 
@@ -20,7 +20,7 @@ def tombstone(repo: Path, record_id: str) -> Path:
     return repo / "memory/.forgotten" / hashlib.sha256(record_id.encode()).hexdigest()
 
 
-def decide(memory: Memory, decision: str, topic: str = "caching", **more: object) -> Saved:
+def decide(memory: Memory, decision: str, topic: str = "caching", **more: object) -> WriteResult:
     return memory.save(topic=topic, decision=decision, reasoning="r", **more)
 
 

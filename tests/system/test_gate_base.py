@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import Conflict
-from filemem.memory.check import check
+from filemem.memory.check import check_records
 from filemem.record import Problem
 from tests.support import git, write
 from tests.system.handmade import commit, decision, opened, reword
@@ -22,7 +22,7 @@ SECRET = "ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8"
 
 def told(repo: Path, base: str = "main", *paths: str) -> tuple[Problem, ...]:
     with opened(repo) as store:
-        return check(store, paths, base)[1]
+        return check_records(store, paths, base)[1]
 
 
 def found(repo: Path, base: str = "main") -> list[tuple[str, str]]:
@@ -239,7 +239,7 @@ def test_a_branch_that_has_nothing_in_common_with_the_base_cannot_be_checked_so(
     decision(repo, "a", "a")
     commit(repo)
     with opened(repo) as store, pytest.raises(Conflict, match="no history in common"):
-        check(store, [], "main")
+        check_records(store, [], "main")
 
 
 def test_code_that_the_branch_rewrites_and_what_its_commits_say_is_advice(feature: Path) -> None:

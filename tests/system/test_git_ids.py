@@ -199,7 +199,7 @@ def test_a_checkout_ends_like_a_fresh_build(filled: Path) -> None:
         index = memory.keeper.store.index
         hits = [memory.search(words, limit=20).hits for words in ("slow", "fast", "topic 4")]
         answers = [sorted((hit.path, hit.record.text) for hit in some) for some in hits]
-        return answers, {path: entry.blob for path, entry in index.manifest().items()}
+        return answers, {path: entry.blob for path, entry in index.read_manifest().items()}
 
     with Memory.open(filled) as memory:
         for branch in ("main", "other", "main"):
@@ -207,5 +207,5 @@ def test_a_checkout_ends_like_a_fresh_build(filled: Path) -> None:
             aged(filled)
             memory.refresh(full=True)
         grown = found(memory)
-        memory.keeper.look(anew=True)
+        memory.keeper.update_index(rebuild=True)
         assert grown == found(memory)

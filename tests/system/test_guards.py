@@ -228,7 +228,7 @@ def test_our_own_code_keeps_to_our_decisions() -> None:
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         pytest.skip("not a checkout")
-    with Memory.open(root, look=False) as memory:
+    with Memory.open(root, should_update=False) as memory:
         count, places = memory.check_code()
     assert count > 100
     assert places == []

@@ -9,11 +9,11 @@ import pytest
 
 from filemem.errors import Conflict
 from filemem.memory import Memory
-from filemem.memory.save import Saved
+from filemem.memory.save import WriteResult
 from tests.support import TIME, git, sound, write
 
 
-def decide(memory: Memory, decision: str, topic: str = "caching", **more: object) -> Saved:
+def decide(memory: Memory, decision: str, topic: str = "caching", **more: object) -> WriteResult:
     return memory.save(topic=topic, decision=decision, reasoning="Because of what we know", **more)
 
 
@@ -38,7 +38,7 @@ def commit(repo: Path, text: str, author: str = "Ada", date: str = TIME) -> str:
     return git(repo, "rev-parse", "HEAD")
 
 
-def fork(repo: Path, memory: Memory) -> tuple[Saved, Saved, Saved]:
+def fork(repo: Path, memory: Memory) -> tuple[WriteResult, WriteResult, WriteResult]:
     """One decision, then another on each of two branches, merged."""
     base = decide(memory, "Use Redis as cache")
     git(repo, "switch", "-q", "-c", "feature")

@@ -20,7 +20,7 @@ import pytest
 from filemem.errors import BrokenStore
 from filemem.importers import read
 from filemem.memory import Memory
-from filemem.record import Record, format_time, parse
+from filemem.record import Record, format_time, parse_record
 from tests.support import environment, git, make_repo, write
 from tests.system import sources
 from tests.system.sources import START, changed, database, decided, observed, remembered
@@ -32,7 +32,7 @@ TOKEN = "ghp_" + "aZ3kQ9xW7vB1nM5cR8tY2uJ4hG6fD0sLpE7i"
 def records(repo: Path) -> dict[str, Record]:
     """The records of a memory by title."""
     found = (
-        parse(path.read_bytes(), str(path.relative_to(repo / "memory")))
+        parse_record(path.read_bytes(), str(path.relative_to(repo / "memory")))
         for path in repo.glob("memory/**/*.md")
     )
     return {one.record.title: one.record for one in found if one.record}
@@ -887,9 +887,9 @@ def test_the_heading_of_a_log_is_a_title_without_number_and_date(
     tmp_path: Path, heading: str, title: str
 ) -> None:
     write(tmp_path / "DECISIONS.md", f"# Log\n\n## {heading}\n\nBecause.\n")
-    assert [item.more["title"] for item in read("decision-log", tmp_path / "DECISIONS.md")] == [
-        title
-    ]
+    assert [
+        item.extra_fields["title"] for item in read("decision-log", tmp_path / "DECISIONS.md")
+    ] == [title]
 
 
 # what the programs themselves made
@@ -1049,7 +1049,7 @@ def test_an_import_that_is_committed_is_no_failure_where_the_index_cannot_be_wri
 
     items = read("mama", mama(tmp_path))
     with Memory.open(repo) as memory:
-        monkeypatch.setattr(memory.keeper, "look", full)
+        monkeypatch.setattr(memory.keeper, "update_index", full)
         done = memory.ingest(items, "mama")
     assert done.commit
     assert done.note.startswith("3 records are imported, but not searchable yet; ")

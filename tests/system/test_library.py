@@ -49,7 +49,7 @@ def test_a_write_in_place_is_found_when_a_look_is_due(repo: Path, memory: Memory
     memory.refresh(full=True)
     with path.open("a") as file:
         file.write("\nSharded by tenant quokka.\n")
-    memory._store.index.note(looked=1, cost=1)  # the last look was long ago
+    memory._store.index.write_notes(looked=1, cost=1)  # the last look was long ago
     assert titles(memory, "quokka") == ["Use Redis"]
 
 

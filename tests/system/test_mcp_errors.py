@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from filemem.dialects.call import call
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 from tests.support import git, make_repo
 from tests.system.tools import snapshot, talking
@@ -95,7 +95,7 @@ def memory(place: Path) -> Iterator[Memory]:
 
 
 def ask(memory: Memory, tool: str, arguments: dict[str, Any]) -> tuple[bool, Any]:
-    reply = call(profile("native"), memory, tool, arguments)
+    reply = call(load_profile("native"), memory, tool, arguments)
     return reply.is_error, reply.payload
 
 

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 from tests.support import make_repo
 from tests.system.tools import serving_http
 
@@ -46,7 +46,7 @@ async def connected(target: Path | str, mode: Any) -> AsyncIterator[Client]:
 async def save(client: Client, **fields: Any) -> str:
     reply = await client.call_tool("save", fields)
     assert not reply.is_error, reply
-    return str((reply.meta or {})[ANSWER]["id"])
+    return str((reply.meta or {})[ANSWER_KEY]["id"])
 
 
 async def text(client: Client, uri: str) -> Any:

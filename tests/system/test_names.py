@@ -9,7 +9,7 @@ import pytest
 
 from filemem.errors import Conflict, NotFound
 from filemem.memory import Memory
-from filemem.memory.save import Saved
+from filemem.memory.save import WriteResult
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok
 
@@ -26,7 +26,7 @@ def first(memory: Memory) -> str:
     return memory.history("order storage").heads[0]
 
 
-def edges(memory: Memory, saved: Saved) -> set[tuple[str, str]]:
+def edges(memory: Memory, saved: WriteResult) -> set[tuple[str, str]]:
     return {(edge.kind, edge.target) for edge in memory.get(saved.id)[0].record.edges}
 
 
@@ -98,7 +98,7 @@ def test_a_topic_names_what_holds_on_it_and_the_answer_says_which(memory: Memory
 
 def test_a_forked_topic_names_none_and_its_heads_are_listed(memory: Memory) -> None:
     memory.save(topic="order storage", decision="Use SQLite", reasoning="r", supersedes=[])
-    changes: tuple[Callable[[], Saved], ...] = (
+    changes: tuple[Callable[[], WriteResult], ...] = (
         lambda: memory.update("order storage", outcome="success"),
         lambda: memory.delete("order storage"),
     )

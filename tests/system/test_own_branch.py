@@ -28,12 +28,14 @@ def attach(
 ) -> str:
     """What `filemem init --own-branch` does of it, or `filemem init` in a clone."""
     with closing(Repo.discover(path)) as code:
-        return own_branch.attach(code, name, branch, FILES if begin else None, AT)
+        return own_branch.attach_work_tree(code, name, branch, FILES if begin else None, AT)
 
 
 def plan(path: Path, name: str = "memory", branch: str = "filemem", *, begin: bool = True) -> str:
     with closing(Repo.discover(path)) as code:
-        return own_branch.attach(code, name, branch, FILES if begin else None, AT, dry_run=True)
+        return own_branch.attach_work_tree(
+            code, name, branch, FILES if begin else None, AT, dry_run=True
+        )
 
 
 def titles(path: Path) -> set[str]:

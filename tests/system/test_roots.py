@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from pydantic import FileUrl
 
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 from tests.support import git, make_repo
 
 pytestmark = pytest.mark.filterwarnings("ignore:The roots capability is deprecated")
@@ -58,7 +58,7 @@ async def rooted(folder: Path, roots: list[Path], counted: list[int]) -> AsyncIt
 async def save(client: Client, text: str) -> dict[str, Any]:
     reply = await client.call_tool("save", {"title": text, "text": text})
     assert not reply.is_error, reply
-    return (reply.meta or {})[ANSWER]  # type: ignore[no-any-return]
+    return (reply.meta or {})[ANSWER_KEY]  # type: ignore[no-any-return]
 
 
 def served(folder: Path, roots: list[Path], place: Path) -> int:
@@ -122,7 +122,7 @@ def test_changed_roots_are_asked_for_again(repo: Path) -> None:
                 assert (place / answer["path"]).is_file()
                 assert f" {place}, " in answer["notice"]
             found = await client.call_tool("search", {"query": "In the repo"})
-            titles = {hit["title"] for hit in (found.meta or {})[ANSWER]["results"]}
+            titles = {hit["title"] for hit in (found.meta or {})[ANSWER_KEY]["results"]}
             assert titles == {f"In {repo}"}
             personal = {"query": "x", "scope": "personal"}
             assert not (await client.call_tool("search", personal)).is_error
@@ -191,4 +191,4 @@ def test_a_reply_that_says_nothing_changes_nothing(repo: Path, reply: Any, ends:
         assert server.wait() == 0
         timer.cancel()
     assert answer["id"] == 1
-    assert (repo / answer["result"]["_meta"][ANSWER]["path"]).is_file()
+    assert (repo / answer["result"]["_meta"][ANSWER_KEY]["path"]).is_file()

@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 )
 
 from filemem.errors import Conflict
-from filemem.index import Index, embedder
+from filemem.index import Index, open_model
 from filemem.memory import Memory, catch_up
-from filemem.memory.snapshot import of_commit, of_work_tree
+from filemem.memory.snapshot import read_commit, read_work_tree
 from filemem.memory.store import Store
 from tests.support import CLOCK, git, make_repo, sound
 from tests.system.tools import SEED, snapshot
@@ -39,7 +39,7 @@ WORDS = ("lru", "redis", "tokens", "sessions", "postgres")
 BRANCHES = ("main", "other", "third")
 SCORED = ("lru cache", "auth tokens", "note about redis")
 QUERIES = ("", *SCORED, "topic:caching")
-MODEL = embedder()
+MODEL = open_model()
 
 topics, words, picks = st.sampled_from(TOPICS), st.sampled_from(WORDS), st.integers(0, 1_000)
 
@@ -250,9 +250,9 @@ class Synced(RuleBasedStateMachine):
         folder = self.base / "fresh"
         shutil.rmtree(folder, ignore_errors=True)
         store = copy.copy(self.memory._store)
-        store.index = Index(folder, MODEL, store.dates)
+        store.index = Index(folder, MODEL, store.read_dates)
         try:
-            catch_up.catch_up(store, full=True)
+            catch_up.update_index(store, full=True)
             expected = _content(Memory(store))
         finally:
             store.index.close()
@@ -263,9 +263,11 @@ class Synced(RuleBasedStateMachine):
     def _look_at_history(self) -> None:
         """The commit table says what `git log` does, and the records of HEAD are those of a clean work tree."""
         store = self.memory._store
-        assert store.history.ancestors("HEAD") == set(git(self.repo, "log", "--format=%H").split())
-        paths = [store.files.named(path) for path in store.index.manifest()]
-        for path, touches in store.history.touches(paths).items():
+        assert store.history.read_ancestors("HEAD") == set(
+            git(self.repo, "log", "--format=%H").split()
+        )
+        paths = [store.files.to_work_tree_path(path) for path in store.index.read_manifest()]
+        for path, touches in store.history.read_touches(paths).items():
             told = git(
                 self.repo, "log", "--full-history", "--no-merges", "--format=%H", "--", path
             ).split()
@@ -275,7 +277,7 @@ class Synced(RuleBasedStateMachine):
             assert ours <= set(told), path
             assert bool(touches) or not told, path
         if not git(self.repo, "status", "--porcelain"):
-            here, there = of_work_tree(store), of_commit(store, store.repo.head() or "")
+            here, there = read_work_tree(store), read_commit(store, store.repo.read_head() or "")
             assert dict(here.records) == dict(there.records)
             assert here.graph == there.graph
 
@@ -316,7 +318,7 @@ class Synced(RuleBasedStateMachine):
 
 def _content(memory: Memory) -> dict[str, Any]:
     """All that an index answers: every node by path, and what searches say of hits and of what holds today."""
-    content: dict[str, Any] = {node.path: node for node in memory._store.index.nodes()}
+    content: dict[str, Any] = {node.path: node for node in memory._store.index.read_nodes()}
     for query in QUERIES:
         for live, mode in product((False, True), ("hybrid", "vector")):
             hits = memory.search(query, limit=100, live=live, mode=mode).hits
@@ -356,7 +358,7 @@ def _run(examples: int, steps: int, *phases: Phase) -> None:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No save waits for a look of the other memory, which has no watcher."""
-    monkeypatch.setattr(catch_up, "LONG", 0.1)
+    monkeypatch.setattr(catch_up, "WRITE_TIMEOUT", 0.1)
 
 
 def test_the_index_is_what_a_rebuild_would_make_it() -> None:

@@ -41,7 +41,7 @@ def update(path: Path, record: str, outcome: str, reason: str) -> None:
         memory.update(record, outcome=outcome, reason=reason)
 
 
-def synced(path: Path) -> sync.Synced:
+def synced(path: Path) -> sync.SyncResult:
     with opened(path) as memory:
         return memory.sync()
 

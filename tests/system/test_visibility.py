@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.workspace import join
+from filemem.cli.workspace import join_workspace
 from filemem.dialects.call import call
-from filemem.dialects.tool import profile
+from filemem.dialects.tool import load_profile
 from filemem.memory import Memory
 from filemem.record.visibility import EVERYBODY
 from filemem.web import graph, mama, viewer
@@ -36,7 +36,7 @@ Ask = Callable[[Memory, Path], Any]
 
 def profiled(name: str, tool: str, **arguments: Any) -> Ask:
     """A tool of a profile, asked by its own server."""
-    return lambda memory, _: call(profile(name), memory, tool, arguments).payload
+    return lambda memory, _: call(load_profile(name), memory, tool, arguments).payload
 
 
 def each(name: str, tool: str, key: str, *, many: bool = False, **more: Any) -> Ask:
@@ -49,7 +49,7 @@ def each(name: str, tool: str, key: str, *, many: bool = False, **more: Any) -> 
         for title in titles:
             value = ids.get(title, title)
             named = {key: [value] if many else value}
-            reply = call(profile(name), memory, tool, {**named, **more})
+            reply = call(load_profile(name), memory, tool, {**named, **more})
             told += [] if reply.is_error else [reply.payload]
         return [text for text in map(str, told) if "missing" not in text]
 
@@ -71,15 +71,15 @@ def commands(verb: str) -> Ask:
 
 
 def workspace(memory: Memory, _: Path) -> Any:
-    join(memory)
+    join_workspace(memory)
     assert memory.workspace is not None
     return [hit.title for hit in memory.workspace().search("zebra", limit=20)]
 
 
 def page(memory: Memory, _: Path) -> Any:
-    data = viewer.data(memory, {"can_write": False}).body
+    data = viewer.answer_data(memory, {"can_write": False}).body
     text = data.decode() if isinstance(data, bytes) else str(data)
-    return [text, viewer.search(memory, {"q": "zebra"})]
+    return [text, viewer.answer_search(memory, {"q": "zebra"})]
 
 
 def whole_site(memory: Memory, folder: Path) -> Any:
@@ -220,11 +220,11 @@ def test_a_decision_is_hidden_like_an_observation(
     with Memory.open(folder) as memory:
         for answer in (
             cli(folder, "history", "pay").out,
-            call(profile("native"), memory, "timeline", {"topic": "pay"}).payload,
-            call(profile("mama-v1"), memory, "recall_decision", {"topic": "pay"}).payload,
-            call(profile("native"), memory, "search", {"query": "pay zebras"}).payload,
-            graph.graph(memory, {}),
-            mama.export(memory, {}),
+            call(load_profile("native"), memory, "timeline", {"topic": "pay"}).payload,
+            call(load_profile("mama-v1"), memory, "recall_decision", {"topic": "pay"}).payload,
+            call(load_profile("native"), memory, "search", {"query": "pay zebras"}).payload,
+            graph.answer_graph(memory, {}),
+            mama.export_decisions(memory, {}),
         ):
             assert seen(answer) & {"openly", "moneyly"} == shown
         for answer in (cli(folder, "topics").out, memory.brief().text):
@@ -257,11 +257,15 @@ def test_what_is_like_a_decision_is_hidden_from_who_may_not_see_it(
         monkeypatch.setenv("FILEMEM_DEPARTMENT", department)
     more = {"moneyly"} if department else set[str]()
     with Memory.open(folder) as memory:
-        everything = [node.id for node, _ in memory.alike("keeper of the zebras", "decision", 9)]
-        likely = seen([one["id"] for one in graph.similar(memory, {"id": "openly"})["similar"]])
-        edges = seen(graph.graph(memory, {"cluster": "true"})["similarityEdges"])
-        page = seen(viewer.record(memory, {"id": "openly"})["similar"])
-        ann = graph.similar(memory, {"id": "openly", "agent": "ann"})["similar"]
+        everything = [
+            node.id for node, _ in memory.list_similar("keeper of the zebras", "decision", 9)
+        ]
+        likely = seen(
+            [one["id"] for one in graph.answer_similar(memory, {"id": "openly"})["similar"]]
+        )
+        edges = seen(graph.answer_graph(memory, {"cluster": "true"})["similarityEdges"])
+        page = seen(viewer.answer_record(memory, {"id": "openly"})["similar"])
+        ann = graph.answer_similar(memory, {"id": "openly", "agent": "ann"})["similar"]
     assert set(everything) == {"openly", "publicly", "secretly"} | more
     assert likely == {"publicly"} | more
     assert edges == {"openly", "publicly"} | more
@@ -271,13 +275,13 @@ def test_what_is_like_a_decision_is_hidden_from_who_may_not_see_it(
 
 def test_what_is_hidden_looks_as_if_it_were_not_there(opened: Memory) -> None:
     hidden, nowhere = (
-        call(profile("native"), opened, "get", {"id": title}).payload
+        call(load_profile("native"), opened, "get", {"id": title}).payload
         for title in ("Zebra moneyly", "Zebra nothing")
     )
     assert str(hidden).replace("moneyly", "nothing") == str(nowhere)
     assert opened.search("zebra", agent="nobody").hits == ()
     assert {one.id for one in opened.search(limit=20)}.isdisjoint({NUMBERS["Zebra moneyly"]})
-    assert NUMBERS["Zebra moneyly"] not in opened.names([NUMBERS["Zebra moneyly"]])
+    assert NUMBERS["Zebra moneyly"] not in opened.find_names([NUMBERS["Zebra moneyly"]])
 
 
 def test_a_narrowed_view_is_never_widened(opened: Memory) -> None:

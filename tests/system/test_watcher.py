@@ -23,7 +23,7 @@ def watched(repo: Path) -> Iterator[Memory]:
     """A memory with one record, followed by a watcher that has had its first look."""
     decision(repo, "first", "Begin with this")
     with Memory.open(repo, serving=True) as memory, following(memory) as watcher:
-        assert watcher.looked.wait(SOON)
+        assert watcher.first_look.wait(SOON)
         until(lambda: titles(memory) == {"Begin with this"})
         yield memory
 
@@ -36,11 +36,11 @@ def decision(repo: Path, name: str, title: str) -> Path:
 
 
 def titles(memory: Memory) -> set[str]:
-    return {node.title for node in memory._store.index.nodes()}
+    return {node.title for node in memory._store.index.read_nodes()}
 
 
 def count(memory: Memory) -> int:
-    return memory._store.index.count(Filter())
+    return memory._store.index.count_records(Filter())
 
 
 def in_place(path: Path, text: str) -> None:
@@ -105,9 +105,9 @@ def test_new_nested_folders_with_files_at_once(watched: Memory, repo: Path) -> N
 
 def test_a_store_that_is_not_there_yet(repo: Path) -> None:
     with Memory.open(repo, serving=True) as memory, following(memory) as watcher:
-        assert watcher.looked.wait(SOON)
-        with Memory.open(repo, look=False) as other:
-            assert other.keeper.in_step(0.0, looks=True), (
+        assert watcher.first_look.wait(SOON)
+        with Memory.open(repo, should_update=False) as other:
+            assert other.keeper.ensure_current(0.0, should_scan=True), (
                 "a command waits for no server where there is nothing to see"
             )
         decision(repo, "first", "The folder came later")
@@ -122,7 +122,7 @@ def test_saves_of_this_process_are_committed_and_the_caches_follow(
         one.id for one in saved
     }
     until(lambda: not git(repo, "status", "--porcelain", "--", *(one.path for one in saved)), SOON)
-    until(lambda: watched._store.index.behind == 0, SOON)
+    until(lambda: watched._store.index.uncached_count == 0, SOON)
     assert watched.status()["pending"] == []
 
 
@@ -167,7 +167,7 @@ def test_folder_times_are_compared_no_more_often_than_that_costs(
     monkeypatch.setattr(memory, "refresh", look)
     memory.save(topic="watch", decision="Look seldom", reasoning="It costs")
     folder = memory.folder.stat()
-    Watcher(memory)._follow(memory.folder, (folder.st_dev, folder.st_ino))
+    Watcher(memory)._follow_changes(memory.folder, (folder.st_dev, folder.st_ino))
     assert looks.count(True) in range(5, 9)
     assert looks.count(False) in range(40, 65), (
         "one in sixteen seconds, where it was every second one"

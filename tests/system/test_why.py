@@ -45,7 +45,7 @@ def decide(
 
 def drift(memory: Memory, one: str) -> str:
     told = memory.get(one)[0].drift
-    return "" if told is None or not (told.drifted or told.reason) else str(told)
+    return "" if told is None or not (told.has_drifted or told.reason) else str(told)
 
 
 def evidence(memory: Memory, one: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.workspace import join
+from filemem.cli.workspace import join_workspace
 from filemem.dialects import native
 from filemem.errors import BadInput
 from filemem.memory import Memory
@@ -48,7 +48,7 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
 def together(folder: Path) -> Iterator[Memory]:
     """The memory of a folder, asked with all that is registered."""
     with Memory.open(folder) as memory:
-        join(memory)
+        join_workspace(memory)
         yield memory
 
 

@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from filemem.cli import main
 from filemem.memory import Memory
-from filemem.server.calls import ANSWER
+from filemem.server.calls import ANSWER_KEY
 from filemem.watch import Watcher
 from tests.web.support import serving
 
@@ -134,7 +134,7 @@ class Talk:
         text: str = result.content[0].text
         if result.is_error:
             return True, json.loads(text)
-        answer: Answer = result.meta[ANSWER]
+        answer: Answer = result.meta[ANSWER_KEY]
         assert result.structured_content is None, "some clients show it instead of the text"
         assert all(one["id"] in text and one["title"] in text for one in answer.get("results", ()))
         return False, answer

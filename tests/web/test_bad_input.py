@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from filemem.web.route import Route as Entry
-from filemem.web.route import plain
+from filemem.web.route import format_plain_failure
 from filemem.web.routes import ROUTES
 from tests.web.support import Reply, Server
 from tests.web.test_security import BODIES, state
@@ -30,7 +30,7 @@ def refused(entry: Entry, reply: Reply, name: str) -> None:
     assert "Traceback" not in reply.text
     assert (
         isinstance(reply.body["error"], str)
-        if entry.style is plain
+        if entry.format_failure is format_plain_failure
         else reply.body["error"] is True
     )
 

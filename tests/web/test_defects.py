@@ -40,7 +40,7 @@ def ask_site(
         crashes.append((where, str(failure)))
 
     async def run() -> None:
-        route = next(one for one in site.routes(failing, told) if one.path == path)
+        route = next(one for one in site.build_routes(failing, told) if one.path == path)
         asked = b"id=a" if path == "/graph/similar" else b"q=a"
         scope = {
             "type": "http",

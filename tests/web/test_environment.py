@@ -18,21 +18,23 @@ DOCS = Path(__file__).parents[2] / "docs" / "http.md"
 
 @pytest.mark.requirement("mama-env-port")
 def test_what_is_understood() -> None:
-    found = others.web({"MAMA_AUTH_TOKEN": "t", "MAMA_SERVER_PORT": "3000", "SLACK_BOT_TOKEN": "x"})
-    assert (found.token, found.port, found.slack_token, found.unneeded) == ("t", 3000, "x", "")
-    assert others.web({}) == others.Web()
+    found = others.read_web_settings(
+        {"MAMA_AUTH_TOKEN": "t", "MAMA_SERVER_PORT": "3000", "SLACK_BOT_TOKEN": "x"}
+    )
+    assert (found.token, found.port, found.slack_token, found.unneeded_note) == ("t", 3000, "x", "")
+    assert others.read_web_settings({}) == others.WebSettings()
 
 
 def test_a_port_that_is_none_is_refused() -> None:
     for port in ("many", "-1", "70000", "３", "1" * 5000):
         with pytest.raises(BadInput, match="MAMA_SERVER_PORT"):
-            others.web({"MAMA_SERVER_PORT": port})
+            others.read_web_settings({"MAMA_SERVER_PORT": port})
 
 
 @pytest.mark.requirement("mama-env-db", "mama-env-token", "mama-env-embedding")
 def test_what_is_not_needed_is_answered_without_its_value() -> None:
-    for name in (*others.UNNEEDED, "LLM_API_KEY", "EMBEDDING_PROVIDER"):
-        told = others.web({name: "a secret value"}).unneeded
+    for name in (*others.UNNEEDED_PREFIXES, "LLM_API_KEY", "EMBEDDING_PROVIDER"):
+        told = others.read_web_settings({name: "a secret value"}).unneeded_note
         assert told.startswith(f"{name}: not needed, ")
         assert "secret" not in told
 
@@ -76,7 +78,7 @@ def test_every_variable_is_documented() -> None:
         "POWERMEM_DIR",
         *(f"POWERMEM_{name.upper()}" for name in others.OWNERS),
     }
-    assert documented == used | set(others.UNNEEDED)
+    assert documented == used | set(others.UNNEEDED_PREFIXES)
 
 
 def test_every_route_is_documented() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.page import local_address
+from filemem.cli.page import find_local_address
 from filemem.errors import BadInput
 from tests.support import make_repo
 from tests.system.tools import cli, ok, until
@@ -140,10 +140,10 @@ def test_the_address_in_the_local_network(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(socket, "socket", Probe)
     for Probe.found in ("192.168.1.20", "10.0.0.7"):
-        assert local_address() == Probe.found
+        assert find_local_address() == Probe.found
     for Probe.found in ("127.0.0.1", "8.8.8.8"):
         with pytest.raises(BadInput):
-            local_address()
+            find_local_address()
 
 
 def test_the_address_of_the_page_at_a_record(tmp_path: Path) -> None:

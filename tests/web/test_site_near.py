@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import filemem
-from filemem.dialects.present import similarity
+from filemem.dialects.present import compute_similarity
 from filemem.memory import Memory, search
 from filemem.repo.history import History
 from filemem.web.export import write_site
-from filemem.web.graph import all_near, near
-from filemem.web.viewer import LIKE, SIMILAR
+from filemem.web.graph import group_nearest, list_nearest
+from filemem.web.viewer import MAX_SIMILAR, SIMILAR_THRESHOLD
 from tests.support import make_repo, write
 from tests.system.tools import ok
 
@@ -63,9 +63,12 @@ def test_near_records_are_those_that_a_vector_search_names(memory: Memory, tmp_p
     for hit in memory.get(*pages):
         words = f"{hit.record.topic} {hit.record.decision}"
         hits = memory.search(words, type="decision", mode="vector", recency=False, limit=21).hits
-        likeness = {one.id: similarity(one) for one in hits if one.id != hit.id}
+        likeness = {one.id: compute_similarity(one) for one in hits if one.id != hit.id}
         likest = sorted(likeness, key=lambda one: (-likeness[one], one))
-        assert pages[hit.id] == [one for one in likest if likeness[one] >= LIKE][:SIMILAR]
+        assert (
+            pages[hit.id]
+            == [one for one in likest if likeness[one] >= SIMILAR_THRESHOLD][:MAX_SIMILAR]
+        )
 
 
 def test_a_site_makes_no_whole_search_for_a_record(
@@ -142,9 +145,12 @@ def test_nearly_all_near_records_are_those_that_a_question_for_each_names(tmp_pa
             write(path, f"---\ntype: decision\ntopic: {name}\n---\n# {text}\n")
     ok(folder, "index")
     with filemem.open(folder) as memory:
-        hits = memory.get(*(row.node.id for row in memory.overview().rows))
-        together = all_near(memory, hits, SIMILAR, LIKE)
-        pairs = [(near(memory, hit, SIMILAR, LIKE), together[hit.id]) for hit in hits]
+        hits = memory.get(*(row.node.id for row in memory.build_overview().rows))
+        together = group_nearest(memory, hits, MAX_SIMILAR, SIMILAR_THRESHOLD)
+        pairs = [
+            (list_nearest(memory, hit, MAX_SIMILAR, SIMILAR_THRESHOLD), together[hit.id])
+            for hit in hits
+        ]
     wanted = [{node.id for node, _ in alone} for alone, _ in pairs]
     answers = [{node.id for node, _ in all_} for _, all_ in pairs]
     total = sum(map(len, wanted))
@@ -159,7 +165,7 @@ def test_a_site_compares_all_records_at_once(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a question for one record")
 
-    monkeypatch.setattr(search, "alike", refuse)
+    monkeypatch.setattr(search, "find_similar", refuse)
     write_site(memory, tmp_path / "out")
     assert any(_pages(tmp_path / "out").values())
 
@@ -171,9 +177,9 @@ def test_a_site_without_a_model_names_what_words_find(tmp_path: Path) -> None:
         ok(folder, "save", "decision", *given)
     with filemem.open(folder) as memory:
         memory.keeper.store.index.model = None
-        hits = memory.get(*(row.node.id for row in memory.overview().rows))
-        alone = {hit.id: near(memory, hit, SIMILAR, 0.0) for hit in hits}
-        assert all_near(memory, hits, SIMILAR, 0.0) == alone
+        hits = memory.get(*(row.node.id for row in memory.build_overview().rows))
+        alone = {hit.id: list_nearest(memory, hit, MAX_SIMILAR, 0.0) for hit in hits}
+        assert group_nearest(memory, hits, MAX_SIMILAR, 0.0) == alone
         assert any(alone.values())
 
 
@@ -181,14 +187,14 @@ def test_the_history_is_asked_for_all_pages_at_once(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions: list[int] = []
-    touches = History.touches
+    touches = History.read_touches
 
     def counted(self: History, paths: Iterable[str], tip: str = "HEAD") -> Any:
         wanted = list(paths)
         questions.append(len(wanted))
         return touches(self, wanted, tip)
 
-    monkeypatch.setattr(History, "touches", counted)
+    monkeypatch.setattr(History, "read_touches", counted)
     for path in (memory.work_tree / "memory/observations").iterdir():
         path.unlink()  # these were never committed
     assert write_site(memory, tmp_path / "out") == len(SAID)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from filemem.web.viewer import assets
+from filemem.web.viewer import find_assets
 from tools.vendor import changed
 
 
@@ -15,6 +15,6 @@ def test_vendored_files_are_as_listed() -> None:
 
 def test_the_page_is_small() -> None:
     """400 KB in the wheel, and 150 KB over the wire."""
-    files = [path.read_bytes() for path in assets().values()]
+    files = [path.read_bytes() for path in find_assets().values()]
     assert sum(map(len, files)) <= 400_000
     assert sum(len(gzip.compress(data)) for data in files) <= 150_000

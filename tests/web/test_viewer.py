@@ -323,14 +323,14 @@ def test_the_past_and_a_branch_are_those_of_the_commands(tmp_path: Path) -> None
     ok(folder, "update", kept, "--outcome", "failed")
     git(folder, "switch", "--quiet", "main")
     with Memory.open(folder) as memory:
-        past = viewer.at(memory, {"when": then})
+        past = viewer.answer_moment(memory, {"when": then})
         topics = ok(folder, "topics", "--at", then)["topics"]
         assert (
             past["live"]
             == sorted(one for topic in topics for one in topic["ids"])
             == sorted([old, kept])
         )
-        told = viewer.compare(memory, {"branch": "feature"})
+        told = viewer.answer_comparison(memory, {"branch": "feature"})
         assert told["effects"] == ok(folder, "diff", "main...feature")["effects"]
         assert ({*told["added"]}, told["replaced"], told["changed"]) == (
             {new, added},
@@ -341,10 +341,10 @@ def test_the_past_and_a_branch_are_those_of_the_commands(tmp_path: Path) -> None
             new: "Use an LRU cache",
             added: "Hold briefly",
         }
-        there = viewer.record(memory, {"id": added, "at": told["head"]["commit"]})
+        there = viewer.answer_record(memory, {"id": added, "at": told["head"]["commit"]})
         assert (there["id"], there["title"]) == (added, "Hold briefly")
         assert there["version"] == git(folder, "rev-parse", f"feature:{there['path']}").strip()
-        brief = viewer.brief(memory, {"paths": "src/a.py, src/b.py"})
+        brief = viewer.answer_brief(memory, {"paths": "src/a.py, src/b.py"})
         assert brief["tokens"] == -(-len(brief["text"]) // 4)
 
 
@@ -372,16 +372,16 @@ def test_what_is_not_for_everybody_is_nowhere(tmp_path: Path) -> None:
         write(folder / f"memory/observations/{seen}.md", secret.format(seen))
     with Memory.open(folder) as memory:
         answers: list[Any] = [
-            viewer.data(memory, {}).body,
-            viewer.search(memory, {"q": "Ann paid twice"}),
-            viewer.near(memory, {"topic": "pay", "decision": "Ann twice"}),
-            viewer.record(memory, {"id": "Pay monthly"}),
+            viewer.answer_data(memory, {}).body,
+            viewer.answer_search(memory, {"q": "Ann paid twice"}),
+            viewer.answer_nearby(memory, {"topic": "pay", "decision": "Ann twice"}),
+            viewer.answer_record(memory, {"id": "Pay monthly"}),
         ]
         assert not [one for one in answers if "twice" in str(one) or "Ann" in str(one)]
         assert answers[3]["live"]
         for title in ("Pay Ann twice", "Ann is paid twice"):
             with pytest.raises(NotFound):
-                viewer.record(memory, {"id": title})
+                viewer.answer_record(memory, {"id": title})
 
 
 def test_a_comparison_names_nothing_private(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_comparison_names_nothing_private(tmp_path: Path) -> None:
     git(folder, "commit", "--quiet", "--message", "Raises")
     git(folder, "switch", "--quiet", "main")
     with Memory.open(folder) as memory:
-        told = viewer.compare(memory, {"branch": "feature"})
+        told = viewer.answer_comparison(memory, {"branch": "feature"})
         assert "Pay Ann" in str(ok(folder, "diff", "main...feature"))
         assert told["added"] == ["new"]
         assert "Ann" not in str(told)
@@ -434,4 +434,4 @@ def test_rows_open_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ok(folder, "save", "decision", "--topic", topic, "--decision", said, "--reasoning", "x")
     with Memory.open(folder) as memory:
         monkeypatch.setattr(Files, "read", lambda *_: pytest.fail("a record was opened"))
-        assert [row.live for row in memory.overview().rows] == [False, True, True]
+        assert [row.live for row in memory.build_overview().rows] == [False, True, True]
