@@ -40,7 +40,7 @@ def read(source: Path) -> Iterator[Item]:
                 common_fields: dict[str, Any] = {
                     "created": to_milliseconds(created),
                     "project": project_names.get(project, project),
-                    "counted": True,
+                    "has_counter_id": True,
                 }
                 yield item(row)._replace(id=f"{project}/{table}/{row['id']}", **common_fields)
 

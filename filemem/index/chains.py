@@ -115,9 +115,9 @@ def add_store_prefix(key: object, row: Any) -> Any:
 
     An address is the key of its store, a space, and what the store itself has.
     """
-    node = row.node.meaning({name: f"{key} {name}" for name in row.node.references})
+    node = row.node.resolve_references({name: f"{key} {name}" for name in row.node.references})
     node = node._replace(id=f"{key} {node.id}", path=f"{key} {node.path}")
-    changes = {"written": node, "meanings": {}} if isinstance(row, Row) else {"node": node}
+    changes = {"raw_node": node, "meanings": {}} if isinstance(row, Row) else {"node": node}
     return row._replace(facts=row.facts.add_store_key(key), **changes)
 
 

@@ -131,7 +131,7 @@ def test_a_foreign_tool_answers_in_its_own_words(memory: Memory) -> None:
 
 def test_a_profile_is_light() -> None:
     probe = (
-        f"import sys; from filemem.dialects.tool import profile; [profile(one) for one in {[*DIALECTS]!r}]; "
+        f"import sys; from filemem.dialects.tool import load_profile; [load_profile(one) for one in {[*DIALECTS]!r}]; "
         "print(sorted({'mcp', 'numpy', 'pydantic', 'git', 'asyncio'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

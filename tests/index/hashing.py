@@ -28,10 +28,10 @@ class Hashes(EmbeddingTable):
         np.divide(out, lengths, out=out, where=lengths > 0)
         return out, np.zeros(0, dtype=np.uint16), np.zeros(len(texts), dtype=np.int64)
 
-    def telling(self, words: Iterable[str]) -> dict[str, float]:
+    def compute_word_weights(self, words: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def weighed(self, words: Mapping[str, float], said: Iterable[Alternative] = ()) -> QueryTokens:
+    def build_query_tokens(self, words: Mapping[str, float], said: Iterable[Alternative] = ()) -> QueryTokens:
         tokens, weights = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
         return QueryTokens(tokens, weights, tokens, weights)
 

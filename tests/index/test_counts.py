@@ -31,7 +31,7 @@ def built(folder: Path, docs: dict[str, Doc]) -> Index:
 class Shelf:
     """An index as `Together` asks a store of it."""
 
-    clock = incomplete = None
+    clock = explain_incompleteness = None
 
     def __init__(self, index: Index) -> None:
         self.index = index

@@ -134,12 +134,12 @@ def test_a_common_word_alone_is_no_full_match(index: Index) -> None:
 LIGHT = """
 import sys
 from pathlib import Path
-from filemem.index import Index, embedder
-from filemem.query import parse
-index = Index(Path(sys.argv[1]), embedder())
-answer = index.candidates(parse("redis")[0], mode=sys.argv[2])
+from filemem.index import Index, open_model
+from filemem.query import parse_query
+index = Index(Path(sys.argv[1]), open_model())
+answer = index.search_candidates(parse_query("redis")[0], mode=sys.argv[2])
 assert len(answer.candidates) >= 1
-index.newest(); index.lookup("topic", ["x"]); index.terms("topic")
+index.read_newest_nodes(); index.read_nodes_by_field("topic", ["x"]); index.count_terms("topic")
 print(*sorted({"numpy", "usearch", "tokenizers", "model2vec", "filelock", "tantivy"} & sys.modules.keys()))
 """
 

@@ -26,10 +26,10 @@ import sys
 from pathlib import Path
 from typing import Any
 from filemem.index import Index
-from filemem.query import parse
+from filemem.query import parse_query
 index = Index(Path(sys.argv[1]))
 for line in sys.stdin:
-    print(len(index.candidates(parse(line.strip())[0], mode="keyword").candidates), flush=True)
+    print(len(index.search_candidates(parse_query(line.strip())[0], mode="keyword").candidates), flush=True)
 """
 
 LOOKER = """
@@ -37,17 +37,17 @@ import sys, time
 from pathlib import Path
 from typing import Any
 from filemem.index import Index
-from filemem.query import parse
+from filemem.query import parse_query
 from tests.index.hashing import Hashing
 index = Index(Path(sys.argv[1]), Hashing())
 print("ready", flush=True)
 looks, end = 0, time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
-    assert index.count() >= 50
-    answer = index.candidates(parse("cache redis")[0])
+    assert index.count_records() >= 50
+    answer = index.search_candidates(parse_query("cache redis")[0])
     assert answer.degraded is None, answer.degraded
     assert len(answer.candidates) >= 20
-    assert len(index.manifest()) >= 50
+    assert len(index.read_manifest()) >= 50
     looks += 1
 print(looks)
 """
@@ -63,7 +63,7 @@ index = Index(Path(sys.argv[1]), Hashing() if sys.argv[3] == "vectors" else None
 number = int(sys.argv[2])
 print("ready", flush=True)
 while True:
-    index.push(make(number, words=20))
+    index.add_document(make(number, words=20))
     print(number, flush=True)
     number += 1
     if number % 3 == 0:

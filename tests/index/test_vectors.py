@@ -51,20 +51,20 @@ BESIDE = """
 import time
 import numpy  # before filemem could bound its threads
 from pathlib import Path
-from filemem.index import Model, embedder, vectors
+from filemem.index import Model, open_model, vectors
 from tests.index.samples import doc
-table = embedder().table
+table = open_model().table
 words = [f"cache price login build {n} deploy queue retry log {n * 7}" for n in range(600)]
 docs = {n: doc(f"{n}.md", f"title {n}")._replace(passages=(text,)) for n, text in enumerate(words)}
-part = vectors.embed(docs, table)
+part = vectors.embed_documents(docs, table)
 large = part._replace(rows=numpy.tile(part.rows, (20, 1)), scales=numpy.tile(part.scales, 20),
                       starts=numpy.arange(20 * len(part.rows) + 1))
-asked = table.weighed(dict.fromkeys("login deploy queue retry cache build price log".split(), 1.0))
+asked = table.build_query_tokens(dict.fromkeys("login deploy queue retry cache build price log".split(), 1.0))
 query = table.encode(["deploy the queue"])[0][0]
 whole, own = time.process_time(), time.thread_time()
 for _ in range(40):
-    vectors.nearest(large, query)
-    vectors.met(part, numpy.arange(len(part.keys)), table, asked)
+    vectors.compute_nearest_cosines(large, query)
+    vectors.compute_word_matches(part, numpy.arange(len(part.keys)), table, asked)
 whole, own = time.process_time() - whole, time.thread_time() - own
 print((whole - own) / own)
 """

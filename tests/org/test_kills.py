@@ -19,14 +19,14 @@ KILLS, HUBS, BETWEEN = 100, 4, 10
 WORKER = """
 import os, sys
 from pathlib import Path
-from filemem.index import embedder
+from filemem.index import open_model
 from filemem.org.postgres import Postgres
-from filemem.org.worker import work
-engine = Postgres(sys.argv[1], embedder())
+from filemem.org.worker import sync_repositories
+engine = Postgres(sys.argv[1], open_model())
 engine.model.encode(["loaded"])
 print("ready", flush=True)
 while True:
-    work(engine, Path(sys.argv[2]), os.environ)
+    sync_repositories(engine, Path(sys.argv[2]), os.environ)
 """
 
 

@@ -30,10 +30,10 @@ RESTARTS, KILLS, HUBS, ASKERS = 20, 100, 4, 8
 WORKER = """
 import os, sys
 from pathlib import Path
-from filemem.index import embedder
+from filemem.index import open_model
 from filemem.org.postgres import Postgres
 from filemem.org.workers import Workers
-engine = Postgres(sys.argv[1], embedder())
+engine = Postgres(sys.argv[1], open_model())
 engine.model.encode(["loaded"])
 print("ready", flush=True)
 Workers(engine, Path(sys.argv[2]), os.environ, 1).run(2)

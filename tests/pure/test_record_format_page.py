@@ -47,7 +47,7 @@ def test_every_problem_is_described() -> None:
     source = "".join(
         file.read_text(encoding="utf-8") for file in (ROOT / "filemem" / "record").glob("*.py")
     )
-    stated = r'(?:Problem\("", [^"]*?|Refused\(|note\([^"]*?)"([a-z]+-[a-z-]+|conflict|encoding)"'
+    stated = r'(?:Problem\("", [^"]*?|YamlRefusal\(|add_problem\([^"]*?)"([a-z]+-[a-z-]+|conflict|encoding)"'
     codes = set(re.findall(stated, source))
     assert len(codes) > 15
     missing = {code for code in codes if f"`{code}`" not in PAGE and not code.startswith("bad-")}

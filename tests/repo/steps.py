@@ -44,11 +44,11 @@ def watched(step: Callable[[str], object]) -> Iterator[None]:
                 step("branch locked")
             return why
 
-        def enter(self, entries: Mapping[str, str]) -> None:
+        def send_entries(self, entries: Mapping[str, str]) -> None:
             super().send_entries(entries)
             step("entered")
 
-        def move(self) -> None:
+        def move_branch(self) -> None:
             super().move_branch()
             self.moved = True
             step("moved")

@@ -574,7 +574,7 @@ def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: 
         commit(path, f"Step {number}")
     script = (
         "import sys; from filemem.repo import Repo; from filemem.repo.history import History\n"
-        "print(len(History(Repo.discover(sys.argv[1]), 'memory').dates([f'memory/{n}.md' for n in range(30)])))"
+        "print(len(History(Repo.discover(sys.argv[1]), 'memory').read_dates([f'memory/{n}.md' for n in range(30)])))"
     )
     processes = [
         subprocess.Popen(

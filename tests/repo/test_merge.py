@@ -177,4 +177,4 @@ def test_two_that_have_nothing_in_common_are_merged_only_where_that_is_meant(
     commit(repo, "Begin anew")
     with pytest.raises(Conflict, match="no history in common"):
         merged(repo, "main", "other")
-    assert merged(repo, "main", "other", unrelated=True)[1] == ()
+    assert merged(repo, "main", "other", allow_unrelated=True)[1] == ()

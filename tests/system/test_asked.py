@@ -183,7 +183,7 @@ def test_only_reads_of_this_memory_are_asked(repo: Path) -> None:
         assert answer("save", "decision") is None, "the server refuses too"
 
 
-_PROBE = "from filemem import ask, VERSION; print(ask.by_server(['topics'], VERSION))"
+_PROBE = "from filemem import ask, VERSION; print(ask.run_by_server(['topics'], VERSION))"
 
 
 @pytest.mark.parametrize("name", ["FILEMEM_AGENT", "HOME", "XDG_CONFIG_HOME", "GIT_AUTHOR_NAME"])

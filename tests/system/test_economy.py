@@ -87,7 +87,7 @@ started = []
 sys.addaudithook(lambda event, given: started.append(given[1]) if event == "subprocess.Popen" else None)
 from filemem.cli import main
 from filemem.memory import catch_up
-catch_up.TICK = 10**13
+catch_up.MIN_SCAN_INTERVAL = 10**13
 sys.argv[:1] = ["filemem", "search"]
 with suppress(SystemExit):
     main()

@@ -675,13 +675,13 @@ def test_a_busy_repository_and_a_folder_of_adrs_are_refused(repo: Path, tmp_path
 KILL = """
 import os, sys
 from filemem.files import write
-whole, left = write.Staged.publish, [int(sys.argv.pop(1))]
+whole, left = write.StagedFile.publish, [int(sys.argv.pop(1))]
 def publish(*given, **more):
     left[0] -= 1
     if left[0] < 0:
         os._exit(9)
     whole(*given, **more)
-write.Staged.publish = publish
+write.StagedFile.publish = publish
 from filemem.cli import main
 main()
 """

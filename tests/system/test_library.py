@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "Collection[str]": (None, 3, "x", b"x", [None], [3], {"a": 1}, object()),
     "Iterable[str]": (None, 3, "x", b"x", [None], [3], ["\0"], object()),
     **dict.fromkeys(
-        ("bytes", "Hit", "Collection[Item]", "Progress | None", "Place | None", "Reader"),
+        ("bytes", "Hit", "Collection[Item]", "Progress | None", "SearchSource | None", "Reader"),
         (),
     ),  # only Python code passes these
 }

@@ -20,7 +20,7 @@ from pathlib import Path
 from filemem.memory import Memory
 with Memory.open(Path(sys.argv[1])) as memory:
     found = memory.search("decide", mode="keyword", limit=9)
-    print(len(found.hits), memory.check()[0], memory.keeper.degraded, sep="|")
+    print(len(found.hits), memory.check()[0], memory.keeper.degraded_reason, sep="|")
 """
 
 
