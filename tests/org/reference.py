@@ -124,7 +124,7 @@ class ReferenceReader:
             for row in one.rows()
         ]
         self._docs = {
-            row.written.path: self._shelves[n].docs[plain.raw_node.path]
+            row.raw_node.path: self._shelves[n].docs[plain.raw_node.path]
             for n, plain, row in self._rows
         }
         self._index = Index(folder / f"{len(list(folder.iterdir()))}", MODEL)
@@ -153,7 +153,7 @@ class ReferenceReader:
             terms, plain, depth, mode="hybrid" if vector else "keyword"
         ).candidates
         rows = {
-            row.written.path: row
+            row.raw_node.path: row
             for _, _, row in self._rows
             if row.is_visible and (row.is_live or not wanted.live)
         }
@@ -184,15 +184,15 @@ class ReferenceReader:
     def read_details(self, paths: Collection[str]) -> dict[str, Details]:
         found = {}
         for number, plain, row in self._rows:
-            if row.written.path in paths:
-                shelf, doc = self._shelves[number], self._docs[row.written.path]
+            if row.raw_node.path in paths:
+                shelf, doc = self._shelves[number], self._docs[row.raw_node.path]
                 others = {
                     self._shelves[n].repository.name
                     for n, _, r in self._rows
                     if r.blob == row.blob and n != number
                 }
                 who = shelf.who[plain.raw_node.id]
-                found[row.written.path] = Details(
+                found[row.raw_node.path] = Details(
                     doc.card, who, shelf.repository, tuple(sorted(others))
                 )
         return found
