@@ -27,6 +27,33 @@ OWN_IMPORTS = 12
 EMPTY_NAMES = frozenset(
     {"one", "found", "told", "said", "each", "asked", "known", "shown", "given", "meant"}
 )
+# The first words that a function may have; `is_`, `has_`, `can_` ... ask a question.
+VERBS = frozenset(Path(__file__).with_name("verbs.txt").read_text(encoding="utf-8").split())
+# Functions that are called by another name than a verb: by Python, by a library, by a term of the
+# field, or by the methods and tools that docs/python.md and docs/mcp.md name.
+NOUNS = frozenset(
+    {
+        *("main", "isatty", "shell_complete", "exists", "bm25", "clock", "digest", "perform"),
+        *("at", "brief", "diff", "history", "important", "latest_checkpoint", "memory_summary"),
+        *(
+            "purge_command",
+            "records",
+            "revisions",
+            "seen_by",
+            "status",
+            "timeline",
+            "topics",
+            "why",
+        ),
+        *("tool_command", "repeatable_option", "text_option", "word_list_option"),  # decorators
+    }
+)
+_NOUN_DECORATORS = frozenset(
+    {
+        *("property", "cached_property", "setter", "contextmanager", "asynccontextmanager"),
+        *("command", "group", "tool", "tool_command"),
+    }
+)
 
 Counts = Mapping[str, Mapping[str, int]]  # rule -> path of a module -> number of places
 
@@ -78,6 +105,8 @@ def _refused(node: ast.AST) -> Iterator[tuple[str, str]]:
     name = _bound_name(node)
     if name in EMPTY_NAMES:
         yield "empty_name", name
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _begins_with_verb(node):
+        yield "function_name", node.name
     if isinstance(node, ast.Assign) and _packs(node):
         yield "packed_assignment", ast.unparse(node)[:60]
     if isinstance(node, _COMPREHENSIONS) and _nests(node):
@@ -101,6 +130,25 @@ def _bound_name(node: ast.AST) -> str:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return name
     return ""
+
+
+def _begins_with_verb(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Check that a name says what the function does.
+
+    A property, a context manager and the function of a command are called by a noun.
+    """
+    if function.name.startswith("__") or function.name in NOUNS:
+        return True
+    decorators = {_last_word(decorator) for decorator in function.decorator_list}
+    if decorators & _NOUN_DECORATORS:
+        return True
+    return function.name.strip("_").split("_")[0] in VERBS
+
+
+def _last_word(decorator: ast.expr) -> str:
+    """Return the last name of a decorator: `command` for `@click.command("why")`."""
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(target).rpartition(".")[2]
 
 
 def _packs(node: ast.Assign) -> bool:

@@ -22,20 +22,25 @@ def rules(product: Sequence[Module]) -> set[str]:
     return {place.rule for place in currency.places(product)}
 
 
-BRANCHES = "def f(x: int) -> None:\n" + "    if x:\n        pass\n" * 10
-BOOLEANS = "def f(x: int) -> bool:\n    return " + " or ".join("x" * 11)
+BRANCHES = "def run(x: int) -> None:\n" + "    if x:\n        pass\n" * 10
+BOOLEANS = "def run(x: int) -> bool:\n    return " + " or ".join("x" * 11)
 
 REFUSED = {
     "complexity": [BRANCHES, BOOLEANS],
     "columns": ["# " + "x" * 99],
-    "long_function": ["def f() -> None:\n" + "    pass\n" * 60],
+    "long_function": ["def run() -> None:\n" + "    pass\n" * 60],
     "long_module": ["x = 1\n" * 501],
     "empty_name": [
         "found = 1",
-        "def f(told: int) -> None: ...",
-        "def known() -> None: ...",
+        "def run(told: int) -> None: ...",
+        "@property\ndef known() -> None: ...",
         "x.said = 1",
         "y = [one for one in x]",
+    ],
+    "function_name": [
+        "def written() -> None: ...",
+        "class A:\n    def _of_file(self) -> None: ...",
+        "def run() -> None:\n    def after() -> None: ...",
     ],
     "packed_assignment": ["a, b = x, y"],
     "nested_comprehension": ["a = [x for x in [y for y in z]]"],
@@ -70,7 +75,7 @@ def test_circles_by_types_and_late_imports_are_seen() -> None:
         if TYPE_CHECKING:
             from filemem import b
     """
-    late = "def f() -> None:\n    import filemem.a\n"
+    late = "def run() -> None:\n    import filemem.a\n"
     pair = [module(typed), module(late, "filemem.b")]
     assert rules(pair) == {"circle", "late_import"}
 
