@@ -117,7 +117,8 @@ class Queue:
         """Return how all repositories stand, by name.
 
         Args:
-            token_hash: the hash of a token of METRICS, if the login of the database may not read this.
+            token_hash: the hash of a token of METRICS; needed if the login of the database may
+                not read this.
         """
         source = "standing"
         values = None

@@ -89,14 +89,7 @@ class PostgresShelf:
         """See `engine.Shelf`."""
         docs = {path: doc for path, doc in changes.items() if doc}
         authors = self._find_authors(changes, docs, first_authors)
-        dates = {path: json.loads(author)["date"] or 0 for path, author in authors.items()}
-        numbers = self._allocate_numbers(len(docs))
-        docs_by_number = dict(zip(numbers, docs.values(), strict=True))
-
-        def get_dates(_paths: object) -> Mapping[str, int]:
-            return dates
-
-        new_rows = {row.raw_node.path: row for row in build_rows(docs_by_number, get_dates)}
+        new_rows = self._build_rows(docs, authors)
         overlay = RowOverlay(self.con, self.repository.number)
         overlay.put({path: new_rows.get(path) for path in changes})
         old_tokens = self._delete_records(changes)
@@ -132,6 +125,18 @@ class PostgresShelf:
                 author = _format_author(first_authors.get(path, Provenance()))
             authors[path] = author
         return authors
+
+    def _build_rows(self, docs: Mapping[str, Doc], authors: Mapping[str, str]) -> dict[str, Row]:
+        """Build rows with new numbers, by path; `authors` state the dates."""
+        dates = {path: json.loads(author)["date"] or 0 for path, author in authors.items()}
+
+        def get_dates(_paths: object) -> Mapping[str, int]:
+            return dates
+
+        numbers = self._allocate_numbers(len(docs))
+        docs_by_number = dict(zip(numbers, docs.values(), strict=True))
+        rows = build_rows(docs_by_number, get_dates)
+        return {row.raw_node.path: row for row in rows}
 
     def _allocate_numbers(self, count: int) -> list[int]:
         """Take numbers for new rows."""

@@ -58,14 +58,14 @@ def create_tables(con: Connection, model: str, dimensions: int) -> str:
     index_note = _create_word_index(con)
     _run_file(con, "rights.sql", names)
     for table, column in _REPOSITORY_COLUMNS.items():
-        _secure_table(con, table, column, names)
+        _create_policies(con, table, column, names)
     con.execute("update meta set worker = %(worker)s, service = %(service)s", roles)
     if stored_form == (VERSION, model):
         return "the database is ready"
     return f"the database is made {index_note}"
 
 
-def _secure_table(con: Connection, table: str, column: str, names: Mapping[str, str]) -> None:
+def _create_policies(con: Connection, table: str, column: str, names: Mapping[str, str]) -> None:
     """Let the service see the rows that its principal may see, and the worker all rows."""
     con.execute(f"alter table {table} enable row level security")
     con.execute(f"drop policy if exists seen on {table}")

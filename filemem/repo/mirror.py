@@ -162,7 +162,7 @@ def open_mirror(
 def _update_clone(source: str, folder: Path, environment: Mapping[str, str], limit: float) -> None:
     """Clone a repository, or fetch what is new there."""
     if not folder.exists():
-        _clone_repository(source, folder, environment, limit)
+        _create_clone(source, folder, environment, limit)
     refspecs = ["+refs/heads/*:refs/heads/*"]
     has_branches = any((folder / "refs/heads").iterdir())
     if has_branches or (folder / "packed-refs").exists():
@@ -171,9 +171,7 @@ def _update_clone(source: str, folder: Path, environment: Mapping[str, str], lim
     _run_network_command(folder, environment, *command, limit=limit)
 
 
-def _clone_repository(
-    source: str, folder: Path, environment: Mapping[str, str], limit: float
-) -> None:
+def _create_clone(source: str, folder: Path, environment: Mapping[str, str], limit: float) -> None:
     """Clone a repository without old contents; the folder appears when it is complete."""
     new_folder = folder.with_suffix(".new")
     shutil.rmtree(new_folder, ignore_errors=True)

@@ -387,7 +387,7 @@ def build_commit(
             **_build_identity("AUTHOR", author, date),
             **_build_identity("COMMITTER", committer, date),
         }
-        data = _sign_commit(repo, tree, parents, message, environment)
+        data = _create_signed_commit(repo, tree, parents, message, environment)
         return repo.objects.build_object("commit", data)
     lines = [f"tree {tree}"]
     lines += [f"parent {parent}" for parent in parents]
@@ -403,7 +403,7 @@ def _build_identity(role: str, identity: tuple[str, str], date: str) -> dict[str
     return {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": email, f"GIT_{role}_DATE": date}
 
 
-def _sign_commit(
+def _create_signed_commit(
     repo: Repo, tree: str, parents: Sequence[str], message: bytes, environment: Mapping[str, str]
 ) -> bytes:
     """Let Git make and sign a commit, and return its bytes. Raises Conflict."""

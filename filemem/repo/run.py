@@ -237,14 +237,14 @@ def finish_process(
 
 def end_process(process: Popen[bytes]) -> None:
     """End a call and what it has started, gently first: Git removes its locks then."""
-    _signal_process(process, signal.SIGTERM, _TERM_TIMEOUT)
-    _signal_process(process, signal.SIGKILL, _KILL_TIMEOUT)
+    _send_signal(process, signal.SIGTERM, _TERM_TIMEOUT)
+    _send_signal(process, signal.SIGKILL, _KILL_TIMEOUT)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
 
 
-def _signal_process(process: Popen[bytes], number: int, limit: float) -> None:
+def _send_signal(process: Popen[bytes], number: int, limit: float) -> None:
     """Send a signal to a call and what it has started, and wait some seconds for its end."""
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
