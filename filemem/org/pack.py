@@ -66,32 +66,33 @@ def pack_vectors(rows: VectorSet, position: int) -> bytes:
     counts = np.diff(rows.token_starts[first : last + 1]).astype("<u4")
     tokens = rows.tokens[rows.token_starts[first] : rows.token_starts[last]]
     floats = np.append(rows.scales[first:last], rows.title_scales[position]).astype("<f4")
-    parts = (
+    width = tokens.itemsize
+    arrays = (
         counts,
         floats,
         rows.rows[first:last],
         rows.titles[position],
-        tokens.astype(f"<u{tokens.itemsize}"),
+        tokens.astype(f"<u{width}"),
     )
-    return _HEADER.pack(FORMAT, tokens.itemsize, last - first, len(tokens)) + b"".join(
-        part.tobytes() for part in parts
-    )
+    header = _HEADER.pack(FORMAT, width, last - first, len(tokens))
+    return header + b"".join(array.tobytes() for array in arrays)
 
 
 def unpack_vectors(data: bytes, number: int) -> VectorSet:
     """Unpack what `pack_vectors` packed, for a record of a number. Raises BrokenStore."""
     form, width, size, token_count = _HEADER.unpack_from(data)
     if form != FORMAT:
-        raise BrokenStore(
-            f"the database holds vectors of the unknown form {form}", "update filemem"
-        )
+        message = f"the database holds vectors of the unknown form {form}"
+        raise BrokenStore(message, "update filemem")
     counts = np.frombuffer(data, "<u4", size, _HEADER.size)
-    floats = np.frombuffer(data, "<f4", size + 1, offset := _HEADER.size + 4 * size)
-    tokens_offset = len(data) - width * token_count
-    rows = np.frombuffer(data[offset + 4 * size + 4 : tokens_offset], np.int8).reshape(size + 1, -1)
+    floats_start = _HEADER.size + counts.nbytes
+    floats = np.frombuffer(data, "<f4", size + 1, floats_start)
+    rows_start = floats_start + floats.nbytes
+    tokens_start = len(data) - width * token_count
+    rows = np.frombuffer(data[rows_start:tokens_start], np.int8).reshape(size + 1, -1)
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     document_starts = np.array([0, size], dtype=np.int64)
-    tokens = np.frombuffer(data, f"<u{width}", token_count, tokens_offset)
+    tokens = np.frombuffer(data, f"<u{width}", token_count, tokens_start)
     return VectorSet(
         np.array([number]),
         document_starts,

@@ -70,10 +70,11 @@ class PostgresReader:
         """See `engine.Reader`."""
         row = self.con.execute("select sum(records)::bigint from state").fetchone()
         total = int(row[0] or 0) if row else 0
-        sizes = [size for (size,) in self.con.execute(_SIZES)] or [0] * len(FIELDS)
-        field_sizes = {}
-        for field, size in zip(FIELDS, sizes, strict=True):
-            field_sizes[field] = (total, float(size))
+        field_sizes = dict.fromkeys(FIELDS, (total, 0.0))
+        rows = self.con.execute(_SIZES).fetchall()
+        if rows:
+            for field, (size,) in zip(FIELDS, rows, strict=True):
+                field_sizes[field] = (total, float(size))
         texts = [clean_text(term) for _, term in terms]
         term_counts = {}
         for term, counts in self.con.execute(_TERM_COUNTS, (texts,)):

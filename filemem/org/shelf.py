@@ -168,6 +168,7 @@ class PostgresShelf:
             self.con.execute(_NONE, (number, changed_terms, [0] * len(FIELDS)))
 
     def _insert_records(self, new_records: Sequence[tuple[Row, Doc, str]]) -> None:
+        """Insert records, each with its document and its author as JSON."""
         repository_number = self.repository.number
         docs_by_number = {row.number: doc for row, doc, _ in new_records}
         vectors = embed_documents(docs_by_number, self._model.table)
@@ -178,11 +179,12 @@ class PostgresShelf:
         for row, doc, author in new_records:
             key = (row.number, repository_number)
             position = positions[row.number]
-            first = int(vectors.starts[position])
-            last = int(vectors.starts[position + 1])
-            docs.append((*key, *_build_columns(row, doc, last - first), author))
+            first, last = vectors.starts[position : position + 2].tolist()
+            columns = _build_columns(row, doc, last - first)
+            docs.append((*key, *columns, author))
             stems, texts = pack_texts(doc.card, tokenize_document(doc))
-            bodies.append((*key, clean_text(stems, None), texts, pack_vectors(vectors, position)))
+            packed_vectors = pack_vectors(vectors, position)
+            bodies.append((*key, clean_text(stems, None), texts, packed_vectors))
             for n, vector in enumerate(vectors.rows[first:last].tolist()):
                 if any(vector):
                     passages.append((*key, n, str(vector)))

@@ -11,16 +11,13 @@ if TYPE_CHECKING:
 LIMIT = 600.0  # seconds for the first look at a long history
 _MAX_MOVES = 20  # from folder to folder through which a file is followed: each runs Git again
 _TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
-_FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
 ALL_COMMITS = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-missing")
-_QUIET_OPTIONS = (
+_LOG_OPTIONS = (
     "--no-color",
     "--no-show-signature",
     "--no-notes",
     "--no-ext-diff",
     "--no-textconv",
-)
-_ROW_OPTIONS = (
     "--encoding=UTF-8",
     "-z",
     "--raw",
@@ -28,6 +25,8 @@ _ROW_OPTIONS = (
     "--no-abbrev",
     "--root",
     "--ignore-submodules=none",
+    f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00",
+    "--stdin",
 )
 
 
@@ -77,8 +76,7 @@ def read_commits(
     lines = "".join(f"{revision}\n" for revision in revisions).encode()
     # A partial clone lacks old contents, so it finds only renames that change nothing.
     renames = "-M100%" if repo.is_partial else "-M"
-    command = ["log", *options, *_QUIET_OPTIONS, *_ROW_OPTIONS, renames]
-    command += (f"--diff-merges={merges}", _FORMAT, "--stdin")
+    command = ["log", *options, *_LOG_OPTIONS, renames, f"--diff-merges={merges}"]
     if paths:
         command += ("--", *paths)
     output = repo.git.run(*command, input_data=lines, limit=LIMIT)

@@ -167,11 +167,13 @@ def _find_remote(repo: Repo, name: str, branch: str) -> Remote | None:
 
 def find_default_remote(repo: Repo, branch: str) -> Remote | None:
     """Find the branch of the same name on the only remote, or else on `origin`."""
-    keys = [key for key in repo.settings.values if key.startswith("remote.")]
-    url_keys = [key for key in keys if key.endswith(".url")]
-    names = [key.removeprefix("remote.").removesuffix(".url") for key in url_keys]
-    name = names[0] if len(names) == 1 else "origin"
-    return _find_remote(repo, name, branch)
+    names = []
+    for key in repo.settings.values:
+        name = key.removeprefix("remote.").removesuffix(".url")
+        if key == f"remote.{name}.url":
+            names.append(name)
+    remote_name = names[0] if len(names) == 1 else "origin"
+    return _find_remote(repo, remote_name, branch)
 
 
 def find_upstream(repo: Repo, branch: str) -> Remote | None:
