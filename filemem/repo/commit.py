@@ -422,8 +422,7 @@ def _finish_entry(repo: Repo, files: StoreFiles, entry: JournalEntry) -> SaveRes
     """Finish an interrupted or pending save, or drop it if the user has changed its files."""
     branch = entry.branch.removeprefix(state.BRANCHES)
     if journal.has_landed(repo, entry):
-        if journal.restore_lost(repo, files, entry, _SHORT_PATIENCE):
-            Journal(repo).mark_done(entry)
+        _restore_landed(repo, files, entry)
         return SaveResult(entry.commit, branch)
     head = state.read_head_branch(repo.git)
     obstacle = _find_entry_obstacle(repo, entry, head)
@@ -450,6 +449,12 @@ def _commit_entry(repo: Repo, files: StoreFiles, entry: JournalEntry, branch: st
         return SaveResult(branch=branch, pending=entry.reason or result)
     entry.file.unlink(missing_ok=True)
     return result
+
+
+def _restore_landed(repo: Repo, files: StoreFiles, entry: JournalEntry) -> None:
+    """Restore what index and files lack of a save that its branch has; then it is done."""
+    if journal.restore_lost(repo, files, entry, _SHORT_PATIENCE):
+        Journal(repo).mark_done(entry)
 
 
 def _find_entry_obstacle(repo: Repo, entry: JournalEntry, head: Branch) -> str:

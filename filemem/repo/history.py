@@ -293,7 +293,8 @@ class History:
 
     def _select_rows(self, condition: str, *values: Any) -> Iterator[_TouchRow]:
         """Read rows of the table `touched`."""
-        query = f"select n, kind, path, before, old, new from touched where {condition}"  # noqa: S608
+        columns = "n, kind, path, before, old, new"
+        query = f"select {columns} from touched where {condition}"  # noqa: S608
         for row in self._db.execute(query, values):
             yield _TouchRow(*row)
 
