@@ -14,7 +14,7 @@ from filemem.files import Files
 from filemem.repo import Repo, commit
 from filemem.repo.commit import CommitPlan, Edit, render_message
 from filemem.repo.history import History
-from filemem.repo.state import GitLocks
+from filemem.repo.locks import GitLocks
 
 ROUNDS = 21
 COMMITS = 20_000
@@ -50,7 +50,7 @@ def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
             render_message(f"save {number}"),
             int(time.time() * 1000),
         )
-        with repo.save_lock(), patch.object(commit, "Locks", _Timed):
+        with repo.save_lock(), patch.object(commit, "GitLocks", _Timed):
             commit.save_files(repo, files, lambda plan=plan: plan)  # type: ignore[misc]
         held.append(_Timed.released - _Timed.taken)
     repo.close()

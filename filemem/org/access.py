@@ -99,30 +99,32 @@ def read_rights(path: Path) -> Rights:
     hint = 'a line for each name: `ada = ["host/team/api"]`; docs/organisation.md shows groups'
     try:
         text = path.read_text("utf-8-sig")
-        value: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        parse = json.loads if path.suffix == ".json" else tomllib.loads
+        value: dict[str, Any] = parse(text)
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} cannot be read: {error}", hint, field="file") from None
-    if complaints := schema.check_value(_SHAPE, value):
+    complaints = schema.check_value(_SHAPE, value)
+    if complaints:
         raise BadInput(f"{path}: {complaints[0][1]}", hint, field="file")
     groups = value.pop("groups", {})
     return Rights(value, groups)
 
 
 def replace_rights(con: Connection, rights: Rights) -> tuple[int, list[str]]:
-    """Let this be all that anybody may see.
+    """Replace all rights.
 
     Return how many rights that are, and the repositories that are not in the index: these give
     nothing. Repositories go by the names that `filemem org status` shows.
     """
     con.execute(_WANTED)
-    _copy_rows(
-        con,
-        "wanted",
-        [(name, repo) for name, repos in rights.repositories.items() for repo in repos],
-    )
-    _copy_rows(
-        con, "joining", [(name, team) for team, names in rights.groups.items() for name in names]
-    )
+    wanted = []
+    for principal, repositories in rights.repositories.items():
+        wanted += [(principal, repository) for repository in repositories]
+    _copy_rows(con, "wanted", wanted)
+    members = []
+    for team, names in rights.groups.items():
+        members += [(name, team) for name in names]
+    _copy_rows(con, "joining", members)
     for statement in _REPLACE:
         con.execute(statement)
     unknown_names = [name for (name,) in con.execute(_UNKNOWN)]

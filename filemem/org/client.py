@@ -77,22 +77,26 @@ class Service(NamedTuple):
         Raises what the service raised, or BadInput, Locked, BrokenStore; each names the service.
         """
         payload = {name: value for name, value in arguments.items() if name != "scope"}
-        status, retry_after, body = self._post_request(f"/org/{verb}", json.dumps(payload).encode())
+        data = json.dumps(payload).encode()
+        status, retry_after, body = self._post_request(f"/org/{verb}", data)
         answer = _parse_object(body)
         if status in _REFUSED_STATUSES:
             hint = "ask who runs it for a new one, and set FILEMEM_ORG_TOKEN"
             raise BadInput(f"the service {self.url} does not take your token", hint, field="scope")
         if status in _FAILED_STATUSES and answer is not None:
-            hint = answer.get("hint") or (f"ask again in {retry_after} s" if retry_after else "")
+            service_hint = answer.get("hint")
+            if not service_hint and retry_after:
+                service_hint = f"ask again in {retry_after} s"
             message = f"the service {self.url}: {_format_message(answer.get('error'), verb)}"
-            raise _ERROR_TYPES.get(status, BrokenStore)(message, _format_message(hint, verb))
+            error_type = _ERROR_TYPES.get(status, BrokenStore)
+            raise error_type(message, _format_message(service_hint, verb))
         if status != 200 or answer is None or schema.check_value(_ANSWER, answer):
             message = f"{self.url} answered with status {status}, not as `filemem org serve` does"
             raise BrokenStore(message, "see that FILEMEM_ORG_URL names it")
         return _mark_results(answer)
 
     def _post_request(self, path: str, body: bytes) -> tuple[int, str, bytes]:
-        """Status, Retry-After and body of the answer to a POST. Raises Locked: there is none."""
+        """Send a POST; return status, Retry-After and body. Raises Locked if there is no answer."""
         from http.client import (  # noqa: PLC0415 - 15 ms, with ssl
             HTTPConnection,
             HTTPException,
@@ -112,7 +116,8 @@ class Service(NamedTuple):
                 data = response.read(MAX_SIZE)
                 if time.monotonic() >= deadline:  # what came until then may be cut
                     raise TimeoutError("it answers too slowly")
-                return response.status, (response.getheader("Retry-After") or "")[:9], data
+                retry_after = response.getheader("Retry-After") or ""
+                return response.status, retry_after[:9], data
         except (OSError, HTTPException, UnicodeError) as error:
             reason = str(error or type(error).__name__)[:_MAX_MESSAGE]
             message = f"the service {self.url} does not answer: {reason}"
@@ -129,7 +134,7 @@ def _close_socket(connection: HTTPConnection) -> None:
 
 
 def _parse_object(body: bytes) -> dict[str, Any] | None:
-    """An answer as JSON; None if it is not an object."""
+    """Parse an answer as a JSON object; None if it is none."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -138,13 +143,16 @@ def _parse_object(body: bytes) -> dict[str, Any] | None:
 
 
 def _format_message(value: object, verb: str) -> str:
-    """What a service says of a failure, as of a command of ours."""
+    """Word a message of the service like one of a local command."""
     return str(value or "").replace(f"POST /org/{verb}", verb)[:_MAX_MESSAGE]
 
 
 def _mark_results(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer whose records all say that they are quoted."""
+    """Mark each record of an answer as quoted, and return the answer."""
     for result in answer["results"]:
         note = result.get("note", "")
-        result["note"] = note if note.startswith(MARK) else "; ".join(filter(None, (MARK, note)))
+        if not note:
+            result["note"] = MARK
+        elif not note.startswith(MARK):
+            result["note"] = f"{MARK}; {note}"
     return answer

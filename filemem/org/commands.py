@@ -50,16 +50,18 @@ def add(
     index: Postgres, folder: Path, repositories: Sequence[str], file: Path | None
 ) -> CommandResult:
     """Add repositories, and those of a file with one a line. Raises BadInput."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file else ()
-    listed_addresses = [line.strip() for line in lines if not line.startswith("#")]
-    addresses = [*repositories, *filter(None, listed_addresses)]
+    addresses = list(repositories)
+    if file:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        addresses += [line.strip() for line in lines if line.strip() and line[0] != "#"]
     if not addresses:
         hint = "filemem org add REPO..., or --from FILE with one a line"
         raise BadInput("no repository is named", hint)
     sources = dict(resolve_source(address, folder) for address in addresses)
     added_count = index.add_repositories(sources)
+    known_count = len(sources) - added_count
     answer = {"added": added_count, "repositories": sorted(sources)}
-    return CommandResult(answer, f"{added_count} added; {len(sources) - added_count} there before")
+    return CommandResult(answer, f"{added_count} added; {known_count} there before")
 
 
 def remove(index: Postgres, name: str) -> CommandResult:
@@ -72,11 +74,10 @@ def remove(index: Postgres, name: str) -> CommandResult:
 def work_once(index: Postgres, folder: Path, names: Sequence[str]) -> CommandResult:
     """Look at all repositories once, or at those of some names. Raises NotFound."""
     result = _build_workers(index, folder).run_once(names)
-    failure_note = format_count(result.failed, "failure") if result.failed else ""
-    advice = f", {failure_note}: `filemem org status` says why" if failure_note else ""
-    return CommandResult(
-        result._asdict(), f"{format_count(result.changed, 'record')} changed{advice}"
-    )
+    text = f"{format_count(result.changed, 'record')} changed"
+    if result.failed:
+        text += f", {format_count(result.failed, 'failure')}: `filemem org status` says why"
+    return CommandResult(result._asdict(), text)
 
 
 def work(index: Postgres, folder: Path, interval: float, threads: int) -> None:
@@ -104,10 +105,12 @@ def show_status(index: Postgres) -> CommandResult:
     """Show the repositories, and what is wrong with each."""
     statuses = Queue(index).list_statuses()
     rows = [_build_row(repository) for repository in statuses]
-    lines = [
-        f"{row['records']:>7,}  {row['seen_at'] or 'never':24}  {row['repository']}" for row in rows
-    ]
-    lines += [line for repository in statuses for line in _iter_problems(repository)]
+    lines = []
+    for row in rows:
+        seen_at = row["seen_at"] or "never"
+        lines.append(f"{row['records']:>7,}  {seen_at:24}  {row['repository']}")
+    for repository in statuses:
+        lines += _iter_problems(repository)
     text = "\n".join(lines) or "no repository yet: filemem org add"
     return CommandResult({"count": len(rows), "repositories": rows}, text)
 
@@ -155,9 +158,8 @@ def manage_tokens(index: Postgres, action: str, name: str, days: int | None) -> 
             return CommandResult({"name": name, "token": new_token}, new_token)
         if action == "revoke":
             count = access.revoke_tokens(con, name)
-            return CommandResult(
-                {"name": name, "revoked": count}, f"{format_count(count, 'token')} revoked"
-            )
+            text = f"{format_count(count, 'token')} revoked"
+            return CommandResult({"name": name, "revoked": count}, text)
         rows = access.list_tokens(con)
     lines = ["  ".join(row.values()).rstrip() for row in rows]
     return CommandResult({"tokens": rows}, "\n".join(lines) or "nobody has a token")
@@ -168,10 +170,9 @@ def replace_rights(index: Postgres, file: Path) -> CommandResult:
     rights = access.read_rights(file)
     with index.transaction() as con:
         count, unknown_names = access.replace_rights(con, rights)
-    lines = [f"not in the index, so nobody sees it: {name}" for name in unknown_names]
-    return CommandResult(
-        {"rights": count, "unknown": unknown_names}, "\n".join([f"rights: {count}", *lines])
-    )
+    lines = [f"rights: {count}"]
+    lines += [f"not in the index, so nobody sees it: {name}" for name in unknown_names]
+    return CommandResult({"rights": count, "unknown": unknown_names}, "\n".join(lines))
 
 
 def list_questions(index: Postgres, name: str) -> CommandResult:

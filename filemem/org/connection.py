@@ -26,7 +26,7 @@ _NOT_READY_ERRORS = (
 
 @contextlib.contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Turn what the database says into what our callers can act on."""
+    """Turn errors of the database into ours."""
     try:
         yield
     except _NOT_READY_ERRORS as error:
@@ -53,7 +53,7 @@ def _set_read_only(con: Connection) -> None:
 def _build_pool(
     dsn: str, configure: Callable[[Connection], None] | None
 ) -> psycopg_pool.ConnectionPool[Connection]:
-    """Connections, each checked before use; a server of connections may stand in between."""
+    """Build a pool of connections, each checked before use; PgBouncer may be in between."""
     options = {"autocommit": True, "connect_timeout": 10, "application_name": "filemem"}
     return psycopg_pool.ConnectionPool(
         dsn,
@@ -68,9 +68,9 @@ def _build_pool(
 
 
 class Database:
-    """The database at `dsn`; what only reads may go to a replica, at `read_dsn`.
+    """The database at `dsn`; reads may go to a replica at `read_dsn`.
 
-    Raises BadInput: none is named.
+    Raises BadInput if none is named.
     """
 
     def __init__(self, dsn: str, read_dsn: str = "") -> None:
@@ -91,7 +91,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
-        """Open a transaction on a connection of its own: all is kept at the end, or nothing."""
+        """Open a transaction on a new connection: all changes are kept at the end, or none."""
         with self.open_connection(read_only=read_only) as con, con.transaction():
             yield con
 
@@ -101,7 +101,7 @@ class Database:
         pool = self._pools[read_only]
         with _translate_errors():
             if pool.closed:
-                # This says what is wrong, if anything is: the pool would only wait.
+                # This reports what is wrong, if anything: the pool would only wait.
                 dsn = self._read_dsn if read_only else self._dsn
                 psycopg.connect(dsn, connect_timeout=10).close()
                 pool.open()
@@ -110,19 +110,24 @@ class Database:
 
     @contextlib.contextmanager
     def listen(self, channel: str) -> Iterator[Callable[[float], bool]]:
-        """Yield what waits for a notice on a channel, and returns whether one came."""
+        """Yield a function that waits some seconds for a notice; it returns whether one came."""
         with (
             _translate_errors(),
             psycopg.connect(self._dsn, autocommit=True, application_name="filemem") as con,
         ):
             con.execute(psycopg.sql.SQL("listen {}").format(psycopg.sql.Identifier(channel)))
-            yield lambda seconds: any(con.notifies(timeout=seconds, stop_after=1))
+
+            def wait_for_notice(seconds: float) -> bool:
+                return any(con.notifies(timeout=seconds, stop_after=1))
+
+            yield wait_for_notice
 
 
 def _complete_dsn(dsn: str) -> str:
-    """Return how to connect, encrypted if it is another machine. Raises BrokenStore."""
+    """Add to a connection string that other machines need encryption. Raises BrokenStore."""
     with _translate_errors():
         settings: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(dsn)
-    is_local = str(settings.get("host") or "/").startswith(("/", "@", "127.", "::1", "localhost"))
+    host = str(settings.get("host") or "/")
+    is_local = host.startswith(("/", "@", "127.", "::1", "localhost"))
     settings.setdefault("sslmode", "prefer" if is_local else "require")
     return psycopg.conninfo.make_conninfo("", **settings)

@@ -1,13 +1,12 @@
 """What an engine of records must do for an organisation: keep them by repository, and nominate.
 
 Rule: the engine nominates, filemem scores. It keeps what filemem made of each record and scores
-nothing itself, so that one record has one score wherever it is asked for. A value that belongs to
-one
-repository (an id, a topic's key, a path) has the number of the repository and a space before it
-wherever several repositories meet: an *address*.
+nothing itself, so that a record has one score wherever it is searched. Where several repositories
+meet, a value of one repository (an id, a topic's key, a path) becomes an *address*: the number of
+the repository and a space come before it.
 
-A `Reader` sees what one principal may see, and nothing else; a `Shelf` is one repository while a
-worker changes it.
+An `IndexReader` sees what one principal may see, and nothing else; a `Shelf` is one repository
+while a worker changes it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from filemem.query import Filter, Provenance
 if TYPE_CHECKING:
     from filemem.index.vectors import VectorSet
 
-HEAD_MARK = "^"  # behind a stem: it stands in title or topic
-EVERYBODY = "*"  # the principal that stands for whoever is let in at all
+HEAD_MARK = "^"  # after a stem that is in title or topic
+EVERYBODY = "*"  # the principal that stands for all who have access
 
 
 class Principal(NamedTuple):
@@ -68,7 +67,7 @@ class Nominee(NamedTuple):
 class Details(NamedTuple):
     """What a hit needs of a record."""
 
-    card: str  # the whole record as JSON: `index.document.record_from` reads it
+    card: str  # the whole record as JSON: `index.document.parse_card` reads it
     provenance: Provenance
     repository: Repository
     also_in: tuple[str, ...] = ()  # visible repositories that have the same file, by name
@@ -81,7 +80,7 @@ class IndexReader(Protocol):
         """Return the repositories that may be seen, by name."""
 
     def count_terms(self, terms: Collection[tuple[str, str]], /) -> TermCounts:
-        """Return in how many of the visible documents (field, term) pairs stand."""
+        """Count the visible documents that have each (field, term) pair."""
 
     def nominate(
         self,
@@ -91,54 +90,52 @@ class IndexReader(Protocol):
         depth: int,
         /,
     ) -> list[Nominee]:
-        """Return about `depth` of the best by words and as many by meaning, by a filter.
+        """Return about `depth` of the best records by words, and as many by meaning.
 
-        Its `path` does not count.
+        Args:
+            words: stems and their weights: the rarer the larger.
+            vector: of length 1; None to search by words only.
+            wanted: a filter, whose `path` is ignored.
 
-        `words`: stems, and what each is worth: the rarer the more. `vector`: of length 1; None:
-        by words alone. Of
-        records with the same bytes one is returned.
+        Of records with equal bytes one is returned.
         """
 
     def read_rows(self, field: str, values: Iterable[str | int], /) -> list[Row]:
-        """Return the records with one of some addresses in a field, as `index.Chains.rows`.
+        """Return the records with one of some addresses in a field; see `index.ChainIndex`.
 
         Fields: id, path, key, target, name, refers. Rows have addresses for ids, paths, topic
         keys and references.
         """
 
     def read_rows_by_name(self, names: Collection[str], /) -> list[Row]:
-        """Return the records that go by one of some names, as `record.names_of` has them."""
+        """Return the records that have one of some names."""
 
     def read_details(self, paths: Collection[str], /) -> dict[str, Details]:
         """Return what hits need of records, by the addresses of their paths."""
 
 
 class Shelf(Protocol):
-    """One repository while its worker changes it: all is kept at the end, or nothing.
+    """One repository while its worker changes it: all changes are kept at the end, or none.
 
-    No addresses here.
+    Values are not addresses here.
     """
 
     repository: Repository
 
     def read_manifest(self) -> dict[str, tuple[str, str]]:
-        """Return what is there: path -> blob id and record id."""
+        """Return the records: path -> blob id and record id."""
 
     def put(
         self, changes: Mapping[str, Doc | None], first_authors: Mapping[str, Provenance], /
     ) -> None:
-        """Put documents in place of those of their paths, and work out what holds.
+        """Put documents at their paths, None to remove one, and update what depends on them.
 
-        None stands for a removed one.
-
-        `first`: who wrote new ones first, by path; it dates what states no date. A record that is
-        there, by its id,
-        keeps its own, whatever its path is now.
+        `first_authors`: who first wrote new records, by path; they date records without a date. A
+        known record, by its id, keeps its author even if its path has changed.
         """
 
     def note_state(self, head: str, store: str, words: str = "", left_out: str = "") -> None:
-        """Note the commit and the mark of the words that the rows are of, and where records lie.
+        """Note the commit of the rows, the folder of records, and the mark of status words.
 
-        `left_out`: which records are not among them, and why.
+        `left_out`: which records are left out, and why.
         """

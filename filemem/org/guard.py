@@ -29,7 +29,7 @@ MAX_KNOWN = 10_000  # tokens that are remembered as good
 
 
 class RateLimitError(Locked):
-    """Somebody asks too often."""
+    """A client asks too often."""
 
 
 def look_up_principal(engine: Postgres, people: People | None, token: str) -> Principal:
@@ -73,7 +73,7 @@ class TokenLookup:
         self._known_keys = dict[bytes, None]()
 
     def __call__(self, token: str) -> Principal:
-        """Return whose a token is. Raises TooOften, Locked."""
+        """Return whose a token is. Raises RateLimitError, Locked."""
         key = hash_token(token)
         if key not in self._known_keys and self._unknown_counter.is_full():
             raise RateLimitError("too many unknown tokens", "ask again in a minute")
@@ -99,37 +99,43 @@ class Guard:
         if scope["type"] != "http" or scope["path"] == "/health":
             return await self._app(scope, receive, send)
         token = _parse_bearer(scope["headers"])
+        asker = NOBODY
         try:
-            asker = await asyncio.to_thread(self._look_up, token) if token else NOBODY
+            if token:
+                asker = await asyncio.to_thread(self._look_up, token)
         except RateLimitError as error:
             return await send_refusal(send, 429, error, _build_retry_header())
         except Locked as error:
             return await send_refusal(send, 503, error)
         if not asker.name:
-            message = "a token of this service is required: send Authorization: Bearer TOKEN"
-            return await send_refusal(
-                send, 401, BadInput(message), (b"www-authenticate", b"Bearer")
+            refusal = BadInput(
+                "a token of this service is required: send Authorization: Bearer TOKEN"
             )
+            return await send_refusal(send, 401, refusal, (b"www-authenticate", b"Bearer"))
         key = hash_token(token)
         if self._requests.is_full(key):
-            return await send_refusal(
-                send, 429, BadInput("this token asks too often"), _build_retry_header()
-            )
+            refusal = BadInput("this token asks too often")
+            return await send_refusal(send, 429, refusal, _build_retry_header())
         self._requests.add(key)
         CURRENT_PRINCIPAL.set(asker)
         return await self._app(scope, receive, send)
 
 
 def _parse_bearer(headers: list[tuple[bytes, bytes]]) -> str:
-    """The token of a request, "" if it has none, or several."""
-    stated_values = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
-    scheme, _, token = stated_values[0].partition(" ") if len(stated_values) == 1 else ("", "", "")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    """Return the token of a request; "" if it has none, or several."""
+    values = [value for name, value in headers if name == b"authorization"]
+    if len(values) != 1:
+        return ""
+    scheme, _, token = values[0].decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        return ""
+    return token.strip()
 
 
 def _build_retry_header() -> tuple[bytes, bytes]:
-    """When to ask again: in the next minute."""
-    return b"retry-after", b"%d" % (60 - int(time.monotonic()) % 60)
+    """Build the header that says when to ask again: in the next minute."""
+    seconds = 60 - int(time.monotonic()) % 60
+    return b"retry-after", b"%d" % seconds
 
 
 async def send_refusal(

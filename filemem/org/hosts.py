@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from typing import NamedTuple
 
 MAX_PER_HOST = 4  # repositories of one host
@@ -27,7 +28,7 @@ class _Pause(NamedTuple):
 
 
 class Hosts:
-    """The looks that run, and the hosts that are left alone; `most`: looks at a time."""
+    """The looks that run, and the hosts that are left alone; `limit`: looks at a time."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -41,7 +42,7 @@ class Hosts:
             self._looks[repository] = _Look(host, time.monotonic())
 
     def end_look(self, repository: int, *, is_silent: bool) -> None:
-        """Note that a look ended; `silent`: its host did not answer."""
+        """Note that a look ended; `is_silent`: its host did not answer."""
         with self._lock:
             host = self._looks.pop(repository).host
             last_pause = self._pauses.pop(host, _Pause(FIRST_PAUSE / 2, 0))
@@ -55,23 +56,22 @@ class Hosts:
             return list(self._looks)
 
     def count_stuck(self) -> int:
-        """Return how many looks only wait."""
+        """Count the looks that only wait."""
         with self._lock:
             start_times = [look.since for look in self._looks.values()]
         stuck_before = time.monotonic() - STUCK_SECONDS
-        return min(MAX_STUCK, sum(since < stuck_before for since in start_times))
+        stuck = [since for since in start_times if since < stuck_before]
+        return min(MAX_STUCK, len(stuck))
 
     def is_full(self) -> bool:
         """Whether as many looks run as may."""
         return len(self._looks) - self.count_stuck() >= self._limit
 
     def list_avoided_hosts(self) -> list[str]:
-        """Return the hosts that are not asked now: silent ones, and those asked enough."""
+        """List the hosts that are not asked now: silent ones, and those asked enough."""
         with self._lock:
             now = time.monotonic()
-            paused_hosts = [host for host, pause in self._pauses.items() if pause.until > now]
-            busy_hosts = [look.host for look in self._looks.values() if look.host]
-        return [
-            *paused_hosts,
-            *(host for host in set(busy_hosts) if busy_hosts.count(host) >= MAX_PER_HOST),
-        ]
+            hosts = [host for host, pause in self._pauses.items() if pause.until > now]
+            look_counts = Counter(look.host for look in self._looks.values() if look.host)
+        hosts += [host for host, count in look_counts.items() if count >= MAX_PER_HOST]
+        return hosts

@@ -12,17 +12,19 @@ REQUEST: ContextVar[str] = ContextVar("request", default="")  # the id of a requ
 
 
 class JsonHandler(logging.Handler):
-    """What makes lines of what libraries log."""
+    """Writes the messages of libraries as our lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
-        error = repr(record.exc_info[1]) if record.exc_info else ""
+        error = ""
+        if record.exc_info:
+            error = repr(record.exc_info[1])
         text = record.getMessage().strip()
         log(record.levelname.lower(), text, source=record.name, reason=error)
 
 
 def set_up_logging() -> None:
-    """Let libraries log as this does, where nothing else is set up."""
+    """Write the messages of libraries as our lines, unless logging is set up already."""
     logging.basicConfig(handlers=[JsonHandler()], level=logging.WARNING)
 
 

@@ -108,21 +108,24 @@ def fetch_difference(
     """Work out what has to change, and bring what that needs from the host. Raises BrokenStore."""
     files = _list_files(repo, head_state)
     marks = {path.rpartition("/")[2] for path in files if path.startswith(f"{FORGOTTEN}/")}
-    changed_paths = list(filter(_is_public, files))
+    changed_paths = [path for path in files if _is_public(path)]
     if head_state.words_mark == last.words:
         changed_paths = [path for path in changed_paths if _get_blob(manifest, path) != files[path]]
-    hidden_paths = (
-        {path for path, (_, id_) in manifest.items() if compute_tombstone(id_) in marks}
-        if marks
-        else set()
-    )
-    removed_paths = [path for path in manifest if path not in files or path in hidden_paths]
-    first_authors = _find_first_authors(
-        repo, head_state, last.head, {*changed_paths} - manifest.keys()
-    )
+    removed_paths = []
+    for path, (_, record_id) in manifest.items():
+        is_forgotten = bool(marks) and compute_tombstone(record_id) in marks
+        if is_forgotten or path not in files:
+            removed_paths.append(path)
+    new_paths = set(changed_paths) - manifest.keys()
+    first_authors = _find_first_authors(repo, head_state, last.head, new_paths)
     _fetch_blobs(repo, [files[path] for path in changed_paths])
     return Difference(
-        files, removed_paths, changed_paths, first_authors, marks, head_state.status_words
+        files=files,
+        removed_paths=removed_paths,
+        changed_paths=changed_paths,
+        first_authors=first_authors,
+        marks=marks,
+        status_words=head_state.status_words,
     )
 
 
@@ -131,7 +134,8 @@ def _fetch_blobs(repo: Mirror, blobs: Sequence[str]) -> None:
     size = 0
     for chunk in _iter_chunks(blobs):
         fetch_blobs(repo, chunk)
-        size += sum(len(data or b"") for _, data in iter_small_blobs(repo, chunk, MAX_SIZE))
+        for _, data in iter_small_blobs(repo, chunk, MAX_SIZE):
+            size += len(data or b"")
         if size > MAX_BYTES:
             message = f"its new records have over {MAX_BYTES:,} bytes"
             raise BrokenStore(f"{message}: a repository may have no more")
@@ -142,13 +146,15 @@ def iter_changes(repo: Mirror, difference: Difference, manifest: Manifest) -> It
     if difference.removed_paths:
         yield Changes(dict.fromkeys(difference.removed_paths), ())
     for chunk in _iter_chunks(difference.changed_paths):
-        data = dict(iter_small_blobs(repo, (difference.files[path] for path in chunk), MAX_SIZE))
-        docs = dict[str, Doc | None]()
-        left_out = list[str]()
+        blobs = [difference.files[path] for path in chunk]
+        contents = dict(iter_small_blobs(repo, blobs, MAX_SIZE))
+        docs: dict[str, Doc | None] = {}
+        left_out: list[str] = []
         for path in chunk:
             blob = difference.files[path]
-            doc, note = _build_document(data[blob], path, blob, difference)
-            left_out += [note] if note else []
+            doc, note = _build_document(contents[blob], path, blob, difference)
+            if note:
+                left_out.append(note)
             if doc or path in manifest:
                 docs[path] = doc
         yield Changes(docs, left_out)
@@ -158,8 +164,10 @@ def format_left_out(left_out: Sequence[str]) -> str:
     """Say which records are left out; "" if none is."""
     if not left_out:
         return ""
-    rest_note = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
-    return f"left out, as they look like they hold secrets: {', '.join(left_out[:MAX_NAMED])}{rest_note}"
+    text = ", ".join(left_out[:MAX_NAMED])
+    if len(left_out) > MAX_NAMED:
+        text += f" and {len(left_out) - MAX_NAMED} more"
+    return f"left out, as they look like they hold secrets: {text}"
 
 
 def _iter_chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -188,24 +196,25 @@ def _list_files(repo: Mirror, head_state: HeadState) -> dict[str, str]:
     if len(files) > MAX_FILES:
         message = f"its store holds {len(files):,} files; of one repository"
         raise BrokenStore(f"{message} at most {MAX_FILES:,} are read")
-    return {path.removeprefix(_get_prefix(head_state)): blob for path, blob in files.items()}
+    prefix = _get_prefix(head_state)
+    return {path.removeprefix(prefix): blob for path, blob in files.items()}
 
 
 def _build_document(
     data: bytes | None, path: str, blob: str, difference: Difference
 ) -> tuple[Doc | None, str]:
-    """What is kept of a file, None if it is not a record for all; and why it is left out, if so."""
-    record = (
-        None
-        if data is None
-        else resolve_own_status(parse_record(data, path), difference.status_words).record
-    )
-    if record is None or data is None or compute_tombstone(record.id) in difference.marks:
+    """Build the document of a file; None if it is no public record, with the reason to report."""
+    if data is None:
+        return None, ""
+    record = resolve_own_status(parse_record(data, path), difference.status_words).record
+    if record is None or compute_tombstone(record.id) in difference.marks:
         return None, ""
     doc = build_document(record, blob)
     if doc.node.audience:
         return None, ""
-    leaks = () if record.secrets_allowed else secrets.find_secrets(data.decode(errors="replace"))
+    if record.secrets_allowed:
+        return doc, ""
+    leaks = secrets.find_secrets(data.decode(errors="replace"))
     if leaks:
         return None, f"{path}:{leaks[0].line} ({leaks[0].kind})"
     return doc, ""
@@ -214,13 +223,15 @@ def _build_document(
 def _find_first_authors(
     repo: Mirror, head_state: HeadState, old_head: str, paths: set[str]
 ) -> dict[str, Provenance]:
-    """Who first wrote some files: by the commits since the last look, else by all."""
+    """Find who first wrote some files: in the commits since the last look, or else in all."""
     first_authors: dict[str, Provenance] = {}
-    for exclusions in ((f"^{old_head}",), ()) if old_head else ((),):
+    exclusions: list[list[str]] = [[]]
+    if old_head:
+        exclusions.insert(0, [f"^{old_head}"])
+    prefix = _get_prefix(head_state)
+    for excluded in exclusions:
         if not paths - first_authors.keys():
             break
-        for path, provenance in iter_added_files(
-            repo, head_state.head, _get_prefix(head_state), exclusions
-        ):
+        for path, provenance in iter_added_files(repo, head_state.head, prefix, excluded):
             first_authors.setdefault(path, provenance)
     return first_authors

@@ -24,7 +24,7 @@ def run_processes(
 
     Args:
         child: what a process does, a function that can be pickled. It gets the socket.
-        listening: the socket that all of them accept from.
+        listener: the socket that all of them accept from.
         count: how many processes.
     """
     context = get_context("spawn")

@@ -1,7 +1,7 @@
 """What the service answers from: it stands for a `Memory` of all that the asker may see.
 
-Rule: each answer is read by the reader of the principal in `ASKING`, and by no other way. What it
-holds is quoted; counts and the parts of scores stay here.
+Rule: each answer is read by the reader of `CURRENT_PRINCIPAL`, and by no other way. What it holds
+is quoted; counts and the parts of scores stay here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def translate_database_errors() -> Iterator[None]:
 
 
 class OrgMemory:
-    """Stands for a `Memory` of all repositories that `ASKING` may see.
+    """Stands for a `Memory` of all repositories that `CURRENT_PRINCIPAL` may see.
 
     `audit_days`: how long it is kept who was shown what; 0 notes nothing.
     """
@@ -65,12 +65,12 @@ class OrgMemory:
 
     def _note_question(self, verb: str, query: str, hits: Iterable[Hit]) -> None:
         """Note what is shown; what cannot be noted is not shown. Raises Locked."""
-        if self._audit_days:
-            records = [f"{hit.repository} {hit.id}" for hit in hits]
-            with translate_database_errors(), self._engine.transaction() as con:
-                audit.note_question(
-                    con, CURRENT_PRINCIPAL.get().name, verb, query, records, self._audit_days
-                )
+        if not self._audit_days:
+            return
+        name = CURRENT_PRINCIPAL.get().name
+        records = [f"{hit.repository} {hit.id}" for hit in hits]
+        with translate_database_errors(), self._engine.transaction() as con:
+            audit.note_question(con, name, verb, query, records, self._audit_days)
 
     def search(
         self,
@@ -91,36 +91,37 @@ class OrgMemory:
             )
         hits = tuple(hit._replace(scores=None) for hit in results)
         self._note_question("search", query, hits)
-        notes = (results.note, QUOTED_NOTE if hits else "")
-        return results.replace(hits=hits, note="; ".join(filter(None, notes)))
+        note = results.note
+        if hits:
+            note = f"{note}; {QUOTED_NOTE}" if note else QUOTED_NOTE
+        return results.replace(hits=hits, note=note)
 
     def get(self, *names: str) -> tuple[Hit, ...]:
-        """The records with these ids, short ids, titles or file names, or on these topics.
+        """Find the records with these ids, short ids, titles or file names, or on these topics.
 
-        Those of a repository are together, oldest first; of mirrors one is taken. Raises NotFound.
+        Those of a repository are together, oldest first; copies are shown once. Raises NotFound.
         """
         with self._open_reader() as reader:
-            rows_by_blob = dict[str, Row]()
+            rows_by_blob: dict[str, Row] = {}
             for name in names:
                 for row in _require_named(reader, name):
                     if len(rows_by_blob) < MAX_RECORDS:
                         rows_by_blob.setdefault(row.blob, row)
             rows = {row.raw_node.id: row for row in rows_by_blob.values()}
             source = Organisation(reader, self._engine.model)
-            hits = build_placed_hits(
-                source, rows, [Placement(address, None) for address in rows], None
-            )
+            placements = [Placement(address, None) for address in rows]
+            hits = build_placed_hits(source, rows, placements, None)
         self._note_question("get", "; ".join(names), hits)
         return tuple(hit._replace(brought_in=False) for hit in hits)
 
     def find_names(self, ids: Collection[str]) -> dict[str, RecordLabel]:
-        """Title and path of records, by id."""
+        """Find title and path of records, by id."""
+        labels = {}
         with self._open_reader() as reader:
-            nodes = [row.node for row in reader.read_rows_by_name(ids)]
-        return {
-            strip_store_key(node.id): RecordLabel(node.title, strip_store_key(node.path))
-            for node in nodes
-        }
+            for row in reader.read_rows_by_name(ids):
+                label = RecordLabel(row.node.title, strip_store_key(row.node.path))
+                labels[strip_store_key(row.node.id)] = label
+        return labels
 
     def __getattr__(self, name: str) -> Any:
         raise BadInput(
@@ -130,8 +131,9 @@ class OrgMemory:
 
 
 def _require_named(reader: IndexReader, name: str) -> Sequence[Row]:
-    """The records of a name, or on a topic, by repository and age. Raises NotFound."""
-    rows = reader.read_rows_by_name(list(dict.fromkeys(iter_readings(name))))
+    """Find the records of a name, or on a topic, by repository and age. Raises NotFound."""
+    readings = dict.fromkeys(iter_readings(name))
+    rows = reader.read_rows_by_name(list(readings))
     key = build_topic_key(name)
     if not rows and key:
         numbers = [repository.number for repository in reader.list_repositories()]
@@ -140,4 +142,9 @@ def _require_named(reader: IndexReader, name: str) -> Sequence[Row]:
         message = f"no record {name[:200]!r} in what you may see"
         raise NotFound(message, "search lists what there is")
     visible_rows = [row for row in rows if row.is_visible]
-    return sorted(visible_rows, key=lambda row: (row.node.id.partition(" ")[0], row.node.sort_key))
+    return sorted(visible_rows, key=_get_sort_key)
+
+
+def _get_sort_key(row: Row) -> tuple[str, Any]:
+    repository, _, _ = row.node.id.partition(" ")
+    return repository, row.node.sort_key

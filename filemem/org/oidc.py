@@ -75,9 +75,10 @@ class People:
         is_unverified = self._provider.name == "email" and claims.get("email_verified") is False
         if not isinstance(name, str) or is_unverified:
             return NOBODY
-        groups = claims.get(self._provider.groups, [])
-        group_list = groups if isinstance(groups, list) else []
-        return Principal(name, tuple(group for group in group_list if isinstance(group, str)))
+        groups = claims.get(self._provider.groups)
+        if not isinstance(groups, list):
+            return Principal(name)
+        return Principal(name, tuple(group for group in groups if isinstance(group, str)))
 
     def _fetch_key(self, kid: str) -> jwt.PyJWK | None:
         """The key of a name, None if the provider has none."""
@@ -125,12 +126,13 @@ def _fetch_json(url: str) -> Any:
     address = urlsplit(url)
     host = address.hostname or ""
     is_encrypted = address.scheme == "https"
-    if not (is_encrypted or host in ("127.0.0.1", "localhost", "::1")):
+    if not is_encrypted and host not in ("127.0.0.1", "localhost", "::1"):
         raise ValueError("not encrypted")
     connection_type = http.client.HTTPSConnection if is_encrypted else http.client.HTTPConnection
     connection = connection_type(host, address.port, timeout=TIMEOUT)
     try:
-        connection.request("GET", address.path + (f"?{address.query}" if address.query else ""))
+        target = f"{address.path}?{address.query}" if address.query else address.path
+        connection.request("GET", target)
         response = connection.getresponse()
         body = response.read(MAX_SIZE)
         if response.status != http.client.OK:

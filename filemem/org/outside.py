@@ -53,10 +53,12 @@ class OrgSite(Site):
 
     def log_request(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """See `Site`. What was asked, and by whom, stays out of the log."""
-        route = path if path in ("/mcp", "/health") or self.list_methods(path) else "other"
+        route = "other"
+        if path in ("/mcp", "/health") or self.list_methods(path):
+            route = path
         metrics.count_request(route, status, milliseconds / 1000)
+        level = "error" if status >= 500 else "info"
         if status >= 400 or route not in QUIET_PATHS:
-            level = "error" if status >= 500 else "info"
             log(level, "answered", method=method, route=route, status=status, ms=milliseconds)
 
 
@@ -65,7 +67,7 @@ class PathMiddleware:
 
     Args:
         app: what answers the others.
-        works: what answers each path, in a thread.
+        handlers: what answers each path, in a thread.
     """
 
     def __init__(self, app: App, handlers: Mapping[str, PathHandler]) -> None:
@@ -76,8 +78,9 @@ class PathMiddleware:
         """Answer a request, or pass it on."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        pairs = [(key.decode("latin-1").lower(), value) for key, value in scope["headers"]]
-        headers = {key: value.decode("latin-1") for key, value in pairs}
+        headers = {}
+        for key, value in scope["headers"]:
+            headers[key.decode("latin-1").lower()] = value.decode("latin-1")
         send = _add_request_id(headers.get("x-request-id", ""), send)
         handler = self._handlers.get(scope["path"])
         if handler is None:
@@ -101,15 +104,17 @@ async def send_answer(send: Any, answer: Answer, *headers: tuple[bytes, bytes]) 
 
 def build_refusal(status: int, error: FilememError) -> Answer:
     """Word a failure as all routes do."""
-    content = {"error": error.message} | ({"hint": error.hint} if error.hint else {})
+    content = {"error": error.message}
+    if error.hint:
+        content["hint"] = error.hint
     return Answer(status, json.dumps(content))
 
 
 def _add_request_id(stated_id: str, send: Any) -> Any:
     """Give a request its id, the proxy's if that states one: for what is logged, and the answer."""
-    request_id = (
-        stated_id if re.fullmatch(r"[\w.-]{1,64}", stated_id, re.ASCII) else secrets.token_hex(8)
-    )
+    request_id = stated_id
+    if not re.fullmatch(r"[\w.-]{1,64}", stated_id, re.ASCII):
+        request_id = secrets.token_hex(8)
     REQUEST.set(request_id)
 
     async def send_with_id(message: Any) -> None:
@@ -128,9 +133,9 @@ def build_handlers(
 
     Args:
         engine: the database.
-        whose: tells whose a token is.
+        look_up: finds whose a token is.
         secret: what reports of pushes are signed with.
-        folder: see `metrics.text`.
+        folder: see `metrics.render_metrics`.
     """
     set_up_logging()
     queue = Queue(engine)
@@ -171,9 +176,8 @@ def _answer_hook(queue: Queue, keys: tuple[str, ...], headers: Headers, body: by
         return build_refusal(404, BadInput("this service takes no reports of pushes", hint))
     if not is_genuine(headers, body, keys):
         hint = "give the hook the secret of FILEMEM_ORG_HOOK_SECRET"
-        return build_refusal(
-            401, BadInput("the report is not signed with the secret of this service", hint)
-        )
+        message = "the report is not signed with the secret of this service"
+        return build_refusal(401, BadInput(message, hint))
     try:
         names = parse_push(headers, body)
         with translate_database_errors():

@@ -31,7 +31,7 @@ class Postgres(Database):
         self._service = ""  # the role that reads
 
     def init_tables(self) -> str:
-        """Make the database ready, or make anew what another version derived.
+        """Create the tables, or rebuild derived ones of another version.
 
         Returns what was done, in words.
         """
@@ -54,16 +54,20 @@ class Postgres(Database):
                 **GRAPH,
                 "statement_timeout": "10s",  # nobody waits for longer
             }
-            query = f"select to_regclass('body_bm25'){', set_config(%s, %s, true)' * len(settings)}"
-            bm25 = fetch_value(con, query, [part for pair in settings.items() for part in pair])
-            yield PostgresReader(con, bm25=bool(bm25))
+            query = "select to_regclass('body_bm25')"
+            values: list[str] = []
+            for name, value in settings.items():
+                query += ", set_config(%s, %s, true)"
+                values += (name, value)
+            has_bm25 = bool(fetch_value(con, query, values))
+            yield PostgresReader(con, bm25=has_bm25)
 
     def can_see_all(self) -> bool:
-        """Return whether row security does not hold this login: a superuser's, or the owner's."""
+        """Whether row security does not apply to this login: a superuser's, or the owner's."""
         query = """select rolsuper or rolbypassrls or pg_has_role(current_user, relowner, 'member')
-          from pg_roles, pg_class where rolname = current_user and oid = 'doc'::regclass"""
+          from pg_roles, pg_class where rolname = current_user and pg_class.oid = 'doc'::regclass"""
         with self.transaction(read_only=True) as con:
-            return bool(fetch_value(con, query.replace("oid =", "pg_class.oid =")))
+            return bool(fetch_value(con, query))
 
     def add_repositories(self, sources: Mapping[str, str]) -> int:
         """Add repositories, name -> source; return how many are new."""
@@ -79,9 +83,9 @@ class Postgres(Database):
 
     @contextlib.contextmanager
     def lock_shelf(self, number: int) -> Iterator[PostgresShelf | None]:
-        """Open a repository for change, one worker at a time; None if it is gone.
+        """Open a repository for change, one worker at a time; None if it was removed.
 
-        The lock lets others give and take rights meanwhile.
+        Rights can be changed meanwhile.
         """
         with self.transaction() as con:
             con.execute("select from repo where id = %s for no key update", (number,))
@@ -89,7 +93,7 @@ class Postgres(Database):
             yield PostgresShelf(con, repository, self.model) if repository else None
 
     def read_repository(self, number: int) -> Repository | None:
-        """Return one repository; None if it is gone."""
+        """Read one repository; None if it was removed."""
         with self.transaction() as con:
             return _read_repository(con, number)
 
@@ -116,9 +120,8 @@ class Postgres(Database):
         """
         count = "select coalesce(max(records), 0) from state s where s.repo = r.id"
         with self.transaction() as con:
-            row = con.execute(
-                f"delete from repo r where name = %s returning ({count})", (name,)
-            ).fetchone()
+            delete = f"delete from repo r where name = %s returning ({count})"
+            row = con.execute(delete, (name,)).fetchone()
         if row is None:
             raise NotFound(f"no repository {name!r}", "`filemem org status` lists them")
         return int(row[0])
@@ -127,19 +130,21 @@ class Postgres(Database):
         """Delete the records with an id, also from the files of the database; return how many."""
         query = "select repo, array_agg(path) from doc where rid = %s group by repo"
         with self.transaction() as con:
-            paths = dict(con.execute(query, (clean_text(record_id),)).fetchall())
-        for number, purged_paths in paths.items():
+            rows = con.execute(query, (clean_text(record_id),)).fetchall()
+        deleted_count = 0
+        for number, paths in rows:
+            deleted_count += len(paths)
             with self.lock_shelf(number) as shelf:
                 if shelf:
-                    shelf.purge(purged_paths)
+                    shelf.purge(paths)
         with self.open_connection() as con:
             con.execute(f"vacuum (analyze) {', '.join(tables.DERIVED)}, df")
-        return sum(map(len, paths.values()))
+        return deleted_count
 
     def update_statistics(self) -> None:
-        """Renew what the planner knows if a tenth of the records is new since the last time.
+        """Update the planner's statistics if a tenth of the records is new since the last time.
 
-        The graph of passages is made too, once there are many.
+        Once there are many passages, their graph is built too.
         """
         query = """select abs(records - reltuples) > records / 10 and pg_try_advisory_xact_lock(%s)
           from (select sum(records) records from state) s, pg_class where oid = 'doc'::regclass"""

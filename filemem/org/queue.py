@@ -77,8 +77,9 @@ class Queue:
 
         Return how many are in the index.
         """
+        lower_names = [name.lower() for name in names]
         with self._engine.transaction() as con:
-            row = con.execute("select report(%s)", ([name.lower() for name in names],)).fetchone()
+            row = con.execute("select report(%s)", (lower_names,)).fetchone()
         return int(row[0]) if row else 0
 
     def add_missing_and_renew(self, busy_repositories: Collection[int]) -> None:
@@ -88,9 +89,10 @@ class Queue:
             con.execute(_RENEW, (LEASE_SECONDS, self._holder, list(busy_repositories)))
 
     def take_job(self, avoided_hosts: Sequence[str] = ()) -> Job | None:
-        """Take what is due, pushes first; None if nothing is. `avoided`: hosts not to ask."""
+        """Take what is due, pushes first; None if nothing is due."""
+        values = (self._holder, LEASE_SECONDS, list(avoided_hosts))
         with self._engine.transaction() as con:
-            row = con.execute(_TAKE, (self._holder, LEASE_SECONDS, list(avoided_hosts))).fetchone()
+            row = con.execute(_TAKE, values).fetchone()
         return Job(*row) if row else None
 
     def finish_job(self, job: Job, pause: float, *, has_failed: bool) -> None:
@@ -99,7 +101,7 @@ class Queue:
         Args:
             job: what was taken.
             pause: seconds between two looks. It doubles with each failure.
-            failed: whether the look failed.
+            has_failed: whether the look failed.
         """
         values = {"repo": job.repository, "pushed": job.pushed_at, "holder": self._holder}
         limits = {
@@ -115,15 +117,17 @@ class Queue:
         """Return how all repositories stand, by name.
 
         Args:
-            reader: the hash of a token of METRICS, if the login of the database may not read this.
+            token_hash: the hash of a token of METRICS; needed if the login of the database may
+                not read this.
         """
-        source = "figures(%s)" if token_hash else "standing"
-        query = f"select * from {source} order by name"
+        source = "standing"
+        values = None
+        if token_hash:
+            source = "figures(%s)"
+            values = (token_hash,)
         with self._engine.transaction() as con:
-            return [
-                RepositoryStatus(*row)
-                for row in con.execute(query, (token_hash,) if token_hash else None)
-            ]
+            rows = con.execute(f"select * from {source} order by name", values)
+            return [RepositoryStatus(*row) for row in rows]
 
     def release_jobs(self) -> None:
         """Give back what this process holds."""

@@ -68,16 +68,18 @@ class PostgresReader:
 
     def count_terms(self, terms: Collection[tuple[str, str]]) -> TermCounts:
         """See `engine.Reader`."""
-        (records,) = self.con.execute("select sum(records)::bigint from state").fetchone() or (0,)
-        sizes = [size for (size,) in self.con.execute(_SIZES)] or [0] * len(FIELDS)
-        rows = self.con.execute(_TERM_COUNTS, ([clean_text(term) for _, term in terms],))
-        term_counts = dict[tuple[str, str], int]()
-        for term, counts in rows:
-            term_counts |= {(field, term): n for field, n in zip(FIELDS, counts, strict=True)}
-        total = int(records or 0)
-        field_sizes = {
-            field: (total, float(size)) for field, size in zip(FIELDS, sizes, strict=True)
-        }
+        row = self.con.execute("select sum(records)::bigint from state").fetchone()
+        total = int(row[0] or 0) if row else 0
+        field_sizes = dict.fromkeys(FIELDS, (total, 0.0))
+        rows = self.con.execute(_SIZES).fetchall()
+        if rows:
+            for field, (size,) in zip(FIELDS, rows, strict=True):
+                field_sizes[field] = (total, float(size))
+        texts = [clean_text(term) for _, term in terms]
+        term_counts = {}
+        for term, counts in self.con.execute(_TERM_COUNTS, (texts,)):
+            for field, count in zip(FIELDS, counts, strict=True):
+                term_counts[field, term] = count
         return TermCounts(total, term_counts, field_sizes)
 
     def nominate(
@@ -85,36 +87,40 @@ class PostgresReader:
     ) -> list[Nominee]:
         """See `engine.Reader`."""
         filter_join, values = _build_filter(wanted)
-        stems = list(map(clean_text, words))
+        stems = [clean_text(word) for word in words]
         values |= {"most": depth, "bound": MAX_HOLDING, "text": " ".join(stems)}
         values |= {"words": stems, "worth": list(words.values())}
-        queries = [self._by_words] if words else []
+        queries = []
+        if words:
+            queries.append(self._by_words)
         if vector is not None:
             passages = dict(self.con.execute("select repo, passages from state").fetchall())
             values |= {"vector": str(list(vector)), "repos": list(passages)}
-            queries.append(_NEAREST if sum(passages.values()) <= EXACT_LIMIT else _BY_GRAPH)
-        numbers = set[int]()
+            is_small = sum(passages.values()) <= EXACT_LIMIT
+            queries.append(_NEAREST if is_small else _BY_GRAPH)
+        numbers: set[int] = set()
         for query in queries:
-            numbers |= {row[0] for row in self.con.execute(query.format(those=filter_join), values)}
+            for (number,) in self.con.execute(query.format(those=filter_join), values):
+                numbers.add(number)
         return self._read_nominees(numbers)
 
     def _read_nominees(self, numbers: Collection[int]) -> list[Nominee]:
-        """Records by number; of the same bytes what holds, then the oldest."""
+        """Read records by number; of several with equal bytes the live one, or else the oldest."""
         rows = self.con.execute(_NOMINEES, (list(numbers),), binary=True).fetchall()
-        nominees = dict[str, Nominee]()
-        for row in sorted(rows, key=lambda row: (row[4], -row[0])):
-            *columns, stems, data, vectors = row
-            tokens = unpack_tokens(stems, data)
-            address = add_store_prefix(row[1], build_row(columns))
-            nominees[row[2]] = Nominee(address, tokens, unpack_vectors(vectors, row[0]))
+        rows.sort(key=_get_preference)
+        nominees: dict[str, Nominee] = {}  # by blob; the last one stays
+        for row in rows:
+            *columns, stems, texts, vectors = row
+            number, repository, blob = row[:3]
+            address = add_store_prefix(repository, build_row(columns))
+            tokens = unpack_tokens(stems, texts)
+            nominees[blob] = Nominee(address, tokens, unpack_vectors(vectors, number))
         return list(nominees.values())
 
     def read_rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """See `engine.Reader`."""
-        return [
-            add_store_prefix(repo, row)
-            for repo, row in read_rows(self.con, field, _split_addresses(values))
-        ]
+        rows = read_rows(self.con, field, _split_addresses(values))
+        return [add_store_prefix(repository, row) for repository, row in rows]
 
     def read_rows_by_name(self, names: Collection[str]) -> list[Row]:
         """See `engine.Reader`."""
@@ -126,30 +132,43 @@ class PostgresReader:
     def read_details(self, paths: Collection[str]) -> dict[str, Details]:
         """See `engine.Reader`."""
         visible = {repository.number: repository for repository in self.list_repositories()}
-        rows = self.con.execute(_DETAILS, build_values("path", _split_addresses(paths)))
-        return {
-            f"{repo} {path}": Details(
-                unpack_card(data), Provenance(**json.loads(who)), visible[repo], tuple(others)
+        values = build_values("path", _split_addresses(paths))
+        details = {}
+        for repo, path, data, author, others in self.con.execute(_DETAILS, values):
+            provenance = Provenance(**json.loads(author))
+            details[f"{repo} {path}"] = Details(
+                unpack_card(data), provenance, visible[repo], tuple(others)
             )
-            for repo, path, data, who, others in rows
-        }
+        return details
+
+
+def _get_preference(row: Sequence[Any]) -> tuple[bool, int]:
+    """The key that sorts rows of ROWS: live ones last, the oldest of them at the end."""
+    number = row[0]
+    is_live = row[4]
+    return is_live, -number
 
 
 def _split_addresses(addresses: Iterable[str | int]) -> list[tuple[int, str]]:
-    """The numbers and values of addresses."""
-    parts = [str(address).partition(" ") for address in dict.fromkeys(addresses)]
-    return [(int(repo), value) for repo, _, value in parts]
+    """Split addresses into the numbers of repositories and the values in them."""
+    pairs = []
+    for address in dict.fromkeys(addresses):
+        repository, _, value = str(address).partition(" ")
+        pairs.append((int(repository), value))
+    return pairs
 
 
 def _build_filter(criteria: Filter) -> tuple[str, dict[str, Any]]:
-    """A filter as what joins the records that satisfy it, and the values in that; "" if all do."""
-    values = dict[str, Any]()
+    """Build the join that keeps the records of a filter ("" if all), and the values in it."""
+    values: dict[str, Any] = {}
     for name, texts in criteria.exact_terms.items():
         values[name] = [clean_text(f"{name}={text}") for text in texts]
     conditions = list(_iter_conditions(criteria, values))
     values |= {"since": criteria.since, "until": criteria.until}
+    if not conditions:
+        return "", values
     join = " and ".join(["join doc d on d.id = x.doc and d.shown", *conditions])
-    return (join if conditions else ""), values
+    return join, values
 
 
 def _iter_conditions(criteria: Filter, names: Iterable[str]) -> Iterator[str]:

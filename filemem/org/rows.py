@@ -46,23 +46,32 @@ def list_repositories(con: Connection) -> list[Repository]:
 
 def read_rows(con: Connection, field: str, pairs: Pairs) -> list[tuple[int, Row]]:
     """Return the records that have a value in a field, each with the number of its repository."""
+    if not pairs:
+        return []
     query = f"{ROWS} from doc d where {BY_FIELD.get(field, _BY_LINK)}"
-    rows = con.execute(query, build_values(field, pairs)) if pairs else ()
+    rows = con.execute(query, build_values(field, pairs))
     return [(row[1], build_row(row)) for row in rows]
 
 
 def build_values(field: str, pairs: Pairs) -> dict[str, Any]:
-    """Return the values for a question by one field."""
-    values = [digest(field, text) if field in LINKS else clean_text(text) for _, text in pairs]
-    return {"repos": [repo for repo, _ in pairs], "values": values}
+    """Build the values for a query by one field."""
+    repositories = []
+    values: list[int | str] = []
+    for repository, text in pairs:
+        repositories.append(repository)
+        values.append(digest(field, text) if field in LINKS else clean_text(text))
+    return {"repos": repositories, "values": values}
 
 
 def build_row(columns: Sequence[Any]) -> Row:
-    """Return the record that some columns are, in the order of ROWS."""
-    number, _, blob, node, live, is_visible, meanings, facts = columns
-    meanings = json.loads(meanings) if meanings else {}
-    facts = Facts.from_lists(json.loads(facts)) if facts else NO_FACTS
-    return Row(number, blob, _parse_node(node), live, is_visible, meanings, facts=facts)
+    """Build a record from its columns, in the order of ROWS."""
+    number, _, blob, node_text, is_live, is_visible, meanings_text, facts_text = columns
+    meanings = json.loads(meanings_text) if meanings_text else {}
+    facts = NO_FACTS
+    if facts_text:
+        facts = Facts.from_lists(json.loads(facts_text))
+    node = _parse_node(node_text)
+    return Row(number, blob, node, is_live, is_visible, meanings, facts=facts)
 
 
 @lru_cache(maxsize=8192)

@@ -1,4 +1,4 @@
-"""The service of an organisation: what one process does that answers."""
+"""The service of an organisation: one process that answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serve(
 ) -> None:
     """Serve until a signal comes.
 
-    `listening`: the socket of several processes. Raises BrokenStore: the database is not usable.
+    `listener`: the socket of several processes. Raises BrokenStore: the database is not usable.
     """
     if engine.can_see_all():
         log("warning", SEES_ALL_WARNING)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from filemem.index import (
@@ -33,9 +32,7 @@ from filemem.repo.mirror import build_page_url
 
 # What a stem adds that stands in a record, and in its title or topic: about as in BM25.
 MARK_WEIGHTS = {"": 1.0, HEAD_MARK: 0.6}
-MAX_NAMED_RECORDS = (
-    10_000  # records that the words of a question name, about; commoner ones name none
-)
+MAX_NAMED_RECORDS = 10_000  # records, about, that the words of a query nominate: rare ones first
 
 
 class Organisation:
@@ -59,33 +56,38 @@ class Organisation:
     def nominate(
         self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: TermCounts | None = None
     ) -> CandidateSet:
-        """The best records, as `Index.candidates` has them."""
+        """Find the best records; see `index.place`."""
         term_counts = counts or self._count_terms(terms)
         terms = _strip_alternatives(terms, term_counts)
         vector, degraded = self._build_query_vector(terms, mode)
-        query_plan = build_plan(
-            terms, None if vector is None else self._compute_word_weights(terms)
-        )
-        words = _choose_stems(query_plan, term_counts) if mode != "vector" or vector is None else {}
+        weights = None
+        if vector is not None:
+            weights = self._compute_word_weights(terms)
+        query_plan = build_plan(terms, weights)
+        words: dict[str, float] = {}
+        if mode != "vector" or vector is None:
+            words = _choose_stems(query_plan, term_counts)
         question = PreparedQuery(terms, query_plan, term_counts, None)
-        best = search_with_predecessors(
-            partial(self._find_best, question, words, vector, depth), wanted
-        )
+
+        def find_best(criteria: Filter) -> CandidateSet:
+            return self._find_best(question, words, vector, depth, criteria)
+
+        best = search_with_predecessors(find_best, wanted)
         return best._replace(degraded=degraded or None)
 
     def _count_terms(self, terms: Terms) -> TermCounts:
-        """How many records hold each form of the words, of those that may be seen."""
+        """Count the visible records that hold each form of the words."""
         clauses = build_plan(terms).clauses
         forms = {(clause.field, term) for clause in clauses for term in clause.terms}
         return self._reader.count_terms(forms)
 
     def _compute_word_weights(self, terms: Terms) -> Mapping[str, float]:
-        """How much each word of a query tells, and what may be said instead of it."""
+        """Compute how much each word of a query, or its alternative, tells."""
         alternatives = [phrase for alike in terms.alternatives for phrase, _ in alike.substitutes]
         return self._model.table.compute_word_weights((*terms.words, *alternatives))
 
     def _build_query_vector(self, terms: Terms, mode: str) -> tuple[Floats | None, str]:
-        """The vector of a query, if it has one, and why not."""
+        """Build the vector of a query; None with the reason if it has none."""
         if mode == "keyword" or not terms.text.strip():
             return None, ""
         try:
@@ -102,18 +104,20 @@ class Organisation:
         depth: int,
         criteria: Filter,
     ) -> CandidateSet:
+        plan = question.plan
         numbers = None if vector is None else vector.tolist()
         all_nominees = self._reader.nominate(words, numbers, criteria, depth)
-        nominees = [nominee for nominee in all_nominees if is_match(question.plan, nominee.tokens)]
+        nominees = [nominee for nominee in all_nominees if is_match(plan, nominee.tokens)]
         if vector is not None and nominees:
             vectors = merge_vectors([nominee.vectors for nominee in nominees])
             ranking = Ranking([(vectors, None)], vector, self._model.table)
             question = question._replace(ranking=ranking)
-        scores = {
-            nominee.row.number: bm25(question.plan, nominee.tokens, question.counts)
-            for nominee in nominees
-        }
-        return question.select_best([nominee.row for nominee in nominees], scores, depth)
+        rows = []
+        scores = {}
+        for nominee in nominees:
+            rows.append(nominee.row)
+            scores[nominee.row.number] = bm25(plan, nominee.tokens, question.counts)
+        return question.select_best(rows, scores, depth)
 
     def find_by_id(self, ids: Collection[str]) -> dict[str, Row]:
         rows = self._reader.read_rows("id", ids) if ids else []
@@ -135,7 +139,8 @@ class Organisation:
         details = self._last_details[path]
         repository = details.repository
         own_path = strip_store_key(path)
-        own_path = own_path if repository.store == "." else f"{repository.store}/{own_path}"
+        if repository.store != ".":
+            own_path = f"{repository.store}/{own_path}"
         page = build_page_url(repository.source)
         return {
             "path": own_path,
@@ -148,36 +153,37 @@ class Organisation:
 
 
 def _strip_alternatives(terms: Terms, counts: TermCounts) -> Terms:
-    """A query without what may be said instead, if it is one word that few records hold."""
-    if not (terms.alternatives and terms.is_word):
+    """Remove the alternatives of a query if it is one word that few records hold."""
+    if not terms.alternatives or not terms.is_word:
         return terms
-    clauses = [clause for _, group in build_plan(terms).words for clause in group]
-    record_counts = [counts.get_document_count(clause.field, clause.terms[0]) for clause in clauses]
-    return (
-        terms._replace(alternatives=())
-        if 0 < max(record_counts, default=0) <= FEW_RECORDS
-        else terms
-    )
+    largest_count = 0
+    for _, group in build_plan(terms).words:
+        for clause in group:
+            count = counts.get_document_count(clause.field, clause.terms[0])
+            largest_count = max(largest_count, count)
+    if 0 < largest_count <= FEW_RECORDS:
+        return terms._replace(alternatives=())
+    return terms
 
 
 def _choose_stems(query_plan: QueryPlan, counts: TermCounts) -> dict[str, float]:
-    """The stems by which records are nominated and what each is worth, the rare ones."""
-    weights = dict[str, float]()
-    record_counts = dict[str, int]()
+    """Choose the stems by which records are nominated, the rare ones, and what each is worth."""
+    weights: dict[str, float] = {}
+    record_counts: dict[str, int] = {}
     for clause in query_plan.clauses:
+        _, how, _ = FIELDS[clause.field]
         for term in clause.terms:
-            if FIELDS[clause.field][1] == STEM or not term.isascii():
-                weights[term] = max(
-                    weights.get(term, 0.0), clause.boost * compute_rarity([clause], counts)
-                )
-                record_counts[term] = max(
-                    record_counts.get(term, 0), counts.get_document_count(clause.field, term)
-                )
-    words = dict[str, float]()
+            if how == STEM or not term.isascii():
+                weight = clause.boost * compute_rarity([clause], counts)
+                weights[term] = max(weights.get(term, 0.0), weight)
+                count = counts.get_document_count(clause.field, term)
+                record_counts[term] = max(record_counts.get(term, 0), count)
+    words: dict[str, float] = {}
     total = 0
     for term in sorted(weights, key=record_counts.__getitem__):
         total += record_counts[term]
         if words and total > MAX_NAMED_RECORDS:
             break
-        words |= {f"{term}{mark}": weights[term] * share for mark, share in MARK_WEIGHTS.items()}
+        for mark, share in MARK_WEIGHTS.items():
+            words[f"{term}{mark}"] = weights[term] * share
     return words

@@ -30,8 +30,8 @@ def start_service(
     """Answer until a signal comes.
 
     Args:
-        here: where the settings are looked for.
-        how: fields of `Serving`.
+        folder: where the settings are looked for.
+        options: fields of `ServiceOptions`.
         workers: how many processes answer.
         on_crash: gets defects; it can be pickled.
         behind_proxy: whether a proxy with TLS is in front.
@@ -64,7 +64,7 @@ def _serve_process(
 
 def refuse_unprotected(host: str, *, behind_proxy: bool) -> None:
     """Refuse an address that others could reach without encryption. Raises BadInput."""
-    if not (behind_proxy or http.is_loopback(host)):
+    if not behind_proxy and not http.is_loopback(host):
         hint = "put a proxy with TLS in front and say --behind-proxy, or listen on 127.0.0.1"
         raise BadInput(f"{host} can be reached from other machines", hint, field="host")
 
@@ -76,7 +76,7 @@ def run_service(
 
     Args:
         answer: what one process does; if there are several, a function that can be pickled.
-        how: how it answers.
+        options: how it answers.
         workers: how many processes.
     """
     if workers == 1:

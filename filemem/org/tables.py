@@ -7,6 +7,7 @@ rights are made each time.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 VERSION = 5  # of schema.sql, and of what is packed
 LOCK = 4_242  # of the database, for what one process does at a time
 DERIVED = ("doc", "link", "body", "passage")
-_REPOSITORY_COLUMNS = {
-    "repo": "id",
-    **dict.fromkeys(("state", "df", *DERIVED), "repo"),
-}  # table -> which repository
+# The column of each table that names the repository.
+_REPOSITORY_COLUMNS = {"repo": "id", **dict.fromkeys(("state", "df", *DERIVED), "repo")}
 _OLDEST_SERVER = 160_000
 _OLDEST_VECTOR = (0, 8)
 _BM25 = """create index if not exists body_bm25 on body using bm25(stems)
@@ -59,18 +58,21 @@ def create_tables(con: Connection, model: str, dimensions: int) -> str:
     index_note = _create_word_index(con)
     _run_file(con, "rights.sql", names)
     for table, column in _REPOSITORY_COLUMNS.items():
-        con.execute(f"alter table {table} enable row level security")
-        con.execute(f"drop policy if exists seen on {table}")
-        con.execute(f"drop policy if exists brought on {table}")
-        visible = f"using ({column} in (select visible()))"
-        con.execute(f"create policy seen on {table} to {names['SERVICE']} {visible}")
-        con.execute(f"create policy brought on {table} to {names['WORKER']} using (true)")
+        _create_policies(con, table, column, names)
     con.execute("update meta set worker = %(worker)s, service = %(service)s", roles)
-    return (
-        "the database is ready"
-        if stored_form == (VERSION, model)
-        else f"the database is made {index_note}"
-    )
+    if stored_form == (VERSION, model):
+        return "the database is ready"
+    return f"the database is made {index_note}"
+
+
+def _create_policies(con: Connection, table: str, column: str, names: Mapping[str, str]) -> None:
+    """Let the service see the rows that its principal may see, and the worker all rows."""
+    con.execute(f"alter table {table} enable row level security")
+    con.execute(f"drop policy if exists seen on {table}")
+    con.execute(f"drop policy if exists brought on {table}")
+    visible = f"using ({column} in (select visible()))"
+    con.execute(f"create policy seen on {table} to {names['SERVICE']} {visible}")
+    con.execute(f"create policy brought on {table} to {names['WORKER']} using (true)")
 
 
 def fetch_value(con: Connection, query: str, values: Any = ()) -> Any:

@@ -22,13 +22,12 @@ LocalCall = Callable[[], Mapping[str, Any]]
 def require_service(folder: Path) -> Service:
     """Return the service that the user's settings name. Raises BadInput: they name none."""
     settings = config.load(folder)
-    if not (settings.org_url and settings.org_token):
-        hint = "set FILEMEM_ORG_URL and FILEMEM_ORG_TOKEN, or org_url and org_token in"
-        raise BadInput(
-            "your settings name no service of an organisation",
-            f"{hint} ~/.config/filemem/config.toml",
-            field="org",
+    if not settings.org_url or not settings.org_token:
+        hint = (
+            "set FILEMEM_ORG_URL and FILEMEM_ORG_TOKEN, or org_url and org_token in"
+            " ~/.config/filemem/config.toml"
         )
+        raise BadInput("your settings name no service of an organisation", hint, field="org")
     return Service(settings.org_url, settings.org_token)
 
 
@@ -45,35 +44,39 @@ def add_org_scope(folder: Path, tools: Dialect) -> Dialect:
 
 
 def search(org_service: Service, arguments: Mapping[str, Any], local: LocalCall) -> dict[str, Any]:
-    """Search the service and the memory at hand; the best of both first, ours unmarked.
+    """Search the service and the local memory; the best of both first, ours unmarked.
 
-    What the memory at hand cannot answer, as there is none, is left out. Raises what the service
-    raises.
+    Raises what the service raises.
     """
     service_answer = org_service.ask("search", arguments)
+    local_answer = _search_locally(local)
+    results = list(local_answer["results"])
+    local_ids = {result["id"] for result in results}
+    results += [result for result in service_answer["results"] if result["id"] not in local_ids]
+    results.sort(key=_get_score, reverse=True)
+    limit = arguments.get("limit") or len(results)
+    best_results = results[:limit]
+    answer: dict[str, Any] = {"success": True}
+    for name in ("note", "degraded"):
+        texts = [text for text in (local_answer.get(name), service_answer.get(name)) if text]
+        if texts:
+            answer[name] = "; ".join(texts)
+    return {**answer, "count": len(best_results), "results": best_results}
+
+
+def _search_locally(local: LocalCall) -> Mapping[str, Any]:
+    """Search the local memory; without one, or if it fails, there are no results."""
     try:
-        local_answer = dict(local())
+        return local()
     except NotFound:  # there is no memory here: nothing is lacking
-        local_answer = {"results": []}
+        return {"results": []}
     except FilememError as error:
-        local_answer = {
-            "results": [],
-            "degraded": f"only the organisation was asked: {error.message}",
-        }
-    local_ids = {result["id"] for result in local_answer["results"]}
-    other_results = [
-        result for result in service_answer["results"] if result["id"] not in local_ids
-    ]
-    results = sorted(
-        [*local_answer["results"], *other_results], key=lambda result: -result.get("score", 0.0)
-    )
-    best_results = results[: arguments.get("limit") or len(results)]
-    notes = {
-        name: "; ".join(filter(None, (local_answer.get(name), service_answer.get(name))))
-        for name in ("note", "degraded")
-    }
-    stated_notes = {name: text for name, text in notes.items() if text}
-    return {"success": True, **stated_notes, "count": len(best_results), "results": best_results}
+        note = f"only the organisation was asked: {error.message}"
+        return {"results": [], "degraded": note}
+
+
+def _get_score(result: Mapping[str, Any]) -> float:
+    return float(result.get("score", 0.0))
 
 
 def get(folder: Path, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -83,7 +86,9 @@ def get(folder: Path, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     ids = arguments.get("ids", ())
     settings = config.load(folder)
-    if not (ids and settings.org_url and all(map(_WHOLE_ID.fullmatch, ids))):
+    if not ids or not settings.org_url:
+        return None
+    if not all(_WHOLE_ID.fullmatch(name) for name in ids):
         return None
     return require_service(folder).ask("get", {"ids": list(ids)})
 

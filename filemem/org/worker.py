@@ -49,9 +49,8 @@ class _SyncRun:
         try:
             if repository.host in self._silent_hosts:
                 raise HostTimeout(f"{repository.host} did not answer before, so it was not asked")
-            return SyncResult(
-                changed=sync_repository(self._engine, repository.number, *self._clone_options)
-            )
+            changed_count = sync_repository(self._engine, repository.number, *self._clone_options)
+            return SyncResult(changed_count)
         except SYNC_ERRORS as error:
             if isinstance(error, HostTimeout):
                 self._silent_hosts.add(repository.host)
@@ -60,17 +59,18 @@ class _SyncRun:
 
     def run(self, repositories: Collection[Repository]) -> SyncResult:
         """Look at all of them."""
+        executors: dict[str, ThreadPoolExecutor] = {}
+        futures = []
         with ExitStack() as stack:
-            hosts = {repository.host for repository in repositories}
-            executors = {
-                host: stack.enter_context(ThreadPoolExecutor(MAX_PER_HOST)) for host in hosts
-            }
-            futures = [
-                executors[row.host].submit(self.sync_repository, row) for row in repositories
-            ]
-        results = [end.result() for end in futures]
-        changed_count = sum(done.changed for done in results)
-        return SyncResult(changed_count, sum(done.failed for done in results))
+            for host in {repository.host for repository in repositories}:
+                executors[host] = stack.enter_context(ThreadPoolExecutor(MAX_PER_HOST))
+            for repository in repositories:
+                executor = executors[repository.host]
+                futures.append(executor.submit(self.sync_repository, repository))
+        results = [future.result() for future in futures]
+        changed_count = sum(result.changed for result in results)
+        failed_count = sum(result.failed for result in results)
+        return SyncResult(changed_count, failed_count)
 
 
 def sync_repositories(
@@ -100,8 +100,10 @@ def sync_repositories(
 
 
 def format_reason(error: Exception) -> str:
-    """Why a look failed, in a sentence."""
-    return getattr(error, "told", "") or f"{type(error).__name__}: {error}"
+    """Say in one sentence why a look failed."""
+    if isinstance(error, FilememError):
+        return error.one_line
+    return f"{type(error).__name__}: {error}"
 
 
 def sync_repository(
@@ -109,7 +111,7 @@ def sync_repository(
 ) -> int:
     """Bring one repository in step; return how many records changed.
 
-    Raises what is in TROUBLE. A call of Git may take longer each time that the repository failed,
+    Raises any of SYNC_ERRORS. A call of Git may take longer each time that the repository failed,
     so a large one comes in.
     """
     repository = engine.read_repository(number)

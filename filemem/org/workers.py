@@ -52,11 +52,13 @@ class Workers:
         self._queue = Queue(engine)
         self._stop_event = threading.Event()
         self._news_condition = threading.Condition()
-        self._news_count = 0  # how often something came in
+        self._news_count = 0  # how often threads were woken
         self._hosts = Hosts(1)
         self._threads = list[threading.Thread]()
-        self._spare_count = 0  # threads that were started as others waited
-        self._changed_event = threading.Event()  # since the statistics were renewed
+        self._spare_count = 0  # threads that were started while others waited for hosts
+        self._changed_event = (
+            threading.Event()
+        )  # set if records changed since the statistics were updated
         self._changed_event.set()
 
     def run_once(self, names: Collection[str] = ()) -> SyncResult:
@@ -64,11 +66,13 @@ class Workers:
         return sync_repositories(self._engine, self._cache, self._environment, names)
 
     def run(self, threads: int) -> None:
-        """Look at repositories until `end` is called, so many at a time."""
+        """Look at repositories until `stop` is called, `threads` at a time."""
         set_up_logging()
         self._hosts = Hosts(threads)
-        for job in (self._listen, self._update_statistics, *[self._process_next_job] * threads):
-            self._start_thread(job)
+        self._start_thread(self._listen)
+        self._start_thread(self._update_statistics)
+        for _ in range(threads):
+            self._start_thread(self._process_next_job)
         while self._threads:
             self._threads.pop().join()
 
@@ -78,18 +82,18 @@ class Workers:
         thread.start()
 
     def _start_spare_threads(self) -> None:
-        """Let a new thread go on for each that waits for a host."""
+        """Start one more thread for each that waits for a host."""
         while self._spare_count < self._hosts.count_stuck():
             self._spare_count += 1
             self._start_thread(self._process_next_job)
 
     def stop(self) -> None:
-        """Let the threads end after what they are at."""
+        """Let the threads end after their current work."""
         self._stop_event.set()
         self._wake_threads()
 
     def _run_repeatedly(self, job: Callable[[], None]) -> None:
-        """Do a job again and again; wait longer each time while the database cannot be used."""
+        """Run a job repeatedly; wait longer each time while the database cannot be used."""
         wait = 1.0
         while not self._stop_event.is_set():
             try:
@@ -101,6 +105,7 @@ class Workers:
                 wait = min(wait * 2, MAX_WAIT)
 
     def _listen(self) -> None:
+        """Wake the threads at each notice of a push, and renew what this process holds."""
         with self._engine.listen(CHANNEL) as wait:
             while not self._stop_event.is_set():
                 self._queue.add_missing_and_renew(self._hosts.list_repositories())
@@ -118,15 +123,14 @@ class Workers:
             self._news_condition.notify_all()
 
     def _process_next_job(self) -> None:
-        known_news = self._news_count
-        job = (
-            None
-            if self._hosts.is_full()
-            else self._queue.take_job(self._hosts.list_avoided_hosts())
-        )
+        """Look at the next repository that is due, or wait for news."""
+        known_count = self._news_count
+        job = None
+        if not self._hosts.is_full():
+            avoided_hosts = self._hosts.list_avoided_hosts()
+            job = self._queue.take_job(avoided_hosts)
         if job is None:
-            with self._news_condition:
-                self._news_condition.wait_for(lambda: self._news_count != known_news, IDLE_SECONDS)
+            self._wait_for_news(known_count)
             return
         self._hosts.begin_look(job.repository, job.host)
         is_silent = False
@@ -134,6 +138,15 @@ class Workers:
             is_silent = self._sync_repository(job)
         finally:
             self._hosts.end_look(job.repository, is_silent=is_silent)
+
+    def _wait_for_news(self, known_count: int) -> None:
+        """Wait some seconds, or until the threads are woken."""
+
+        def has_news() -> bool:
+            return self._news_count != known_count
+
+        with self._news_condition:
+            self._news_condition.wait_for(has_news, IDLE_SECONDS)
 
     def _sync_repository(self, job: Job) -> bool:
         """Look at a repository; return whether its host was silent."""
@@ -159,6 +172,7 @@ class Workers:
         return is_silent
 
     def _update_statistics(self) -> None:
+        """Update the statistics of the database some seconds after records changed."""
         self._changed_event.wait(IDLE_SECONDS)
         if self._changed_event.is_set() and not self._stop_event.wait(IDLE_SECONDS):
             self._changed_event.clear()

@@ -1,4 +1,7 @@
-"""Git: the only package that runs it. Knows nothing of records; paths are from the top of the work tree."""
+"""Git: the only package that runs it. It knows nothing of records.
+
+Paths are relative to the top of the work tree.
+"""
 
 from __future__ import annotations
 
@@ -30,42 +33,43 @@ from filemem.repo.state import Branch, SaveLock
 
 __all__ = ["Branch", "Git", "GitError", "Repo"]
 
-FOLDER = "filemem"  # of ours, in Git directories
-_MAX_PATHS = 1_000  # paths
-_MIN_HASHED_FILES = 64  # files that are hashed sooner than Git is asked
-_ENTRIES_PER_HASH = 20  # entries of Git's index are read in the time of hashing one file
+FOLDER = "filemem"  # our folder in Git directories
+_MAX_PATHS = 1_000  # paths on one command line
+_MIN_HASHED_FILES = 64  # up to so many files, hashing is faster than asking Git
+_ENTRIES_PER_HASH = 20  # entries of Git's index that are read while one file is hashed
 _DEFAULT_NAMES = ("main", "master", "trunk")
-_LOCAL_BRANCHES, _REMOTE_BRANCHES = state.BRANCHES, "refs/remotes/origin/"
+_LOCAL_BRANCHES = state.BRANCHES
+_REMOTE_BRANCHES = "refs/remotes/origin/"
 
 
 class Repo:
-    """A Git repository with a work tree. Use `discover`; `close` when done. Without one: see `mirror`."""
+    """A Git repository with a work tree; see `mirror` for one without.
+
+    Use `discover`; `close` when done.
+    """
 
     def __init__(
         self, path: Path, environment: Mapping[str, str], folders: GitFolders | None = None
     ) -> None:
-        self.folders = folders = folders or find_repository(path)
-        self.work_tree, self.git_dir, self.common_dir = folders
-        self.private_folder, self.shared_folder = (
-            self.git_dir / FOLDER,
-            self.common_dir / FOLDER,
-        )  # the second outlives a linked one
-        self.spool = (
-            self.private_folder / "spool"
-        )  # where files for the work tree are written before they are renamed into it
-        self.trouble = (
-            ""  # what the last look at finished saves has found, with the command that helps
-        )
+        self.folders = folders or find_repository(path)
+        self.work_tree = self.folders.work_tree
+        self.git_dir = self.folders.git_dir
+        self.common_dir = self.folders.common_dir
+        self.private_folder = self.git_dir / FOLDER
+        self.shared_folder = self.common_dir / FOLDER  # stays when a linked work tree is removed
+        # Files for the work tree are written here before they are renamed into it.
+        self.spool = self.private_folder / "spool"
+        # What the last check of saves found wrong, with the command that helps.
+        self.trouble = ""
+        # HEAD and index when all recent saves were found in them.
+        self.settled_state: object = None
         self.environment = environment
-        self.git = Git(
-            find_git(environment, folders.work_tree), folders, build_environment(environment)
-        )
-        self.settled_state: object = (
-            None  # HEAD and index as they were when all that was saved lately was found in them
-        )
+        program = find_git(environment, self.work_tree)
+        self.git = Git(program, self.folders, build_environment(environment))
         self.objects = ObjectDatabase(self)
         self._lock = SaveLock(self.shared_folder)
-        self._settings: tuple[object, GitSettings] | None = None
+        self._settings = GitSettings({})
+        self._settings_stamps: object = None  # of Git's configuration files, when last read
 
     @classmethod
     def discover(
@@ -75,26 +79,30 @@ class Repo:
         environment: Mapping[str, str] | None = None,
         folders: GitFolders | None = None,
     ) -> Repo:
-        """Find the repository that a folder belongs to; with `places` its Git directory may stand elsewhere.
+        """Find the repository of a folder, or use `folders`: its Git directory may be elsewhere.
 
         Raises NotFound; BrokenStore: no work tree, or no Git.
         """
-        # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
-        repo = cls(Path(path), os.environ if environment is None else environment, folders)
+        # Only `config` reads the environment otherwise; here it is only passed on to Git.
+        if environment is None:
+            environment = os.environ
+        repo = cls(Path(path), environment, folders)
         if folders:
-            git_variables = {"GIT_DIR": str(folders.git_dir)}
-            repo.git = repo.git._replace(environment={**repo.git.environment, **git_variables})
+            git_environment = {**repo.git.environment, "GIT_DIR": str(folders.git_dir)}
+            repo.git = repo.git._replace(environment=git_environment)
         return repo
 
     # what it is
 
     @property
     def settings(self) -> GitSettings:
-        """Git's configuration; it is asked again where one of its files was written since."""
-        stamps = tuple(map(read_file_stamp, settings.list_config_files(self.git)))
-        if self._settings is None or self._settings[0] != stamps:
-            self._settings = stamps, settings.load_settings(self.git)
-        return self._settings[1]
+        """Git's configuration; read again when one of its files has changed."""
+        files = settings.list_config_files(self.git)
+        stamps = [read_file_stamp(file) for file in files]
+        if self._settings_stamps != stamps:
+            self._settings = settings.load_settings(self.git)
+            self._settings_stamps = stamps
+        return self._settings
 
     @property
     def abandoned_search_count(self) -> int:
@@ -107,23 +115,30 @@ class Repo:
         return self.settings.get_text("extensions.objectformat") or "sha1"
 
     def compute_blob_id(self, data: bytes) -> str:
-        """The id of these bytes as a blob."""
+        """Compute the id of these bytes as a blob."""
         return compute_object_id("blob", data, self.hash_name)
 
     def require_identity(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Author and committer of our commits, each a name and an address. Raises BadInput where Git knows none."""
+        """Return author and committer of our commits, each a name and an address.
+
+        Raises BadInput if Git knows none.
+        """
         config = self.settings
-        return config.require_identity("author", self.environment), config.require_identity(
-            "committer", self.environment
-        )
+        author = config.require_identity("author", self.environment)
+        committer = config.require_identity("committer", self.environment)
+        return author, committer
 
     def describe_missing_history(self) -> str:
-        """What is missing of history in a shallow or partial clone, in a sentence; "" where it is whole."""
+        """Say what a shallow or partial clone lacks of history; "" for nothing."""
         if (self.common_dir / "shallow").exists():
-            return "history is incomplete here: a shallow clone (`git fetch --unshallow` brings the rest)"
-        if self.is_partial:
-            return "history is incomplete here: a partial clone (`git fetch --refetch --no-filter` brings the rest)"
-        return ""
+            kind = "a shallow clone"
+            command = "git fetch --unshallow"
+        elif self.is_partial:
+            kind = "a partial clone"
+            command = "git fetch --refetch --no-filter"
+        else:
+            return ""
+        return f"history is incomplete here: {kind} (`{command}` brings the rest)"
 
     @property
     def is_partial(self) -> bool:
@@ -132,12 +147,12 @@ class Repo:
 
     @property
     def shallow_boundary(self) -> frozenset[str]:
-        """The commits at which a shallow clone ends: what they seem to bring came with them or before."""
+        """The commits at which a shallow clone ends; their files may be older than they are."""
         return frozenset(read_git_file(self.common_dir / "shallow").split())
 
     @property
     def index_entry_count(self) -> int:
-        """How many entries the index file has, which Git writes whole at every save; a split index has few."""
+        """How many entries the index file has; few if it is a split index."""
         try:
             with (self.git_dir / "index").open("rb") as file:
                 return int.from_bytes(file.read(12)[8:], "big")
@@ -147,212 +162,246 @@ class Repo:
     # where it stands
 
     def read_head(self) -> str | None:
-        """The id of the current commit; None before the first one. Raises BrokenStore where HEAD cannot be read."""
+        """Read the id of the current commit; None before the first one. Raises BrokenStore."""
         return state.read_head_branch(self.git).tip or None
 
     def read_branch(self) -> str | None:
-        """The short name of the current branch; None where HEAD is detached."""
+        """Read the short name of the current branch; None if HEAD is detached."""
         return state.read_head_ref(self.git).removeprefix(state.BRANCHES) or None
 
     def find_busy_reason(self) -> str:
-        """Why a commit must wait: what the user is in the middle of ("a rebase is in progress"), or ""."""
+        """Return why a commit must wait ("a rebase is in progress"), or ""."""
         return state.find_busy_reason(self.folders)
 
     def resolve_revision(self, rev: str) -> str | None:
-        """The commit that a revision names: a branch, tag, id or the like; None for none."""
-        with contextlib.suppress(GitError):
-            if rev.isprintable():
-                arguments = ("-q", "--verify", "--end-of-options", f"{rev}^{{commit}}")
-                return self.git.run("rev-parse", *arguments).decode().strip()
-        return None
+        """Find the commit that a revision names: a branch, tag, id or the like; None for none."""
+        if not rev.isprintable():
+            return None
+        arguments = ("-q", "--verify", "--end-of-options", f"{rev}^{{commit}}")
+        try:
+            return self.git.run("rev-parse", *arguments).decode().strip()
+        except GitError:
+            return None
 
     def find_default_branch(self) -> Branch | None:
-        """The default branch, here or else as last seen on the other side; None where none is found.
+        """Find the default branch, here or else as last seen on `origin`; None for none.
 
-        It is what `origin` says it is, else the first of the usual names that there is, else the only branch.
+        It is the one that `origin` names, else the first usual name that exists, else the only
+        branch.
         """
-        remote_default = read_git_file(self.common_dir / _REMOTE_BRANCHES / "HEAD").removeprefix(
-            f"ref: {_REMOTE_BRANCHES}"
-        )
-        for name in filter(None, (remote_default, *_DEFAULT_NAMES)):
-            if tip := state.read_tip(self.git, _LOCAL_BRANCHES + name) or state.read_tip(
-                self.git, _REMOTE_BRANCHES + name
-            ):
-                return Branch(name, tip)
-        rows = self.git.run(
-            "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", _LOCAL_BRANCHES
-        ).splitlines()
-        tip, _, name = os.fsdecode(rows[0]).partition(" ") if len(rows) == 1 else ("", "", "")
-        return Branch(name, tip) if tip else None
+        remote_head = read_git_file(self.common_dir / _REMOTE_BRANCHES / "HEAD")
+        remote_default = remote_head.removeprefix(f"ref: {_REMOTE_BRANCHES}")
+        names = [remote_default] if remote_default else []
+        names += _DEFAULT_NAMES
+        for name in names:
+            for side in (_LOCAL_BRANCHES, _REMOTE_BRANCHES):
+                tip = state.read_tip(self.git, side + name)
+                if tip:
+                    return Branch(name, tip)
+        return self._find_only_branch()
+
+    def _find_only_branch(self) -> Branch | None:
+        """Find the branch of a repository that has one; None if it has none or several."""
+        row_format = "--format=%(objectname) %(refname:lstrip=2)"
+        rows = self.git.run("for-each-ref", row_format, _LOCAL_BRANCHES).splitlines()
+        if len(rows) != 1:
+            return None
+        tip, _, name = os.fsdecode(rows[0]).partition(" ")
+        return Branch(name, tip)
 
     def read_current_branch(self) -> Branch:
-        """The branch that is checked out."""
+        """Read the branch that is checked out."""
         return Branch(self.read_branch() or "", self.read_head() or "")
 
-    def list_default_tips(self) -> tuple[str, ...]:
-        """The commits of the default branch, here and as last seen on the other side."""
+    def list_default_tips(self) -> list[str]:
+        """List the tips of the default branch, here and as last seen on `origin`."""
         branch = self.find_default_branch()
-        sides = (_LOCAL_BRANCHES, _REMOTE_BRANCHES) if branch else ()
-        name = branch.name if branch else ""
-        tips = (state.read_tip(self.git, side + name) for side in sides)
-        return tuple(filter(None, tips))
+        if branch is None:
+            return []
+        sides = (_LOCAL_BRANCHES, _REMOTE_BRANCHES)
+        tips = [state.read_tip(self.git, side + branch.name) for side in sides]
+        return [tip for tip in tips if tip]
 
     def list_work_trees(self) -> list[Path]:
-        """The tops of all work trees of the repository."""
-        rows = self.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
-        cells = (row.partition(" ") for row in rows.splitlines())
-        return [Path(path) for word, _, path in cells if word == "worktree"]
+        """List the top folders of all work trees of the repository."""
+        answer = self.git.run("worktree", "list", "--porcelain")
+        paths = []
+        for row in answer.decode("utf-8", "surrogateescape").splitlines():
+            word, _, path = row.partition(" ")
+            if word == "worktree":
+                paths.append(Path(path))
+        return paths
 
     def find_commit_at(self, tip: str, timestamp: int) -> str:
-        """What a branch was at a time (epoch ms), along its first parents; "" before its first commit."""
+        """Find what a branch was at a time (epoch ms), along its first parents; "" for nothing."""
         arguments = ("rev-list", "--first-parent", "-1", f"--before={timestamp // 1000}", tip, "--")
         return self.git.run(*arguments).decode().strip()
 
     def find_merge_base(self, first_commit: str, second_commit: str) -> str:
-        """The last commit that two have in common; "" where there is none."""
+        """Find the last commit that two commits have in common; "" for none."""
         try:
-            return self.git.run("merge-base", first_commit, second_commit).decode().split("\n")[0]
+            answer = self.git.run("merge-base", first_commit, second_commit)
         except GitError as error:
             if error.code == 1:
                 return ""
             raise
+        return answer.decode().split("\n")[0]
 
     def count_commits(self, commit: str, excluded: str) -> int:
-        """How many commits one has that another has not."""
+        """Count the commits that `commit` reaches and `excluded` does not."""
         return int(self.git.run("rev-list", "--count", commit, f"^{excluded}", "--"))
 
     # reading
 
     def read_blob(self, oid: str, max_size: int | None = None) -> bytes | None:
-        """The bytes of a blob by its id, None where there is none here, or it has more than `most` bytes."""
+        """Read a blob by its id; None if it is missing or larger than `max_size` bytes."""
         return self.objects.read_object(oid, "blob", max_size)
 
     def iter_blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The bytes of many blobs by their ids, in order, each with its id; None where there is none here."""
+        """Read many blobs by id, in order: id and bytes; None for one that is missing."""
         wanted_ids = tuple(oids)
         yield from zip(wanted_ids, self.objects.iter_objects(wanted_ids), strict=True)
 
     def list_files(self, commit: str, folder: str, max_size: int = -1) -> dict[str, str]:
-        """The regular files below a folder ("." for all) in a commit, by full id: path -> blob id.
+        """List the regular files below a folder ("." for all) in a commit: path -> blob id.
 
-        Raises BrokenStore: Git lists more than `most` bytes, if that is given.
+        `commit` is a full id. Raises BrokenStore if `max_size` is given and Git's list is longer
+        than so many bytes.
         """
-        pathspec = () if folder == "." else (f"{folder}/",)
-        process = self.git.start("ls-tree", "-r", "-z", "--full-tree", commit, "--", *pathspec)
+        arguments = ["ls-tree", "-r", "-z", "--full-tree", commit, "--", *_build_pathspec(folder)]
+        process = self.git.start(*arguments)
         assert process.stdout is not None  # noqa: S101 - opened as a pipe
-        answer = process.stdout.read(max_size + 1) if max_size >= 0 else b""
-        if 0 <= max_size < len(answer):
-            end_process(process)
-            raise BrokenStore("it lists more files than are read of one repository")
+        answer = b""
+        if max_size >= 0:
+            answer = process.stdout.read(max_size + 1)
+            if len(answer) > max_size:
+                end_process(process)
+                raise BrokenStore("it lists more files than are read of one repository")
         answer += finish_process(process, "ls-tree", limit=LONG_LIMIT)
-        cells = (
-            row.partition("\t")
-            for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        )
-        return {path: head.split()[2] for head, _, path in cells if head.startswith("100")}
+        files = {}
+        for row in _split_rows(answer):
+            head, _, path = row.partition("\t")
+            if head.startswith("100"):
+                files[path] = head.split()[2]
+        return files
 
     def find_item(self, path: str, commit: str = "HEAD") -> TreeItem | None:
-        """Mode and blob id of a path in HEAD, or in a commit by its full id ("" for none); None for no such path."""
-        tip = self.read_head() if commit == "HEAD" else commit
-        return self.objects.find_item(tip, path) if tip else None
+        """Find mode and blob id of a path in a commit; None for no such path.
+
+        `commit` is "HEAD", a full id, or "" for none.
+        """
+        if commit == "HEAD":
+            commit = self.read_head() or ""
+        if not commit:
+            return None
+        return self.objects.find_item(commit, path)
 
     def read_staged(self, paths: Sequence[str]) -> dict[str, str]:
-        """What the user's index holds for some files or folders: path -> blob id; nothing for one in conflict."""
-        arguments = (
-            () if (is_too_long := len(paths) > _MAX_PATHS) else paths
-        )  # a command line takes no more: then all are asked for
-        answer = (
-            self.git.run("ls-files", "-s", "-z", "--", *arguments).decode(
-                "utf-8", "surrogateescape"
-            )
-            if paths
-            else ""
-        )
-        cells = (row.partition("\t") for row in answer.split("\0")[:-1])
-        fields, wanted_paths = ((head.split(), path) for head, _, path in cells), {*paths}
-        return {
-            path: oid
-            for (_, oid, stage), path in fields
-            if stage == "0" and (not is_too_long or path in wanted_paths)
-        }
+        """Read what the user's index holds below some paths: path -> blob id.
+
+        What is in conflict is left out.
+        """
+        if not paths:
+            return {}
+        has_too_many = len(paths) > _MAX_PATHS  # for a command line: then ask for all files
+        pathspec = () if has_too_many else paths
+        wanted_paths = frozenset(paths)
+        staged = {}
+        for row in _split_rows(self.git.run("ls-files", "-s", "-z", "--", *pathspec)):
+            head, _, path = row.partition("\t")
+            _, oid, stage = head.split()
+            if stage == "0" and (not has_too_many or path in wanted_paths):
+                staged[path] = oid
+        return staged
 
     def find_unchanged_blobs(self, files: Mapping[str, os.stat_result]) -> dict[str, str]:
-        """Return the blob ids of the bytes of some files, as far as Git's index is proof.
+        """Find the blob ids of files that Git's index proves unchanged: path -> blob id.
 
-        `files`: what `stat` says of them now. Git's blob has the bytes of the file if both are as
-        long and no filter is in force: what Git does to the ends of lines changes the length.
+        `files`: what `stat` says of them now. Git's blob has the bytes of the file if both have the
+        same length and no filter applies: a conversion of line ends changes the length.
         """
-        is_worthwhile = len(files) > max(
-            _MIN_HASHED_FILES, self.index_entry_count // _ENTRIES_PER_HASH
-        )
-        if not is_worthwhile or self.hash_name != "sha1":
+        min_count = max(_MIN_HASHED_FILES, self.index_entry_count // _ENTRIES_PER_HASH)
+        if len(files) <= min_count or self.hash_name != "sha1":
             return {}
         try:
             path_by_folder = {path.rpartition("/")[0]: path for path in files}
             if settings.has_filters(self, path_by_folder.values()):
                 return {}
-            entries = staged.read_index(self.git_dir)
-            index_blobs = {
-                path: entries[path].blob
-                for path, stat in files.items()
-                if path in entries and entries[path].is_unchanged(stat)
-            }
+            index_blobs = self._find_untouched(files)
             sizes = self.objects.read_sizes(set(index_blobs.values()))
         except GitError:
             return {}
-        return {p: blob for p, blob in index_blobs.items() if sizes.get(blob) == files[p].st_size}
+        unchanged = {}
+        for path, blob in index_blobs.items():
+            size = files[path].st_size
+            if sizes.get(blob) == size:
+                unchanged[path] = blob
+        return unchanged
+
+    def _find_untouched(self, files: Mapping[str, os.stat_result]) -> dict[str, str]:
+        """Find the files that were not written since Git saw them last: path -> blob id."""
+        entries = staged.read_index(self.git_dir)
+        blobs = {}
+        for path, stat in files.items():
+            entry = entries.get(path)
+            if entry is not None and entry.is_unchanged(stat):
+                blobs[path] = entry.blob
+        return blobs
 
     def is_edited(self, path: str, data: bytes) -> bool:
-        """Whether these bytes are not what HEAD holds for a file; False where only a filter could tell."""
+        """Whether these bytes differ from a file in HEAD; False if only a filter could tell."""
         item = self.find_item(path)
-        if (
-            item is None
-            or item.oid == self.compute_blob_id(data)
-            or settings.find_obstacle(self, path)
-        ):
+        if item is None or item.oid == self.compute_blob_id(data):
+            return False
+        if settings.find_obstacle(self, path):
             return False
         return self.compute_committed_id(path, data, item.oid) != item.oid
 
     def convert_for_commit(self, path: str, data: bytes, old_blob: str) -> bytes:
-        """The bytes that Git would commit for a file: CRLF may become LF, unless `old`, the blob in HEAD, has CRLF."""
-        if b"\r\n" not in data or (filter_settings := self.settings.no_filter_settings) is None:
+        """Return the bytes that Git would commit for a file: CRLF may become LF.
+
+        CRLF stays if `old_blob`, the blob of the file in HEAD, has it.
+        """
+        if b"\r\n" not in data:
             return data
-        if settings.find_obstacle(self, path) or b"\r\n" in (self.read_blob(old_blob) or b""):
+        filter_settings = self.settings.no_filter_settings
+        if filter_settings is None or settings.find_obstacle(self, path):
             return data
-        arguments = ("hash-object", "--stdin", f"--path={path}")
-        git_blob = (
-            self.git.run(
-                *arguments, input_data=data, config=("core.safecrlf=false", *filter_settings)
-            )
-            .decode()
-            .strip()
+        old_data = self.read_blob(old_blob)
+        if old_data and b"\r\n" in old_data:
+            return data
+        answer = self.git.run(
+            "hash-object",
+            "--stdin",
+            f"--path={path}",
+            input_data=data,
+            config=("core.safecrlf=false", *filter_settings),
         )
         unix_data = data.replace(b"\r\n", b"\n")
-        return unix_data if self.compute_blob_id(unix_data) == git_blob else data
+        is_converted = self.compute_blob_id(unix_data) == answer.decode().strip()
+        return unix_data if is_converted else data
 
     def compute_committed_id(self, path: str, data: bytes, old_blob: str) -> str:
-        """The id of the blob that Git would commit; arguments as for `committed`."""
+        """Compute the id of the blob that Git would commit; see `convert_for_commit`."""
         return self.compute_blob_id(self.convert_for_commit(path, data, old_blob))
 
     def find_ignored(self, *paths: str) -> str:
-        """Which of some paths Git ignores, by which rule; "" for none."""
+        """Return which of some paths Git ignores, and by which rule; "" for none."""
         return settings.find_ignored(self, *paths)
 
     def list_sparse_files(self, folder: str) -> frozenset[str]:
-        """The files of a folder ("." for all) that a sparse checkout hides."""
+        """List the files of a folder ("." for all) that a sparse checkout hides."""
         if not self.settings.get_flag("core.sparsecheckout"):
             return frozenset()
-        pathspec = () if folder == "." else (f"{folder}/",)
-        answer = self.git.run("ls-files", "-t", "-z", "--", *pathspec).decode(
-            "utf-8", "surrogateescape"
-        )
-        return frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
+        answer = self.git.run("ls-files", "-t", "-z", "--", *_build_pathspec(folder))
+        rows = _split_rows(answer)
+        return frozenset(row.removeprefix("S ") for row in rows if row.startswith("S "))
 
     # saving
 
     @contextlib.contextmanager
     def save_lock(self, timeout: float = state.SAVE_TIMEOUT) -> Iterator[None]:
-        """Hold the lock of saves; errors as for `SaveLock.held`."""
+        """Hold the lock of saves; raises as `SaveLock.hold`."""
         with self._lock.hold(timeout):
             try:
                 yield
@@ -361,38 +410,50 @@ class Repo:
 
     @property
     def group(self) -> str:
-        """Who shares the repository, as `core.sharedRepository` says it; "" for nobody."""
-        key = "core.sharedrepository"
-        is_stated = (
-            key[5:] in read_git_file(self.common_dir / "config").lower()
-        )  # to ask Git takes longer
-        return self.settings.get_text(key) if is_stated else ""
+        """Who shares the repository, as in `core.sharedRepository`; "" if not shared."""
+        # Reading the file is faster than asking Git, and answers most often.
+        config = read_git_file(self.common_dir / "config").lower()
+        if "sharedrepository" not in config:
+            return ""
+        return self.settings.get_text("core.sharedrepository")
 
     def share_folders(self) -> None:
         """Let those who share the repository use what we have made."""
-        if group := self.group:
+        group = self.group
+        if group:
             for folder in {self.private_folder, self.shared_folder}:
                 modes.share_folder(folder, group)
 
     def claim_notice(self, name: str) -> bool:
-        """Whether what is to be said once here was not said yet; from now on it was."""
+        """Mark a notice as shown; True if it was not before, so that it is shown once only."""
         marker = self.shared_folder / "told" / name
         try:
             marker.parent.mkdir(parents=True, exist_ok=True)
             marker.touch(exist_ok=False)
-        except OSError:  # it is there, or nothing can be written
+        except OSError:  # it was shown, or nothing can be written
             return False
         return True
 
     @property
     def has_unfinished_saves(self) -> bool:
-        """Whether the journal holds saves that are to be finished or looked after; cheap enough for every command."""
-        return any(
-            state.list_entry_names(self.shared_folder / folder) for folder in ("journal", "recent")
-        )
+        """Whether the journal holds saves to finish or to check; cheap enough for every command."""
+        for name in ("journal", "recent"):
+            if state.list_entry_names(self.shared_folder / name):
+                return True
+        return False
 
     def close(self) -> None:
         """End the helper process."""
         with contextlib.suppress(FilememError):  # Git cannot be asked any more
             self.share_folders()
         self.objects.close()
+
+
+def _build_pathspec(folder: str) -> tuple[str, ...]:
+    """Build the arguments that limit a Git command to a folder ("." for all)."""
+    return () if folder == "." else (f"{folder}/",)
+
+
+def _split_rows(answer: bytes) -> list[str]:
+    """Split the output of a Git command with `-z` into its rows."""
+    return answer.decode("utf-8", "surrogateescape").split("\0")[:-1]

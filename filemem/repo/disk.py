@@ -1,8 +1,8 @@
 """Waiting for the disk: first the bytes of new files, then the folders that name them.
 
-A file system that keeps changes in the order of its journal is waited for once: the folder that
-changed last carries all that came before it, as Git's `core.fsyncMethod=batch` has it. Elsewhere
-each file and each folder is waited for.
+A file system that keeps changes in the order of its journal is waited for once: flushing the folder
+that changed last includes all earlier changes, as in Git's `core.fsyncMethod=batch`. On others each
+file and each folder is flushed.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ _COMPLETE_FLAGS = 7
 
 
 def write_new_file(file: Path, data: bytes, mode: int) -> None:
-    """Write a new file into a folder that is made if need be."""
+    """Write a new file, and make its folder if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(file, flags, mode), "wb") as stream:
+    descriptor = os.open(file, flags, mode)
+    with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
 
 
 def sync_files(files: Iterable[Path]) -> None:
-    """Wait until the bytes of new files are where a `flush` of a later change makes them last."""
+    """Wait until the bytes of new files are on disk, or will be with the next flush of a folder."""
     paths = tuple(files)
-    for step in (_begin_writeout, _complete_writeout):  # all begin before the first is waited for
-        for path in paths:
-            _run_on_descriptor(path, step)
+    for path in paths:  # all begin before the first is waited for
+        _run_on_descriptor(path, _begin_writeout)
+    for path in paths:
+        _run_on_descriptor(path, _complete_writeout)
 
 
 def sync_folders(folders: Iterable[Path], last_changed: Path | None = None) -> None:
-    """Wait until the listings of folders are on disk; one that is gone needs no waiting.
+    """Wait until the listings of folders are on disk; missing folders are passed over.
 
-    `last` is one that changed after all others: it carries them where the order is kept.
+    `last_changed` changed after all others: if the file system keeps the order, its flush includes
+    theirs.
     """
     remaining = set(folders)
     if last_changed is not None:
         device = last_changed.stat().st_dev
-        is_ordered = _has_ordered_journal(device)
-        remaining = {
-            folder for folder in remaining if not (is_ordered and _read_device(folder) == device)
-        }
+        if _has_ordered_journal(device):
+            remaining = {folder for folder in remaining if _read_device(folder) != device}
         remaining.add(last_changed)
     for folder in remaining:
         with suppress(FileNotFoundError):
@@ -83,14 +84,14 @@ def _complete_writeout(descriptor: int) -> None:
 
 def _write_range(descriptor: int, flags: int) -> None:
     if load_c_library().sync_file_range(descriptor, 0, 0, flags):
-        os.fsync(descriptor)  # it tells what is wrong
+        os.fsync(descriptor)  # it reports what is wrong
 
 
 @cache
 def _has_ordered_journal(device: int) -> bool:
-    """Whether a device holds ext4 with a journal, or XFS: a flush carries all earlier changes.
+    """Whether a device holds ext4 with a journal, or XFS: a flush includes all earlier changes.
 
-    Not so Btrfs, whose flush carries one file alone, nor what no disk of this kernel holds.
+    A flush of Btrfs includes one file only; a network file system has no device here.
     """
     try:
         number = f"{os.major(device)}:{os.minor(device)}"

@@ -1,8 +1,9 @@
-"""What is being saved, on disk before anything else is touched, so that a crash at any moment can be finished.
+"""The journal: saves that are not done yet, on disk first, so that any crash can be finished.
 
-It lives in the Git directory that all work trees share: a linked one's own may be removed under us. One file per save:
-a checksum and a line of JSON. When the save is done it moves from `journal/` to `recent/` for a minute: what a command
-that had begun before takes out of index and files is put back where HEAD has it; nothing is committed a second time.
+It is in the Git directory that all work trees share: the directory of a linked work tree may be
+removed while we run. One file per save: a checksum and a line of JSON. A finished save moves from
+`journal/` to `recent/` for a minute: what a command that began before the save removes from index
+and files is restored if HEAD has it; nothing is committed a second time.
 """
 
 from __future__ import annotations
@@ -19,18 +20,15 @@ from filemem.changes import compute_blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.repo import state
 from filemem.repo.disk import sync_files, sync_folders, write_new_file
+from filemem.repo.locks import GitLocks
 from filemem.repo.run import GitError, read_file_stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-PATIENCE, SHORT_PATIENCE = (
-    3.0,
-    0.3,
-)  # seconds to wait for a lock of the user's, and where an old save is finished meanwhile
-_MAX_INDEX_SEARCHES = (
-    500  # files, from which Git is asked: to look for each in the index takes longer
-)
+PATIENCE = 3.0  # seconds to wait for a lock of the user's
+SHORT_PATIENCE = 0.3  # seconds to wait for one while an old save is finished
+_MAX_INDEX_SEARCHES = 500  # files; for more, asking Git is faster than searching the index
 _KEEP_SECONDS = 60.0  # seconds that a finished save is looked after
 _PAUSE = 0.02  # seconds between two tries for the index's lock
 
@@ -40,19 +38,18 @@ class Edit(NamedTuple):
 
     path: str  # from the top of the work tree, with `/`
     data: bytes | None  # its new bytes; None removes it
-    before: (
-        bytes | None
-    )  # those on disk that this was worked out from; None: no file may stand there
-    blob: str = ""  # what HEAD holds for it afterwards, and
-    old_blob: str = ""  # what it held before; "" for nothing. Worked out by the save
+    before: bytes | None  # its bytes on disk when this was planned; None: no such file
+    # Filled in by the save:
+    blob: str = ""  # its blob in HEAD afterwards; "" for none
+    old_blob: str = ""  # its blob in HEAD before; "" for none
 
 
 class CommitPlan(NamedTuple):
-    """One commit to be made: what it does to which files, what it says (see `commit.message`), when (epoch ms)."""
+    """One commit to be made."""
 
     edits: tuple[Edit, ...]
-    message: str
-    timestamp: int
+    message: str  # see `commit.render_message`
+    timestamp: int  # epoch ms
 
 
 class PendingSave(NamedTuple):
@@ -81,43 +78,44 @@ class Journal:
 
     def __init__(self, repo: Repo) -> None:
         self.worktree = os.path.relpath(repo.git_dir, repo.common_dir)
-        self._open_folder, self._done_folder = (
-            repo.shared_folder / "journal",
-            repo.shared_folder / "recent",
-        )
+        self._open_folder = repo.shared_folder / "journal"
+        self._done_folder = repo.shared_folder / "recent"
 
     def build_entry(
         self, plan: CommitPlan, branch: str, commit: str = "", reason: str = ""
     ) -> JournalEntry:
-        """An entry for a plan; entries sort in the order of the saves."""
+        """Build the entry of a plan. Names of entries sort in the order of the saves."""
         file = self._open_folder / f"{time.time_ns():020d}-{plan.timestamp:015d}-{os.getpid()}"
         return JournalEntry(
             file, self.worktree, branch, commit, plan.message, plan.edits, plan.timestamp, reason
         )
 
     def stage_entry(self, entry: JournalEntry) -> Path:
-        """Write an entry aside, under a name that shows that it is none yet. Raises BrokenStore."""
+        """Write an entry under a temporary name, and return its path. Raises BrokenStore."""
         staged_path = self._open_folder / f".{entry.file.name}"
-        body = json.dumps(entry[1:], default=lambda data: data.decode("latin-1")).encode()
+        fields = entry[1:]  # all but the file
+        body = json.dumps(fields, default=_decode_bytes).encode()
+        checksum = compute_blob_id(body).encode()
         try:
             self._done_folder.mkdir(parents=True, exist_ok=True)
-            write_new_file(staged_path, compute_blob_id(body).encode() + b"\n" + body, 0o600)
+            write_new_file(staged_path, checksum + b"\n" + body, 0o600)
         except OSError as error:
             staged_path.unlink(missing_ok=True)
             raise self._build_error(error) from None
         return staged_path
 
     def place_entry(self, staged_path: Path, entry: JournalEntry) -> Path:
-        """Keep an entry that was written aside and out; returns the folder, to be flushed."""
+        """Give a staged entry its name; returns the folder, which is to be flushed."""
         staged_path.rename(entry.file)
         return self._open_folder
 
     def write_entry(self, entry: JournalEntry) -> None:
-        """Keep an entry, durably. Raises BrokenStore."""
+        """Write an entry, and wait until it is on disk. Raises BrokenStore."""
         staged_path = self.stage_entry(entry)
         try:
             sync_files([staged_path])
-            sync_folders([self.place_entry(staged_path, entry)])
+            folder = self.place_entry(staged_path, entry)
+            sync_folders([folder])
         except OSError as error:
             staged_path.unlink(missing_ok=True)
             raise self._build_error(error) from None
@@ -127,39 +125,43 @@ class Journal:
         return BrokenStore(message, "check space and permissions there")
 
     def mark_done(self, entry: JournalEntry) -> None:
-        """Note that HEAD, index and file agree on an entry."""
+        """Move an entry to the recent ones: HEAD, index and files agree on it."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(entry.file)
             entry.file.rename(self._done_folder / entry.file.name)
 
-    def read_entries(self, *, only_recent: bool = False) -> tuple[list[JournalEntry], list[str]]:
-        """The saves that are not done, or else those done within a minute, oldest first.
+    def read_entries(self) -> tuple[list[JournalEntry], list[str]]:
+        """Read the saves that are not done, oldest first; also returns what cannot be read."""
+        return self._read_folder(self._open_folder)
 
-        Returns also what cannot be read.
-        """
-        folder, entries, problems = (
-            self._done_folder if only_recent else self._open_folder,
-            list[JournalEntry](),
-            list[str](),
-        )
-        for name in state.list_entry_names(self._done_folder) if only_recent else ():
+    def read_recent_entries(self) -> tuple[list[JournalEntry], list[str]]:
+        """Read the saves that were done lately, oldest first; also returns what cannot be read."""
+        return self._read_folder(self._done_folder)
+
+    def remove_old_entries(self) -> None:
+        """Remove the saves that were done more than a minute ago."""
+        for name in state.list_entry_names(self._done_folder):
+            file = self._done_folder / name
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - (self._done_folder / name).stat().st_mtime < _KEEP_SECONDS:
+                if time.time() - file.stat().st_mtime < _KEEP_SECONDS:
                     break
-                (self._done_folder / name).unlink()
+                file.unlink()
+
+    def _read_folder(self, folder: Path) -> tuple[list[JournalEntry], list[str]]:
+        entries: list[JournalEntry] = []
+        problems: list[str] = []
         for name in state.list_entry_names(folder):
+            file = folder / name
             try:
-                entry = _read_entry(folder / name)
+                entry = _read_entry(file)
             except FileNotFoundError:
                 continue
             except PermissionError:
-                problems.append(
-                    f"{folder / name} is not readable by you: another user's save waits"
-                )
+                problems.append(f"{file} is not readable by you: another user's save waits")
                 continue
             except (OSError, ValueError, KeyError, TypeError):
                 problems.append(
-                    f"{folder / name} is damaged and was passed over; look at it, then remove it"
+                    f"{file} is damaged and was passed over; look at it, then remove it"
                 )
                 continue
             if entry.worktree == self.worktree:
@@ -168,37 +170,56 @@ class Journal:
 
 
 def list_pending_saves(repo: Repo) -> tuple[PendingSave, ...]:
-    """The saves of this work tree that wait to be committed, oldest first."""
-    head = state.Branch("", "") if repo.find_busy_reason() else state.read_head_branch(repo.git)
+    """List the saves of this work tree that wait to be committed, oldest first."""
+    is_busy = bool(repo.find_busy_reason())
+    head = state.Branch("", "") if is_busy else state.read_head_branch(repo.git)
+    entries, _ = Journal(repo).read_entries()
     saves: list[PendingSave] = []
-    for entry in Journal(repo).read_entries()[0]:
-        reason = entry.reason or "the save was interrupted"
+    for entry in entries:
+        reason = ""
         if head.ref:
-            reason = describe_other_branch(repo, entry, head) or reason
+            reason = describe_other_branch(repo, entry, head)
+        if not reason:
+            reason = entry.reason or "the save was interrupted"
         saves += [PendingSave(edit.path, reason, entry.timestamp) for edit in entry.edits]
     return tuple(saves)
 
 
 def describe_other_branch(repo: Repo, entry: JournalEntry, head: state.Branch) -> str:
-    """Why an entry is not for the branch of HEAD, or ""; it is where its own is gone or merged."""
-    tip = "" if entry.branch in ("", head.ref) else state.read_tip(repo.git, entry.branch)
-    is_merged = tip and head.tip not in ("", tip) and not repo.count_commits(tip, head.tip)
-    if not tip or is_merged:
+    """Return why an entry is not for the branch of HEAD, or "".
+
+    If its own branch is gone or merged, the entry is for any branch.
+    """
+    if entry.branch in ("", head.ref):
+        return ""
+    tip = state.read_tip(repo.git, entry.branch)
+    if not tip:
+        return ""
+    if head.tip not in ("", tip) and not repo.count_commits(tip, head.tip):
         return ""
     return f"it is for the branch {entry.branch.removeprefix(state.BRANCHES)}"
 
 
 def _read_entry(file: Path) -> JournalEntry:
-    """Read an entry. Raises ValueError and the like where it is damaged."""
+    """Read an entry. Raises ValueError and the like if it is damaged."""
     checksum, _, body = file.read_bytes().partition(b"\n")
     if compute_blob_id(body).encode() != checksum:
         raise ValueError(file.name)
     worktree, branch, commit, message, rows, timestamp, reason = json.loads(body)
     edits = []
-    for path, *texts, blob, old_blob in rows:
-        data, before = (None if text is None else text.encode("latin-1") for text in texts)
-        edits.append(Edit(path, data, before, blob, old_blob))
+    for path, data, before, blob, old_blob in rows:
+        edits.append(Edit(path, _encode_text(data), _encode_text(before), blob, old_blob))
     return JournalEntry(file, worktree, branch, commit, message, tuple(edits), timestamp, reason)
+
+
+def _decode_bytes(data: bytes) -> str:
+    """Turn bytes into text for JSON: one character for each byte."""
+    return data.decode("latin-1")
+
+
+def _encode_text(text: str | None) -> bytes | None:
+    """Undo `_decode_bytes`."""
+    return None if text is None else text.encode("latin-1")
 
 
 # files of the store
@@ -217,49 +238,48 @@ class StagedFiles:
     """Files written aside, to be put into their places together; always `discard` at the end."""
 
     def __init__(self, files: StoreFiles, edits: Iterable[Edit]) -> None:
-        self._files, self._edits, self._published_count = files, tuple(edits), 0
-        self.files: list[Any] = []  # those that are written; see `filemem.files.Staged`
+        self._files = files
+        self._edits = tuple(edits)
+        self._published_edits: list[Edit] = []
+        self._staged: dict[str, Any] = {}  # by path; see `filemem.files.Staged`
         try:
             for edit in self._edits:
                 if edit.data is not None:
-                    self.files.append(files.stage(files.to_store_path(edit.path), edit.data))
+                    store_path = files.to_store_path(edit.path)
+                    self._staged[edit.path] = files.stage(store_path, edit.data)
         except BaseException:
             self.discard()
             raise
 
     def publish(self) -> None:
-        """Put the files into their places.
-
-        What stands there must be what the edits were worked out from.
-        """
-        staged = iter(self.files)
+        """Put the files into their places. Raises Conflict if a file is not as the edit expects."""
         for edit in self._edits:
             if edit.data is None:
                 self._files.remove(self._files.to_store_path(edit.path), edit.before)
             else:
-                next(staged).publish(edit.before)
-            self._published_count += 1
+                self._staged[edit.path].publish(edit.before)
+            self._published_edits.append(edit)
 
     def undo(self) -> None:
-        """Make those that were put into their places what they were, where they still hold what we wrote."""
-        for edit in self._edits[: self._published_count]:
+        """Restore the old bytes of published files that still hold the new ones."""
+        for edit in self._published_edits:
             with contextlib.suppress(Conflict, NotFound, BadInput):
-                write_files(self._files, [Edit(edit.path, edit.before, edit.data)])
+                write_files(self._files, [Edit(edit.path, data=edit.before, before=edit.data)])
 
     @property
     def sources(self) -> list[Path]:
         """The files that are written aside."""
-        return [Path(staged.source) for staged in self.files]
+        return [Path(staged.source) for staged in self._staged.values()]
 
     def sync_folders(self) -> None:
         """Wait until the new names are on disk."""
         done: set[tuple[str, ...]] = set()
-        for staged in self.files:
+        for staged in self._staged.values():
             staged.sync_folders(done)
 
     def discard(self) -> None:
-        """Let go of what was written."""
-        for staged in self.files:
+        """Remove what was written aside and not published."""
+        for staged in self._staged.values():
             staged.discard()
 
 
@@ -294,53 +314,83 @@ def read_file(files: StoreFiles, path: str) -> bytes | None:
 
 def has_landed(repo: Repo, entry: JournalEntry) -> bool:
     """Whether the branch has, or had, what an entry is about."""
-    if not (tip := state.read_tip(repo.git, entry.branch or "HEAD")):
+    tip = state.read_tip(repo.git, entry.branch or "HEAD")
+    if not tip:
         return False
-    if tip == entry.commit or all(
-        read_blob_id(repo, tip, edit.path) == edit.blob for edit in entry.edits
-    ):
+    if tip == entry.commit:
         return True
-    with contextlib.suppress(GitError):  # the user may have dropped it: it is not committed twice
-        log = ("log", "-g", "-n", "100", "--format=%H", entry.branch, "--")
-        return bool(entry.commit) and entry.commit in repo.git.run(*log).decode()
-    return False
+    if all(read_blob_id(repo, tip, edit.path) == edit.blob for edit in entry.edits):
+        return True
+    if not entry.commit:
+        return False
+    # The user may have dropped the commit: it is not committed twice.
+    arguments = ("log", "-g", "-n", "100", "--format=%H", entry.branch, "--")
+    try:
+        reflog = repo.git.run(*arguments).decode()
+    except GitError:
+        return False
+    return entry.commit in reflog
 
 
 def read_blob_id(repo: Repo, commit: str, path: str) -> str:
-    """The blob that a commit, by its id, holds for a file; "" for none."""
-    return item.oid if (item := repo.find_item(path, commit)) else ""
+    """Return the blob of a file in a commit, which is given by its id; "" for none."""
+    item = repo.find_item(path, commit)
+    return item.oid if item else ""
 
 
 def is_in_index(repo: Repo, entries: Iterable[JournalEntry]) -> bool:
-    """Whether the user's index seems to have what saves have entered: ids are looked for in its bytes."""
+    """Whether the user's index seems to have what saves entered.
+
+    For few files, their blob ids are looked for in the bytes of the index.
+    """
     index = repo.git_dir / "index"
     data = index.read_bytes() if index.exists() else b""
-    latest = {edit.path: edit for entry in entries for edit in entry.edits}
+    latest: dict[str, Edit] = {}
+    for entry in entries:
+        for edit in entry.edits:
+            latest[edit.path] = edit
     if len(latest) > _MAX_INDEX_SEARCHES:
         staged = repo.read_staged(list(latest))
         return all(staged.get(path, "") == edit.blob for path, edit in latest.items())
-    return all(
-        (bytes.fromhex(edit.blob or edit.old_blob) in data) == bool(edit.blob)
-        for edit in latest.values()
-    )
+    for edit in latest.values():
+        has_blob = bytes.fromhex(edit.blob or edit.old_blob) in data
+        if has_blob != bool(edit.blob):
+            return False
+    return True
+
+
+class _LostParts(NamedTuple):
+    """The parts of a save that another command has removed again."""
+
+    index_rows: dict[str, str]  # path -> blob id
+    edits: list[Edit]  # of files
 
 
 def restore_lost(
     repo: Repo, files: StoreFiles, entry: JournalEntry, timeout: float, *, is_new: bool = True
 ) -> bool:
-    """Put back, under Git's index.lock, what a command that had begun before us took; says whether all agree now."""
-    if not any(_find_lost(repo, files, entry, is_new=is_new)):
+    """Restore, under Git's index.lock, what a command that began before the save removed.
+
+    Args:
+        timeout: seconds to wait for the lock.
+        is_new: the save was just made, so whatever is missing was not removed by the user.
+
+    Returns:
+        Whether HEAD, index and files agree now.
+    """
+    lost = _find_lost(repo, files, entry, is_new=is_new)
+    if not lost.index_rows and not lost.edits:
         return True
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        locks = state.GitLocks(repo, reads_files=False)
+        locks = GitLocks(repo, reads_files=False)
         try:
             if locks.take_merges() and locks.take_index():
-                index_rows, lost_edits = _find_lost(repo, files, entry, is_new=is_new)
-                for edit in lost_edits:
+                lost = _find_lost(repo, files, entry, is_new=is_new)
+                for edit in lost.edits:
                     with contextlib.suppress(Conflict):
                         write_files(files, [edit])
-                locks.send_entries(index_rows)
+                locks.send_entries(lost.index_rows)
                 return True
         finally:
             locks.release()
@@ -348,64 +398,68 @@ def restore_lost(
     return False
 
 
-def _find_lost(
-    repo: Repo, files: StoreFiles, entry: JournalEntry, *, is_new: bool
-) -> tuple[dict[str, str], list[Edit]]:
-    """What index (blob ids by path) and files lack of a save that HEAD holds, where they are what they were before."""
+def _find_lost(repo: Repo, files: StoreFiles, entry: JournalEntry, *, is_new: bool) -> _LostParts:
+    """Find which parts of a save HEAD holds, while index or files are as before the save."""
+    lost = _LostParts({}, [])
     head = state.read_head_branch(repo.git)
     if head.ref != entry.branch:
-        return {}, []
+        return lost
     staged = repo.read_staged([edit.path for edit in entry.edits])
-    index_rows, lost_edits = dict[str, str](), list[Edit]()
     for edit in entry.edits:
-        if edit.blob == edit.old_blob or read_blob_id(repo, head.tip, edit.path) != edit.blob:
+        path = edit.path
+        if edit.blob == edit.old_blob or read_blob_id(repo, head.tip, path) != edit.blob:
             continue
-        is_unstaged, is_missing = (
-            staged.get(edit.path, "") == edit.old_blob,
-            edit.before == read_file(files, edit.path),
-        )
-        if is_unstaged and (
-            is_missing or is_new
-        ):  # an entry alone that is gone later was unstaged by the user
-            index_rows[edit.path] = edit.blob
+        is_unstaged = staged.get(path, "") == edit.old_blob
+        is_missing = read_file(files, path) == edit.before
+        # Later, a row of the index that is missing alone was unstaged by the user.
+        if is_unstaged and (is_missing or is_new):
+            lost.index_rows[path] = edit.blob
         if is_missing and (is_unstaged or is_new):
-            lost_edits.append(edit)
-    return index_rows, lost_edits
+            lost.edits.append(edit)
+    return lost
 
 
 def check_recent_saves(repo: Repo, files: StoreFiles) -> list[str]:
-    """Look whether saves of the last minute are still there; says of which they are not, and what helps."""
-    current_state = repo.read_head() or "", read_file_stamp(repo.git_dir / "index")
-    recent, troubles = Journal(repo).read_entries(only_recent=True)
-    is_complete, seen_paths = (
-        is_in_index(repo, recent),
-        set[str](),
-    )  # where all is whole, it need not be looked at again as it is now
-    for entry in reversed(recent):
+    """Restore what index and files lost of the saves of the last minute.
+
+    Returns one message for each save that a branch has lost, with the command that helps. If all
+    is complete, `repo.settled_state` is set: in that state there is nothing more to check.
+    """
+    current_state = (repo.read_head() or "", read_file_stamp(repo.git_dir / "index"))
+    save_journal = Journal(repo)
+    save_journal.remove_old_entries()
+    entries, troubles = save_journal.read_recent_entries()
+    is_complete = is_in_index(repo, entries)
+    seen_paths: set[str] = set()
+    for entry in reversed(entries):
         paths = {edit.path for edit in entry.edits}
         if seen_paths.isdisjoint(paths):
             if not is_complete:
                 restore_lost(repo, files, entry, SHORT_PATIENCE, is_new=False)
-            troubles += [problem] if (problem := describe_lost_file(repo, entry)) else []
+            trouble = describe_lost_file(repo, entry)
+            if trouble:
+                troubles.append(trouble)
         seen_paths |= paths
-    repo.settled_state = current_state if is_complete and not troubles else None
+    is_settled = is_complete and not troubles
+    repo.settled_state = current_state if is_settled else None
     return troubles
 
 
 def describe_lost_file(repo: Repo, entry: JournalEntry) -> str:
-    """Say which file of a save its branch has lost again, and what brings it back; "" for none."""
-    tip = state.read_tip(repo.git, entry.branch) if entry.branch else ""
+    """Say which file of a save its branch has lost again, and what restores it; "" for none."""
+    tip = ""
+    if entry.branch:
+        tip = state.read_tip(repo.git, entry.branch)
     if not tip or tip == entry.commit:
         return ""
-    lost_paths = [
-        edit.path
-        for edit in entry.edits
-        if edit.blob and read_blob_id(repo, tip, edit.path) == edit.old_blob != edit.blob
-    ]
+    lost_paths = []
+    for edit in entry.edits:
+        if edit.blob and edit.blob != edit.old_blob:
+            blob = read_blob_id(repo, tip, edit.path)
+            if blob == edit.old_blob:
+                lost_paths.append(edit.path)
+    if not lost_paths:
+        return ""
     command = f"git checkout {entry.commit[:12]} -- {' '.join(lost_paths)}"
     branch = entry.branch.removeprefix(state.BRANCHES)
-    return (
-        f"another command took {lost_paths[0]} out of {branch} again; `{command}` brings it back"
-        if lost_paths
-        else ""
-    )
+    return f"another command took {lost_paths[0]} out of {branch} again; `{command}` brings it back"

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
 LIMIT = 600.0  # seconds for the first look at a long history
-_MAX_MOVES = (
-    20  # from folder to folder that a file is followed through: each is a look at the history
-)
+_MAX_MOVES = 20  # from folder to folder through which a file is followed: each runs Git again
 _TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
-_FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
 ALL_COMMITS = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-missing")
-_QUIET_OPTIONS = (
+_LOG_OPTIONS = (
     "--no-color",
     "--no-show-signature",
     "--no-notes",
     "--no-ext-diff",
     "--no-textconv",
-)
-_ROW_OPTIONS = (
     "--encoding=UTF-8",
     "-z",
     "--raw",
@@ -30,12 +25,41 @@ _ROW_OPTIONS = (
     "--no-abbrev",
     "--root",
     "--ignore-submodules=none",
+    f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00",
+    "--stdin",
 )
 
-FileRow = tuple[str, str, str, str, str]
-"""Kind (A, M, D or R), path, path before, blob before and after ("" for none)."""
-CommitLog = list[tuple[list[str], list[FileRow]]]
-"""Headers and files of commits."""
+
+class FileRow(NamedTuple):
+    """What a commit did to a file; "" for what does not apply."""
+
+    kind: str  # A, M, D or R
+    path: str
+    old_path: str  # before a rename
+    old_blob: str
+    new_blob: str
+
+
+class CommitHeader(NamedTuple):
+    """The fields of a commit, as Git prints them."""
+
+    id: str
+    parents: str  # ids with spaces between them
+    seconds: str  # since 1970
+    author: str
+    subject: str
+    trailers: str  # see `parse_trailers`
+    body: str
+
+
+class LoggedCommit(NamedTuple):
+    """A commit and its files."""
+
+    header: CommitHeader
+    rows: list[FileRow]
+
+
+RowKey = tuple[str, str]  # the id of a commit, and a path
 
 
 def read_commits(
@@ -44,97 +68,148 @@ def read_commits(
     paths: Collection[str],
     options: Iterable[str],
     merges: str = "combined",
-) -> CommitLog:
-    """What Git says of some commits and of the files at some paths, or of all. Raises GitError.
+) -> list[LoggedCommit]:
+    """Read commits, with their files at some paths, or all files for none. Raises GitError.
 
-    Of `merges`: what differs from all parents; or, where they are `separate`, from each.
+    `merges`: of a merge, the files that differ from all parents, or with "separate" from any.
     """
     lines = "".join(f"{revision}\n" for revision in revisions).encode()
-    renames = "-M100%" if repo.is_partial else "-M"  # a partial clone lacks old bytes
-    diff_options = (renames, f"--diff-merges={merges}")
-    arguments = ("log", *options, *_QUIET_OPTIONS, *_ROW_OPTIONS, *diff_options, _FORMAT, "--stdin")
-    output = repo.git.run(
-        *arguments, *(("--", *paths) if paths else ()), input_data=lines, limit=LIMIT
-    )
-    fields = iter(output.decode("utf-8", "replace").split("\0"))
-    logged: CommitLog = []
+    # A partial clone lacks old contents, so it finds only renames that change nothing.
+    renames = "-M100%" if repo.is_partial else "-M"
+    command = ["log", *options, *_LOG_OPTIONS, renames, f"--diff-merges={merges}"]
+    if paths:
+        command += ("--", *paths)
+    output = repo.git.run(*command, input_data=lines, limit=LIMIT)
+    return _parse_log(output.decode("utf-8", "replace"))
+
+
+def _parse_log(text: str) -> list[LoggedCommit]:
+    """Parse what `git log` printed."""
+    fields = iter(text.split("\0"))
+    commits: list[LoggedCommit] = []
     for field in fields:
-        text = field.lstrip("\n")
-        if text.startswith("\x01"):
-            logged.append(([text[1:], *(next(fields, "") for _ in range(6))], []))
-        elif text.startswith(":"):
-            logged[-1][1].append(_parse_row(text, fields))
-    return logged
+        line = field.lstrip("\n")
+        if line.startswith("\x01"):
+            other_fields = [next(fields, "") for _ in range(6)]
+            header = CommitHeader(line[1:], *other_fields)
+            commits.append(LoggedCommit(header, []))
+        elif line.startswith(":"):
+            commits[-1].rows.append(_parse_row(line, fields))
+    return commits
 
 
-def read_earlier_rows(repo: Repo, tip: str, logged: CommitLog) -> dict[tuple[str, str], FileRow]:
-    """Of files from outside: their moves and all before, by commit and path. Raises GitError."""
-    rows: dict[tuple[str, str], FileRow] = {}
+def read_earlier_rows(repo: Repo, tip: str, logged: list[LoggedCommit]) -> dict[RowKey, FileRow]:
+    """Read the moves of files into the folder, and what happened to them before. Raises GitError.
+
+    What `logged` says of the old names is removed from it.
+    """
+    rows: dict[RowKey, FileRow] = {}
     names: set[str] = set()
     for _ in range(_MAX_MOVES):
         moves = _read_moves(repo, _collect_additions(logged))
         rows |= moves
-        moved_sources = {(commit, row[2]) for (commit, _), row in moves.items()}
-        for header, file_rows in logged:  # Git says of a merge that the old name was removed
-            file_rows[:] = [
-                row
-                for row in file_rows
-                if row[0] != "D" or (header[0], row[1]) not in moved_sources
-            ]
-        sources = {row[2] for row in moves.values()} - names
+        _drop_old_names(logged, moves)
+        sources = {row.old_path for row in moves.values()} - names
         if not sources:
             break
-        logged = _read_file_rows(repo, tip, sources)
-        names |= sources
+        logged, former_names = _read_file_rows(repo, tip, sources)
+        names |= former_names
         for header, file_rows in logged:
             for row in file_rows:
-                rows.setdefault((header[0], row[1]), row)
+                rows.setdefault((header.id, row.path), row)
     return rows
 
 
-def _collect_additions(logged: CommitLog) -> set[tuple[str, str]]:
-    """Commit and path of what may be moved: first commits and our saves move nothing."""
-    additions: set[tuple[str, str]] = set()
+def _drop_old_names(logged: list[LoggedCommit], moves: dict[RowKey, FileRow]) -> None:
+    """Remove the removals that are part of a move: Git reports them for a merge."""
+    moved_sources = {(commit, row.old_path) for (commit, _), row in moves.items()}
     for header, rows in logged:
-        if header[1] and "Filemem-Id" not in header[5]:
-            additions.update((header[0], row[1]) for row in rows if row[0] == "A")
+        for row in rows.copy():
+            if row.kind == "D" and (header.id, row.path) in moved_sources:
+                rows.remove(row)
+
+
+def _collect_additions(logged: list[LoggedCommit]) -> set[RowKey]:
+    """Collect the additions that may be moves: first commits and our saves move nothing."""
+    additions: set[RowKey] = set()
+    for header, rows in logged:
+        if not header.parents or "Filemem-Id" in header.trailers:
+            continue
+        for row in rows:
+            if row.kind == "A":
+                additions.add((header.id, row.path))
     return additions
 
 
-def _read_moves(repo: Repo, additions: set[tuple[str, str]]) -> dict[tuple[str, str], FileRow]:
-    """Those added files that were moved, by the whole of their commits. Raises GitError."""
+def _read_moves(repo: Repo, additions: set[RowKey]) -> dict[RowKey, FileRow]:
+    """Find the added files that were moved, by reading their commits whole. Raises GitError."""
+    moves: dict[RowKey, FileRow] = {}
     ids = {commit for commit, _ in additions}
-    logged = read_commits(repo, ids, (), ("--no-walk",), "separate") if ids else []
-    renames = {(header[0], row[1]): row for header, rows in logged for row in rows if row[0] == "R"}
-    return {key: row for key, row in renames.items() if key in additions}
+    if not ids:
+        return moves
+    for header, rows in read_commits(repo, ids, (), ["--no-walk"], merges="separate"):
+        for row in rows:
+            key = (header.id, row.path)
+            if row.kind == "R" and key in additions:
+                moves[key] = row
+    return moves
 
 
-def _read_file_rows(repo: Repo, tip: str, names: set[str]) -> CommitLog:
-    """All rows of some files up to a tip; the names that they had in their folder join `names`."""
+def _read_file_rows(repo: Repo, tip: str, names: set[str]) -> tuple[list[LoggedCommit], set[str]]:
+    """Read all rows of some files up to a tip, and the names that they had in their folder."""
     folders = {name.rpartition("/")[0] or name for name in names}
-    logged = read_commits(repo, (tip,), folders, ("--full-history", "--topo-order"))
+    former_names = set(names)
+    logged = read_commits(repo, [tip], folders, ("--full-history", "--topo-order"))
     for _, rows in logged:
-        rows[:] = [row for row in rows if not names.isdisjoint(row[1:3])]
-        names.update(row[2] for row in rows if row[0] == "R")
-    return logged
+        rows[:] = [row for row in rows if not former_names.isdisjoint((row.path, row.old_path))]
+        for row in rows:
+            if row.kind == "R":
+                former_names.add(row.old_path)
+    return logged, former_names
 
 
 def _parse_row(text: str, fields: Iterator[str]) -> FileRow:
-    """One file of a commit; of a merge, the blob before is the first that a parent has."""
-    parent_count = len(text) - len(text.lstrip(":"))
-    words = text.lstrip(":").split(" ")
-    old_blob = next(
-        (blob for blob in words[parent_count + 1 : 2 * parent_count + 1] if blob.strip("0")), ""
-    )
-    new_blob = words[2 * parent_count + 1] if words[2 * parent_count + 1].strip("0") else ""
+    """Parse one file of a commit; its paths are the next of the fields.
+
+    Of a merge, the old blob is the first that a parent has.
+    """
+    row = text.lstrip(":")
+    parent_count = len(text) - len(row)
+    # One mode for each parent and the commit, one blob for each, and the status.
+    words = row.split(" ")
+    status = words[-1]
+    new_blob = words[2 * parent_count + 1]
+    if _is_null(new_blob):
+        new_blob = ""
+    old_blob = ""
+    for blob in words[parent_count + 1 : 2 * parent_count + 1]:
+        if not _is_null(blob):
+            old_blob = blob
+            break
     path = next(fields, "")
-    if parent_count == 1 and words[-1].startswith("R"):
-        return "R", next(fields, ""), path, old_blob, new_blob
-    is_new = not old_blob or "R" in words[-1]
-    return "D" if not new_blob else "A" if is_new else "M", path, "", old_blob, new_blob
+    if status.startswith("R") and parent_count == 1:
+        new_path = next(fields, "")
+        return FileRow("R", new_path, path, old_blob, new_blob)
+    if not new_blob:
+        kind = "D"
+    elif not old_blob or "R" in status:
+        kind = "A"
+    else:
+        kind = "M"
+    return FileRow(kind, path, "", old_blob, new_blob)
+
+
+def _is_null(blob: str) -> bool:
+    """Whether an id stands for no object: zeros."""
+    return not blob.strip("0")
 
 
 def parse_trailers(trailers: str) -> tuple[tuple[str, str], ...]:
-    """The trailers of a commit, as its header has them: key and value."""
-    parts = (part.partition("\x1e") for part in trailers.split("\x1f"))
-    return tuple((key.strip(), " ".join(value.split())) for key, _, value in parts if value.strip())
+    """Parse the trailers of a commit, as in its header, into keys and values."""
+    pairs = []
+    for part in trailers.split("\x1f"):
+        key, _, value = part.partition("\x1e")
+        line = " ".join(value.split())
+        if line:
+            pairs.append((key.strip(), line))
+    return tuple(pairs)

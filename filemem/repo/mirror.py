@@ -2,7 +2,7 @@
 
 Rule: an address is https or ssh and names no program, no option and no password. A repository
 without a work tree has no files of its own that could be read by mistake; of its settings none
-runs a program (`run.OFF`).
+runs a program (`run.SAFE_SETTINGS`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filemem.changes import compute_object_id
 from filemem.errors import BadInput, BrokenStore
 from filemem.query import Provenance
 from filemem.repo import Repo
-from filemem.repo.history import MAX_NAME_SIZE
+from filemem.repo.commits import MAX_NAME_SIZE
 from filemem.repo.run import (
     LONG_LIMIT,
     SAFE_SETTINGS,
@@ -31,24 +31,21 @@ from filemem.repo.run import (
     find_git,
     find_repository,
     finish_process,
+    is_git_directory,
     start_process,
 )
 
 _ADDRESS = re.compile(
-    r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
+    r"(?:https://|ssh://(?:\w[\w.-]*@)?|\w[\w.-]*@(?=[\w.-]+:))"
+    r"(\w[\w.-]*(?::\d+)?[/:][\w./~%+-]+?)(?:\.git)?/?"
 )
 MAX_FILE_SIZE = 20_000_000_000  # of one file of a clone: a pack of more is not fetched
 _MAX_LOGIN_SIZE = 32  # characters of a login; a longer one is a token
-_USER_SETTINGS = (
-    "core.sshCommand",
-    "credential.helper",
-    "protocol.allow",
-)  # of the user's own settings, here
+# The user's own values apply to these:
+_USER_SETTINGS = ("core.sshCommand", "credential.helper", "protocol.allow")
 _NETWORK_SETTINGS = (
     *(setting for setting in SAFE_SETTINGS if not setting.startswith(_USER_SETTINGS)),
     "protocol.allow=never",
-)
-_NETWORK_SETTINGS += (
     "protocol.https.allow=always",
     "protocol.ssh.allow=always",
     "http.lowSpeedLimit=1",
@@ -56,9 +53,11 @@ _NETWORK_SETTINGS += (
 )
 _HEAD = "refs/filemem/head"  # in a clone: what HEAD is there, whatever the branch is called
 _FETCH_BATCH = 1000  # objects that are fetched by one call
-MAX_LISTING_SIZE = (
-    50_000_000  # bytes of a list of files: a tree that holds itself again and again has no end
+_ADDITION_FORMAT = (
+    "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
 )
+# Bytes of a list of files: a hostile tree may refer to one folder again and again, without end.
+MAX_LISTING_SIZE = 50_000_000
 
 
 class HostTimeout(BrokenStore):
@@ -75,52 +74,56 @@ class Mirror(Repo):
 def resolve_source(text: str, base: Path) -> tuple[str, str]:
     """Return the name of a repository and where Git reads it.
 
-    `text` is an address, or a path relative to `here`.
-    Raises BadInput: neither; or a path at which there is no repository.
+    `text` is an address, or a path relative to `base`. Raises BadInput if it is neither, or no
+    repository is at the path.
     """
-    if name := parse_repository_name(text):
+    name = parse_repository_name(text)
+    if name:
         return name, text
     path = (base / text).resolve()
-    hint = "give https://host/path, ssh://host/path, user@host:path (no password or token in it) or a folder"
-    if (
-        "://" in text
-        or "::" in text
-        or text.startswith("-")
-        or not text.isprintable()
-        or not path.is_dir()
-    ):
-        raise BadInput(
-            f"{text[:200]!r} is no repository that can be read", hint, field="repository"
+    if not _is_local_path(text) or not path.is_dir():
+        message = f"{text[:200]!r} is no repository that can be read"
+        hint = (
+            "give https://host/path, ssh://host/path, user@host:path"
+            " (no password or token in it) or a folder"
         )
+        raise BadInput(message, hint, field="repository")
     _find_folders(path)
     return str(path), str(path)
 
 
+def _is_local_path(text: str) -> bool:
+    """Whether Git would take a text for a path, not for an address or an option."""
+    if text.startswith("-") or not text.isprintable():
+        return False
+    return "://" not in text and "::" not in text
+
+
 def parse_repository_name(address: str) -> str:
-    """Return the name of the repository at an https or ssh address, "" if the text is none."""
+    """Return the name of the repository at an https or ssh address; "" if the text is none."""
     match = _ADDRESS.fullmatch(address)
-    user = address.rpartition("@")[0].rpartition("/")[2]
-    if len(user) > _MAX_LOGIN_SIZE or secrets.find_secrets(user):
+    login, _, _ = address.rpartition("@")
+    _, _, user = login.rpartition("/")
+    if match is None or len(user) > _MAX_LOGIN_SIZE or secrets.find_secrets(user):
         return ""
-    return re.sub(r":(?!\d+/)", "/", match[1], count=1) if match else ""
+    return re.sub(r":(?!\d+/)", "/", match[1], count=1)
 
 
 def build_page_url(source: str) -> str:
-    """Return the address at which people read a repository, "" for one on this machine."""
-    return (
-        ""
-        if source.startswith("/")
-        else f"https://{re.sub(r':[0-9]+(?=/)', '', resolve_source(source, Path())[0])}"
-    )
+    """Return the address at which people read a repository; "" for one on this machine."""
+    if source.startswith("/"):
+        return ""
+    name, _ = resolve_source(source, Path())
+    name_without_port = re.sub(r":[0-9]+(?=/)", "", name)
+    return f"https://{name_without_port}"
 
 
 def _find_folders(path: Path) -> GitFolders:
-    """The folders of a repository on this machine, taken as one without a work tree.
+    """Find a repository on this machine, to be read as one without a work tree.
 
     Raises NotFound, BrokenStore.
     """
-    is_bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
-    git_dir = path if is_bare else find_repository(path).common_dir
+    git_dir = path if is_git_directory(path) else find_repository(path).common_dir
     return GitFolders(git_dir, git_dir, git_dir)
 
 
@@ -128,17 +131,23 @@ def _find_folders(path: Path) -> GitFolders:
 def open_mirror(
     source: str, cache: Path, environment: Mapping[str, str], limit: float = LONG_LIMIT
 ) -> Iterator[Mirror]:
-    """Open a repository as it is now: of an address a bare clone below `cache`.
+    """Open a repository as it is now; of an address, a bare clone below `cache`.
 
-    Old contents are not cloned if possible. One process at a time uses a clone. `limit`: seconds for
-    a call that reaches the host. Raises NotFound, BrokenStore: it cannot be read; Silent.
+    The clone lacks old contents if the host allows that. One process at a time uses it.
+
+    Args:
+        source: an address, or the absolute path of a repository on this machine.
+        limit: seconds for a call that reaches the host.
+
+    Raises NotFound, BrokenStore, HostTimeout.
     """
     if source.startswith("/"):
-        repo = Mirror(Path(source), environment, _find_folders(Path(source)))
+        path = Path(source)
+        repo = Mirror(path, environment, _find_folders(path))
         with contextlib.closing(repo):
             yield repo
         return
-    # Records of others, whoever else has an account here.
+    # The records may be private, and this machine may have other users.
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = cache / f"{compute_object_id('blob', source.encode(), 'sha1')}.git"
     with folder.with_suffix(".lock").open("a") as lock:
@@ -153,18 +162,24 @@ def open_mirror(
 def _update_clone(source: str, folder: Path, environment: Mapping[str, str], limit: float) -> None:
     """Clone a repository, or fetch what is new there."""
     if not folder.exists():
-        new_folder = folder.with_suffix(".new")
-        shutil.rmtree(new_folder, ignore_errors=True)
-        options = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
-        clone = ("clone", *options, "--", source, str(new_folder))
-        _run_network_command(folder.parent, environment, *clone, limit=limit)
-        _run_network_command(new_folder, environment, "symbolic-ref", "HEAD", _HEAD)
-        new_folder.rename(folder)
+        _create_clone(source, folder, environment, limit)
     refspecs = ["+refs/heads/*:refs/heads/*"]
-    if (folder / "packed-refs").exists() or any((folder / "refs/heads").iterdir()):
-        refspecs.append(f"+HEAD:{_HEAD}")  # an empty one has no HEAD
-    fetch = ("fetch", *_QUIET_OPTIONS, "--prune", "--", "origin", *refspecs)
-    _run_network_command(folder, environment, *fetch, limit=limit)
+    has_branches = any((folder / "refs/heads").iterdir())
+    if has_branches or (folder / "packed-refs").exists():
+        refspecs.append(f"+HEAD:{_HEAD}")  # an empty repository has no HEAD
+    command = ("fetch", *_QUIET_OPTIONS, "--prune", "--", "origin", *refspecs)
+    _run_network_command(folder, environment, *command, limit=limit)
+
+
+def _create_clone(source: str, folder: Path, environment: Mapping[str, str], limit: float) -> None:
+    """Clone a repository without old contents; the folder appears when it is complete."""
+    new_folder = folder.with_suffix(".new")
+    shutil.rmtree(new_folder, ignore_errors=True)
+    options = ("--bare", "--quiet", "--no-tags", "--template=", "--filter=blob:none")
+    command = ("clone", *options, "--", source, str(new_folder))
+    _run_network_command(folder.parent, environment, *command, limit=limit)
+    _run_network_command(new_folder, environment, "symbolic-ref", "HEAD", _HEAD)
+    new_folder.rename(folder)
 
 
 _QUIET_OPTIONS = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no")
@@ -172,25 +187,23 @@ _QUIET_OPTIONS = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-su
 
 def fetch_blobs(repo: Mirror, blobs: Iterable[str]) -> None:
     """Fetch the blobs that a clone may lack, many at once. Raises BrokenStore."""
-    unique_blobs = list(dict.fromkeys(blobs))
     if not repo.limit or not repo.is_partial:
         return
+    unique_blobs = list(dict.fromkeys(blobs))
+    command = ("fetch", *_QUIET_OPTIONS, "--filter=blob:none", "--stdin", "origin")
     for offset in range(0, len(unique_blobs), _FETCH_BATCH):
-        data = "".join(f"{oid}\n" for oid in unique_blobs[offset : offset + _FETCH_BATCH]).encode()
-        options = (*_QUIET_OPTIONS, "--filter=blob:none", "--stdin", "origin")
-        _run_network_command(
-            repo.git_dir, repo.environment, "fetch", *options, data=data, limit=repo.limit
-        )
+        batch = unique_blobs[offset : offset + _FETCH_BATCH]
+        data = "".join(f"{oid}\n" for oid in batch).encode()
+        _run_network_command(repo.git_dir, repo.environment, *command, data=data, limit=repo.limit)
 
 
 def iter_small_blobs(
     repo: Repo, blobs: Iterable[str], max_size: int
 ) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the bytes of blobs that are here, each with its id; None for one that has more than `most`."""
+    """Yield blobs, each once: id and bytes; None for one that is missing or too large."""
     unique_blobs = list(dict.fromkeys(blobs))
-    yield from zip(
-        unique_blobs, repo.objects.iter_objects(unique_blobs, max_size=max_size), strict=True
-    )
+    contents = repo.objects.iter_objects(unique_blobs, max_size=max_size)
+    yield from zip(unique_blobs, contents, strict=True)
 
 
 def iter_added_files(
@@ -200,7 +213,8 @@ def iter_added_files(
 
     `prefix`: the folder with its slash, or "".
     """
-    options = (
+    output = repo.git.run(
+        "log",
         "--reverse",
         "--diff-filter=A",
         "--no-renames",
@@ -208,33 +222,30 @@ def iter_added_files(
         "-z",
         "--ignore-missing",
         "--encoding=UTF-8",
-    )
-    log_format = (
-        "--format=%x01%H%x00%an%x00%ct%x00%(trailers:key=Agent,valueonly,separator=%x20)%x00"
-    )
-    output = repo.git.run(
-        "log",
-        *options,
-        log_format,
+        _ADDITION_FORMAT,
         head,
         *excluded,
         "--",
-        *((prefix,) if prefix else ()),
+        *([prefix] if prefix else []),
         limit=LONG_LIMIT,
     )
     fields = iter(output.decode("utf-8", "replace").split("\0"))
     provenance = Provenance()
     for field in fields:
         if field.startswith("\x01"):
-            author, seconds, agent = (next(fields) for _ in range(3))
-            provenance = Provenance(
-                author=author[:MAX_NAME_SIZE],
-                agent=agent[:MAX_NAME_SIZE],
-                commit=field[1:],
-                date=int(seconds) * 1000,
-            )
-        elif path := field.lstrip("\n"):
+            provenance = _parse_provenance(field[1:], fields)
+            continue
+        path = field.lstrip("\n")
+        if path:
             yield path.removeprefix(prefix), provenance
+
+
+def _parse_provenance(commit: str, fields: Iterator[str]) -> Provenance:
+    """Read author, time and agent of a commit: the next three fields."""
+    author = next(fields)[:MAX_NAME_SIZE]
+    seconds = int(next(fields))
+    agent = next(fields)[:MAX_NAME_SIZE]
+    return Provenance(author=author, agent=agent, commit=commit, date=seconds * 1000)
 
 
 def _run_network_command(
@@ -246,13 +257,14 @@ def _run_network_command(
 ) -> None:
     """Run a call that reaches another machine, with the user's own keys and helpers.
 
-    Raises Silent: it took longer than `limit` seconds; BrokenStore: it failed.
+    Raises HostTimeout: it took longer than `limit` seconds; BrokenStore: it failed.
     """
-    settings = (part for setting in _NETWORK_SETTINGS for part in ("-c", setting))
-    program = find_git(environment, folder)
-    command = [program, "--no-pager", *settings, *arguments]
+    command = [find_git(environment, folder), "--no-pager"]
+    for setting in _NETWORK_SETTINGS:
+        command += ("-c", setting)
+    command += arguments
     process = start_process(command, folder, build_environment(environment))
-    if sys.platform == "linux":  # and of what it starts
+    if sys.platform == "linux":  # the limit applies to what it starts too
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MAX_FILE_SIZE, MAX_FILE_SIZE))
     try:

@@ -16,8 +16,10 @@ PRIVATE_FOLDER = "pages"  # the folder of files that hold a token: they stay the
 
 
 def compute_mode(mode: int, sharing: str) -> int:
-    """The mode of a file or folder for a value of `core.sharedRepository`; the same for none."""
-    stated_bits = int(sharing, 8) & 0o666 if re.fullmatch("0?[0-7]{3}", sharing) else 0
+    """Compute the mode of a file or folder for a value of `core.sharedRepository`."""
+    stated_bits = 0
+    if re.fullmatch("0?[0-7]{3}", sharing):
+        stated_bits = int(sharing, 8) & 0o666
     bits = stated_bits or _NAMES.get(sharing.lower(), 0)
     if not bits:
         return mode
@@ -27,7 +29,9 @@ def compute_mode(mode: int, sharing: str) -> int:
         bits |= (bits & 0o444) >> 2
     if stat.S_ISDIR(mode):
         bits |= stat.S_ISGID
-    return (mode & ~0o777 if stated_bits else mode) | bits
+    if stated_bits:  # instead of the old ones
+        mode &= ~0o777
+    return mode | bits
 
 
 def share_folder(folder: Path, sharing: str) -> None:
@@ -36,7 +40,8 @@ def share_folder(folder: Path, sharing: str) -> None:
         for path in (folder, *folder.rglob("*")):
             old_mode = path.lstat().st_mode
             mode = compute_mode(old_mode, sharing)
-            is_private = PRIVATE_FOLDER in path.relative_to(folder).parts or stat.S_ISLNK(old_mode)
-            if mode != old_mode and not is_private:
+            if stat.S_ISLNK(old_mode) or PRIVATE_FOLDER in path.relative_to(folder).parts:
+                continue
+            if mode != old_mode:
                 with suppress(OSError):  # another user's
                     path.chmod(stat.S_IMODE(mode))

@@ -42,19 +42,26 @@ _ROW_PATTERNS = {
     width: re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % width, re.DOTALL) for width in (20, 32)
 }
 
-TreeRow = tuple[bytes, bytes]  # of a tree: octal mode and raw id
+
+class TreeRow(NamedTuple):
+    """One row of a tree as Git stores it."""
+
+    mode: bytes  # octal
+    raw_id: bytes
+
+
 Tree = Mapping[bytes, TreeRow]  # by name
 
 
 class TreeItem(NamedTuple):
-    """One row of a tree: octal mode and object id."""
+    """What is at a path in a commit."""
 
-    mode: bytes
+    mode: bytes  # octal
     oid: str
 
 
 class LooseObject(NamedTuple):
-    """An object on its way to disk, written at `source` first."""
+    """An object to be written: at `source` first, then moved to `target`."""
 
     oid: str
     compressed_data: bytes
@@ -65,7 +72,7 @@ class LooseObject(NamedTuple):
     def write(self) -> None:
         """Write the object aside, unless it is in its place."""
         try:
-            os.utime(self.target)  # young again: a gc that knows nothing of us keeps it
+            os.utime(self.target)  # a gc keeps objects that are young
         except FileNotFoundError:
             write_new_file(self.source, self.compressed_data, 0o444)
             share_folder(self.source, self.group)
@@ -78,14 +85,15 @@ class LooseObject(NamedTuple):
             if not self.source.exists():
                 return
             self.target.parent.mkdir(exist_ok=True)
-            mode = stat.S_IMODE(self.target.parents[1].stat().st_mode)
+            objects_folder = self.target.parents[1]
+            mode = stat.S_IMODE(objects_folder.stat().st_mode)
             self.target.parent.chmod(mode)  # a group may share it
 
 
 class ObjectDatabase:
     """The object database.
 
-    What is being written is in a folder of ours: among the others a gc would remove it.
+    Objects are written in our own folder first: in Git's, a gc would remove unfinished ones.
     """
 
     def __init__(self, repo: Repo) -> None:
@@ -94,7 +102,8 @@ class ObjectDatabase:
         self._spool = repo.shared_folder / "objects"
         self._reader: GitProcess | None = None
         self._trees: dict[str, Tree] = {}
-        self._root = "", ""  # the commit asked for last, and its tree
+        self._last_commit = ""  # the commit whose root was read last
+        self._last_root = ""
         self._lock = threading.RLock()
 
     # reading
@@ -102,19 +111,25 @@ class ObjectDatabase:
     def read_object(
         self, oid: str, kind: str = "blob", max_size: int | None = None
     ) -> bytes | None:
-        """Read an object by its id; None if of another kind ("": any) or above `most` bytes."""
-        return next(self.iter_objects((oid,), kind, max_size))
+        """Read an object by its id; None if it is missing, of another kind or too large.
+
+        `kind`: "" for any. `max_size`: in bytes; None for no limit.
+        """
+        for data in self.iter_objects([oid], kind, max_size):
+            return data
+        return None
 
     def iter_objects(
         self, oids: Iterable[str], kind: str = "blob", max_size: int | None = None
     ) -> Iterator[bytes | None]:
-        """Read objects by id, one answer for each, in order; asked for in dozens."""
+        """Read objects by id, in order; see `read_object`."""
         remaining = iter(oids)
         while batch := list(islice(remaining, _BATCH_SIZE)):
-            names = [oid for oid in batch if _ID.fullmatch(oid)]
+            valid_ids = [oid for oid in batch if _ID.fullmatch(oid)]
             with self._lock:
-                answers = self._read_batch(names, kind, max_size)
-            yield from map(answers.get, batch)
+                answers = self._read_batch(valid_ids, kind, max_size)
+            for oid in batch:
+                yield answers.get(oid)
 
     def _read_batch(
         self, oids: Sequence[str], kind: str, max_size: int | None
@@ -124,7 +139,7 @@ class ObjectDatabase:
         except GitError as error:
             if "lazy fetching" not in error.stderr:
                 raise
-        # The reader ends at an object that a partial clone lacks, so each is asked for alone.
+        # The reader ends at an object that a partial clone lacks, so each is requested alone.
         answers: dict[str, bytes | None] = {}
         for oid in oids:
             with suppress(GitError):
@@ -134,60 +149,70 @@ class ObjectDatabase:
     def _request_objects(
         self, oids: Sequence[str], kind: str, max_size: int | None
     ) -> dict[str, bytes | None]:
+        reader = self._require_reader()
+        reader.send(_join_lines(oids))
+        return {oid: _read_next_object(reader, kind, max_size) for oid in oids}
+
+    def _require_reader(self) -> GitProcess:
+        """Return the process that reads objects; start it if it does not run."""
         if self._reader is None or self._reader.process.poll() is not None:
             self.close()
             self._reader = GitProcess(self._repo.git, "cat-file", "--batch")
-        reader = self._reader
-        reader.send("".join(f"{oid}\n" for oid in oids).encode())
-        return {oid: _read_next_object(reader, kind, max_size) for oid in oids}
+        return self._reader
 
     def read_sizes(self, oids: Iterable[str]) -> dict[str, int]:
-        """Return the sizes of blobs by id, of those that are here. Raises GitError."""
+        """Read the sizes of blobs by id; missing ones are left out. Raises GitError."""
         command = ("cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer")
-        answer = self._repo.git.run(
-            *command, input_data="".join(f"{oid}\n" for oid in oids).encode()
-        )
-        cells = (row.split() for row in answer.decode().splitlines())
-        return {oid: int(size) for oid, size in cells if size.isdigit()}
+        answer = self._repo.git.run(*command, input_data=_join_lines(oids))
+        sizes = {}
+        for row in answer.decode().splitlines():
+            oid, size = row.split()
+            if size.isdigit():
+                sizes[oid] = int(size)
+        return sizes
 
     def read_tree(self, oid: str) -> Tree:
-        """A tree. Raises BrokenStore where it is not there."""
+        """Read a tree. Raises BrokenStore if it is missing."""
         tree = self._trees.get(oid)
-        if tree is None:
-            data = self.read_object(oid, "tree")
-            if data is None:
-                raise BrokenStore(f"the repository lacks the tree {oid}", "run `git fsck`")
-            tree = {
-                name: (mode, raw) for mode, name, raw in _ROW_PATTERNS[len(oid) // 2].findall(data)
-            }
-            self._cache_tree(oid, tree)
+        if tree is not None:
+            return tree
+        data = self.read_object(oid, "tree")
+        if data is None:
+            raise BrokenStore(f"the repository lacks the tree {oid}", "run `git fsck`")
+        pattern = _ROW_PATTERNS[len(oid) // 2]
+        tree = {name: TreeRow(mode, raw) for mode, name, raw in pattern.findall(data)}
+        self._cache_tree(oid, tree)
         return tree
 
     def read_root(self, commit: str) -> str:
-        """The id of a commit's tree; "" where there is no such commit."""
-        if self._root[0] != commit:
+        """Read the id of a commit's tree; "" if there is no such commit."""
+        if commit != self._last_commit:
             data = self.read_object(commit, "commit")
             if data is None:
                 return ""
-            self._root = commit, data[5 : data.index(b"\n")].decode()
-        return self._root[1]
+            first_line, _, _ = data.partition(b"\n")
+            self._last_root = first_line.removeprefix(b"tree ").decode()
+            self._last_commit = commit
+        return self._last_root
 
     def find_item(self, commit: str, path: str) -> TreeItem | None:
-        """What stands at a path in a commit, or None."""
+        """Find mode and id of what is at a path in a commit; None for nothing."""
         root = self.read_root(commit)
         if not root:
             return None
         item = TreeItem(FOLDER_MODE, root)
         for part in os.fsencode(path).split(b"/"):
-            row = self.read_tree(item.oid).get(part) if item.mode == FOLDER_MODE else None
+            if item.mode != FOLDER_MODE:
+                return None
+            row = self.read_tree(item.oid).get(part)
             if row is None:
                 return None
-            item = TreeItem(row[0], row[1].hex())
+            item = TreeItem(row.mode, row.raw_id.hex())
         return item
 
     def close(self) -> None:
-        """Let the reader end."""
-        with self._lock, suppress(GitError):  # it is gone, which is what was wanted
+        """End the reader."""
+        with self._lock, suppress(GitError):  # it has ended already
             reader = self._reader
             self._reader = None
             if reader is not None:
@@ -201,15 +226,19 @@ class ObjectDatabase:
     # writing
 
     def build_object(self, kind: str, data: bytes) -> LooseObject:
-        """An object to be published."""
+        """Build an object, to be published."""
         oid = compute_object_id(kind, data, self._repo.hash_name)
-        compressed_data = zlib.compress(f"{kind} {len(data)}\0".encode() + data, _COMPRESSION_LEVEL)
-        source = self._spool / f"{os.getpid()}-{os.urandom(6).hex()}"
-        target = self._folder / oid[:2] / oid[2:]
-        return LooseObject(oid, compressed_data, source, target, self._repo.group)
+        header = f"{kind} {len(data)}\0".encode()
+        return LooseObject(
+            oid,
+            compressed_data=zlib.compress(header + data, _COMPRESSION_LEVEL),
+            source=self._spool / f"{os.getpid()}-{os.urandom(6).hex()}",
+            target=self._folder / oid[:2] / oid[2:],
+            group=self._repo.group,
+        )
 
     def restore_objects(self, loose_objects: Sequence[LooseObject]) -> None:
-        """Write objects again that a gc has taken, which began before anything pointed to them."""
+        """Write objects again that a gc removed because nothing pointed to them when it began."""
         while missing_objects := [loose for loose in loose_objects if self._is_missing(loose)]:
             publish_objects(missing_objects)
 
@@ -222,42 +251,44 @@ class ObjectDatabase:
         """Build the tree that differs from `root` ("": empty) in some files; None removes one.
 
         Modes are kept. Returns its id, and the new blobs and trees to be published. Raises Conflict
-        if something stands in the way.
+        if something is in the way.
         """
-        blobs = {
-            path: self.build_object("blob", data)
-            for path, data in files.items()
-            if data is not None
-        }
-        new_objects = list(blobs.values())
-        rows = {
-            tuple(os.fsencode(path).split(b"/")): blobs[path].oid if path in blobs else ""
-            for path in files
-        }
-        return self._add_tree(
-            self._build_spliced_tree(root, rows, new_objects), new_objects
-        ), new_objects
+        new_objects: list[LooseObject] = []
+        blobs: dict[tuple[bytes, ...], str] = {}
+        for path, data in files.items():
+            parts = tuple(os.fsencode(path).split(b"/"))
+            blobs[parts] = ""
+            if data is not None:
+                loose = self.build_object("blob", data)
+                new_objects.append(loose)
+                blobs[parts] = loose.oid
+        tree = self._build_spliced_tree(root, blobs, new_objects)
+        return self._add_tree(tree, new_objects), new_objects
 
     def pack_loose_objects(self) -> None:
-        """Pack loose objects where there are many; never removes what nothing points to."""
+        """Pack loose objects if there are many; unreachable ones are never removed."""
         sample = self._folder / "17"  # one folder of 256, as `git gc --auto` counts
-        if sample.is_dir() and sum(1 for _ in sample.iterdir()) >= _PACK_THRESHOLD // 256:
+        if not sample.is_dir():
+            return
+        count = len(list(sample.iterdir()))
+        if count >= _PACK_THRESHOLD // 256:
             self._repo.git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
 
     def _build_spliced_tree(
-        self, root: str, rows: Mapping[tuple[bytes, ...], str], new_objects: list[LooseObject]
+        self, root: str, blobs: Mapping[tuple[bytes, ...], str], new_objects: list[LooseObject]
     ) -> Tree:
-        """The tree with other blobs at some paths, which are given in parts; "" removes a file."""
+        """Build the tree with other blobs at some paths, given in parts; "" removes a file."""
         tree = dict(self.read_tree(root)) if root else {}
-        rows_by_name: dict[bytes, dict[tuple[bytes, ...], str]] = {}
-        for parts, blob in rows.items():
-            rows_by_name.setdefault(parts[0], {})[parts[1:]] = blob
-        for name, inner_rows in sorted(rows_by_name.items()):
+        blobs_by_name: dict[bytes, dict[tuple[bytes, ...], str]] = {}
+        for parts, blob in blobs.items():
+            inner_blobs = blobs_by_name.setdefault(parts[0], {})
+            inner_blobs[parts[1:]] = blob
+        for name, inner_blobs in sorted(blobs_by_name.items()):
             old_row = tree.pop(name, None)
-            if () in inner_rows:
-                new_row = _build_file_row(name, old_row, inner_rows[()])
+            if () in inner_blobs:
+                new_row = _build_file_row(name, old_row, inner_blobs[()])
             else:
-                new_row = self._build_folder_row(name, old_row, inner_rows, new_objects)
+                new_row = self._build_folder_row(name, old_row, inner_blobs, new_objects)
             if new_row:
                 tree[name] = new_row
         return tree
@@ -266,93 +297,133 @@ class ObjectDatabase:
         self,
         name: bytes,
         old_row: TreeRow | None,
-        rows: Mapping[tuple[bytes, ...], str],
+        blobs: Mapping[tuple[bytes, ...], str],
         new_objects: list[LooseObject],
     ) -> TreeRow | None:
-        """The row of a folder with other blobs in it; None if nothing is left in it."""
-        if old_row and old_row[0] != FOLDER_MODE:
-            raise _build_conflict(name, "a folder")
-        tree = self._build_spliced_tree(old_row[1].hex() if old_row else "", rows, new_objects)
-        return (FOLDER_MODE, bytes.fromhex(self._add_tree(tree, new_objects))) if tree else None
+        """Build the row of a folder with other blobs in it; None if nothing is left in it."""
+        old_id = ""
+        if old_row:
+            if old_row.mode != FOLDER_MODE:
+                raise _build_conflict(name, "a folder")
+            old_id = old_row.raw_id.hex()
+        tree = self._build_spliced_tree(old_id, blobs, new_objects)
+        if not tree:
+            return None
+        oid = self._add_tree(tree, new_objects)
+        return TreeRow(FOLDER_MODE, bytes.fromhex(oid))
 
     def _add_tree(self, tree: Tree, new_objects: list[LooseObject]) -> str:
-        # A folder sorts as if its name ended in a slash.
-        rows = sorted(
-            (name + b"/" if row[0] == FOLDER_MODE else name, name, row)
-            for name, row in tree.items()
-        )
-        data = b"".join(b"%b %b\0%b" % (mode, name, raw) for _, name, (mode, raw) in rows)
-        loose = self.build_object("tree", data)
+        """Add a tree to the new objects, and return its id."""
+
+        def get_sort_key(name: bytes) -> bytes:
+            # A folder sorts as if its name ended in a slash.
+            return name + b"/" if tree[name].mode == FOLDER_MODE else name
+
+        rows = []
+        for name in sorted(tree, key=get_sort_key):
+            row = tree[name]
+            rows.append(b"%b %b\0%b" % (row.mode, name, row.raw_id))
+        loose = self.build_object("tree", b"".join(rows))
         new_objects.append(loose)
         self._cache_tree(loose.oid, tree)
         return loose.oid
 
 
+def _join_lines(oids: Iterable[str]) -> bytes:
+    return "".join(f"{oid}\n" for oid in oids).encode()
+
+
 def _read_next_object(reader: GitProcess, kind: str, max_size: int | None) -> bytes | None:
-    """What the reader answers about the next object; None as for `Objects.read`."""
+    """Read what the reader answers about the next object; see `ObjectDatabase.read_object`."""
     head = reader.read_line().decode().split(" ")
     if len(head) != 3 or not head[2].isdigit():  # "<name> missing"
         return None
-    size = int(head[2])
-    if max_size is not None and size > max_size:  # never in memory at once
-        for offset in range(0, size + 1, _PIECE_SIZE):
-            reader.read_bytes(min(_PIECE_SIZE, size + 1 - offset))
+    _, actual_kind, size_text = head
+    size = int(size_text) + 1  # with the newline after it
+    if max_size is not None and size - 1 > max_size:
+        _skip_bytes(reader, size)
         return None
-    data = reader.read_bytes(size + 1)[:-1]
-    return data if kind in (head[1], "") else None
+    data = reader.read_bytes(size)
+    return data[:-1] if kind in (actual_kind, "") else None
+
+
+def _skip_bytes(reader: GitProcess, size: int) -> None:
+    """Pass over bytes of an answer, a piece at a time: they may not fit into memory."""
+    for offset in range(0, size, _PIECE_SIZE):
+        reader.read_bytes(min(_PIECE_SIZE, size - offset))
 
 
 def _build_file_row(name: bytes, old_row: TreeRow | None, blob: str) -> TreeRow | None:
-    """The row of a file with another blob and the old mode; None if the blob is ""."""
-    if old_row and old_row[0] not in _FILE_MODES:
-        raise _build_conflict(name, "a regular file")
-    return (old_row[0] if old_row else FILE_MODE, bytes.fromhex(blob)) if blob else None
+    """Build the row of a file with another blob and the old mode; None if the blob is ""."""
+    mode = FILE_MODE
+    if old_row:
+        mode = old_row.mode
+        if mode not in _FILE_MODES:
+            raise _build_conflict(name, "a regular file")
+    if not blob:
+        return None
+    return TreeRow(mode, bytes.fromhex(blob))
 
 
 def _build_conflict(name: bytes, expected: str) -> Conflict:
-    return Conflict(
-        f"{os.fsdecode(name)} stands in HEAD and is not {expected}", "move it away first"
-    )
+    message = f"{os.fsdecode(name)} stands in HEAD and is not {expected}"
+    return Conflict(message, "move it away first")
 
 
 def build_commit(
     repo: Repo, tree: str, parents: Sequence[str], text: str, timestamp: int
 ) -> LooseObject:
-    """A commit of a tree, signed if the user's configuration says so; no branch moves.
+    """Build a commit of a tree, to be published; signed if the user's configuration says so.
 
-    `parents`: ours first; `at`: epoch milliseconds. The commit is to be published. Raises BadInput
-    if Git does not know the user, Conflict if it cannot be signed.
+    `parents`: ours first; `timestamp`: epoch milliseconds. Raises BadInput if Git does not know the
+    user, Conflict if the commit cannot be signed.
     """
-    roles = dict(zip(("author", "committer"), repo.require_identity(), strict=True))
+    author, committer = repo.require_identity()
     seconds = max(0, timestamp // 1000)  # Git knows no time before 1970
     date = f"{seconds} {time.strftime('%z', time.localtime(seconds))}"
-    if not repo.settings.is_signing:
-        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
-        lines += [f"{role} {name} <{email}> {date}" for role, (name, email) in roles.items()]
-        return repo.objects.build_object(
-            "commit", "\n".join((*lines, "", text)).encode("utf-8", "replace")
-        )
-    extra_environment = {
-        f"GIT_{role.upper()}_{part}": value
-        for role, (name, email) in roles.items()
-        for part, value in (("NAME", name), ("EMAIL", email), ("DATE", date))
-    }
-    arguments = ("-S", *(part for parent in parents for part in ("-p", parent)), tree)
+    message = text.encode("utf-8", "replace")
+    if repo.settings.is_signing:
+        environment = {
+            **_build_identity("AUTHOR", author, date),
+            **_build_identity("COMMITTER", committer, date),
+        }
+        data = _create_signed_commit(repo, tree, parents, message, environment)
+        return repo.objects.build_object("commit", data)
+    lines = [f"tree {tree}"]
+    lines += [f"parent {parent}" for parent in parents]
+    for role, (name, email) in (("author", author), ("committer", committer)):
+        lines.append(f"{role} {name} <{email}> {date}")
+    header = "\n".join(lines).encode("utf-8", "replace")
+    return repo.objects.build_object("commit", header + b"\n\n" + message)
+
+
+def _build_identity(role: str, identity: tuple[str, str], date: str) -> dict[str, str]:
+    """Build the variables that tell Git who commits and when."""
+    name, email = identity
+    return {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": email, f"GIT_{role}_DATE": date}
+
+
+def _create_signed_commit(
+    repo: Repo, tree: str, parents: Sequence[str], message: bytes, environment: Mapping[str, str]
+) -> bytes:
+    """Let Git make and sign a commit, and return its bytes. Raises Conflict."""
+    arguments = ["commit-tree", "-S"]
+    for parent in parents:
+        arguments += ("-p", parent)
     try:
         output = repo.git.run(
-            "commit-tree",
             *arguments,
-            input_data=text.encode("utf-8", "replace"),
+            tree,
+            input_data=message,
             limit=_SIGNING_TIMEOUT,
-            config=("i18n.commitEncoding=utf-8",),
-            extra_environment=extra_environment,
+            config=["i18n.commitEncoding=utf-8"],
+            extra_environment=environment,
         )
     except GitError as error:
-        message = f"the commit could not be signed: {error.message}"
-        raise Conflict(message, "check your signing key") from None
-    return repo.objects.build_object(
-        "commit", repo.objects.read_object(output.decode().strip(), "commit") or b""
-    )
+        reason = f"the commit could not be signed: {error.message}"
+        raise Conflict(reason, "check your signing key") from None
+    commit = output.decode().strip()
+    return repo.objects.read_object(commit, "commit") or b""
 
 
 def publish_objects(
@@ -362,25 +433,27 @@ def publish_objects(
 ) -> None:
     """Put objects where Git looks for them, and wait until they are on disk.
 
-    `besides` are files that are to be on disk too; `move_last` then changes a folder, and returns
-    it.
+    Args:
+        extra_files: further files to wait for.
+        move_last: changes a folder after the objects are in place, and returns it.
     """
+    sources = [loose.source for loose in loose_objects]
     try:
         for loose in loose_objects:
             loose.write()
-        sources = (loose.source for loose in loose_objects)
-        sync_files([*extra_files, *filter(os.path.exists, sources)])
+        written_sources = [source for source in sources if source.exists()]
+        sync_files([*extra_files, *written_sources])
         for loose in loose_objects:
             loose.move_into_place()
         folders = {loose.target.parent for loose in loose_objects}
         folders |= {folder.parent for folder in folders}
+        last_changed = move_last() if move_last else None
         # On disk before a branch names what they hold.
-        sync_folders(folders, move_last() if move_last else None)
+        sync_folders(folders, last_changed)
     except OSError as error:
-        raise BrokenStore(
-            f"objects: {error.strerror}", "check space and permissions there"
-        ) from None
+        message = f"objects: {error.strerror}"
+        raise BrokenStore(message, "check space and permissions there") from None
     finally:
-        for loose in loose_objects:
-            with suppress(OSError):  # what stays is in a folder of ours, and harms nothing
-                loose.source.unlink()
+        for source in sources:
+            with suppress(OSError):  # what stays is in our folder, and harms nothing
+                source.unlink()

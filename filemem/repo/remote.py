@@ -33,7 +33,8 @@ _CLEARED_VARIABLES = (
     "GIT_NAMESPACE",
     "GIT_PREFIX",
 )
-_USER_SETTINGS = ("core.sshCommand", "credential.helper")  # what the user has said of these holds
+# The user's own values apply to these:
+_USER_SETTINGS = ("core.sshCommand", "credential.helper")
 _NETWORK_SETTINGS = (
     *(option for option in SAFE_SETTINGS if not option.startswith(_USER_SETTINGS)),
     *(f"protocol.{name}.allow=always" for name in ("file", "git", "http", "https", "ssh")),
@@ -63,50 +64,54 @@ _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
 def scratch_repository(
     repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = SAFE_SETTINGS
 ) -> Iterator[Verbs]:
-    """A bare repository with our objects and nothing else of ours, for a while."""
-    import shutil  # with its archives: `status` reads the settings here and makes nothing
+    """Make a bare repository with our objects and nothing else of ours, for a while."""
     from tempfile import TemporaryDirectory
 
     git = _load_gitpython(repo)
     repo.shared_folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="git-", dir=repo.shared_folder) as name:
         folder = Path(name)
-        (folder / "refs").mkdir()
-        (folder / "HEAD").write_text("ref: refs/heads/none\n")
-        rows = ["[core]", "repositoryformatversion = 1", "bare = true"]
-        rows += ["[extensions]", "objectformat = sha256"] if repo.hash_name == "sha256" else []
-        (folder / "config").write_text("".join(f"{row}\n" for row in rows))
-        (folder / "packed-refs").write_text(
-            "".join(f"{oid} refs/known/{n}\n" for n, oid in enumerate(refs))
-        )
-        if (repo.common_dir / "shallow").is_file():
-            shutil.copyfile(repo.common_dir / "shallow", folder / "shallow")
+        _fill_repository(repo, folder, refs)
         command = git.Git(name)
         fixed_options = {"no_pager": True, "literal_pathspecs": True, "no_replace_objects": True}
         command.set_persistent_git_options(c=list(settings), git_dir=name, **fixed_options)
-        # GitPython hands its own environment on: what would lead to another repository is emptied.
-        cleared_variables = dict.fromkeys(
-            (name for name in _CLEARED_VARIABLES if name in os.environ), ""
-        )
-        git_variables = {
-            name: value for name, value in repo.git.environment.items() if name.startswith("GIT_")
-        }
-        path = os.pathsep.join((str(Path(repo.git.program).parent), repo.git.environment["PATH"]))
-        folder_variables = {
-            "GIT_OBJECT_DIRECTORY": str(repo.common_dir / "objects"),
-            "GIT_COMMON_DIR": name,
-        }
-        folder_variables |= {
-            "GIT_INDEX_FILE": str(folder / "index"),
-            "GIT_CONFIG_COUNT": "0",
-            "PATH": path,
-        }
-        command.update_environment(**cleared_variables, **git_variables, **folder_variables)
+        command.update_environment(**_build_variables(repo, folder))
         yield command
 
 
+def _fill_repository(repo: Repo, folder: Path, refs: Iterable[str]) -> None:
+    """Write the files of a scratch repository."""
+    import shutil  # with its archives: `status` reads the settings here and makes nothing
+
+    (folder / "refs").mkdir()
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    config = "[core]\nrepositoryformatversion = 1\nbare = true\n"
+    if repo.hash_name == "sha256":
+        config += "[extensions]\nobjectformat = sha256\n"
+    (folder / "config").write_text(config)
+    rows = [f"{oid} refs/known/{n}\n" for n, oid in enumerate(refs)]
+    (folder / "packed-refs").write_text("".join(rows))
+    if (repo.common_dir / "shallow").is_file():
+        shutil.copyfile(repo.common_dir / "shallow", folder / "shallow")
+
+
+def _build_variables(repo: Repo, folder: Path) -> dict[str, str]:
+    """Build the environment variables for Git in a scratch repository."""
+    # GitPython passes its own environment on: what would lead to another repository is emptied.
+    environment = repo.git.environment
+    variables = {name: "" for name in _CLEARED_VARIABLES if name in os.environ}
+    variables |= {name: environment[name] for name in environment if name.startswith("GIT_")}
+    program_folder = str(Path(repo.git.program).parent)
+    variables["PATH"] = os.pathsep.join((program_folder, environment["PATH"]))
+    variables["GIT_OBJECT_DIRECTORY"] = str(repo.common_dir / "objects")
+    variables["GIT_COMMON_DIR"] = str(folder)
+    variables["GIT_INDEX_FILE"] = str(folder / "index")
+    variables["GIT_CONFIG_COUNT"] = "0"
+    return variables
+
+
 def _load_gitpython(repo: Repo) -> ModuleType:
-    """GitPython with the Git that we found: it would start the first on the search path."""
+    """Load GitPython, to run the Git that we found, not the first on the search path."""
     os.environ["GIT_PYTHON_REFRESH"] = "quiet"
     os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = repo.git.program
     import git
@@ -116,11 +121,12 @@ def _load_gitpython(repo: Repo) -> ModuleType:
 
 
 def run_verb(command: Verbs, verb: str, *arguments: str) -> str:
-    """Run one verb to its end; its output without the final newline. Raises GitError."""
+    """Run one verb, and return its output without the final newline. Raises GitError."""
     import git
 
+    run = getattr(command, verb)
     try:
-        return str(getattr(command, verb)(*arguments, kill_after_timeout=LIMIT))
+        return str(run(*arguments, kill_after_timeout=LIMIT))
     except git.GitCommandError as error:
         code = error.status if isinstance(error.status, int) else -1
         text = str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")
@@ -133,14 +139,14 @@ def run_verb(command: Verbs, verb: str, *arguments: str) -> str:
 class Remote(NamedTuple):
     """A branch on the other side."""
 
-    name: str  # of the other side, here
+    name: str  # of the remote repository, as configured here
     branch: str
     url: str
     push_url: str
 
     @property
     def label(self) -> str:
-        """What to call the branch."""
+        """The branch as people call it: remote and name."""
         return f"{self.name}/{self.branch}"
 
     @property
@@ -160,20 +166,21 @@ def _find_remote(repo: Repo, name: str, branch: str) -> Remote | None:
 
 
 def find_default_remote(repo: Repo, branch: str) -> Remote | None:
-    """The branch of the same name on the only other side, or else on `origin`."""
-    names = [
-        key.removeprefix("remote.").removesuffix(".url")
-        for key in repo.settings.values
-        if key.startswith("remote.") and key.endswith(".url")
-    ]
-    return _find_remote(repo, names[0] if len(names) == 1 else "origin", branch)
+    """Find the branch of the same name on the only remote, or else on `origin`."""
+    names = []
+    for key in repo.settings.values:
+        name = key.removeprefix("remote.").removesuffix(".url")
+        if key == f"remote.{name}.url":
+            names.append(name)
+    remote_name = names[0] if len(names) == 1 else "origin"
+    return _find_remote(repo, remote_name, branch)
 
 
 def find_upstream(repo: Repo, branch: str) -> Remote | None:
-    """The branch that a branch follows; None if it follows none, or one of this repository."""
+    """Find the branch that a branch follows; None if it follows none, or one of this repository."""
     name = repo.settings.get_text(f"branch.{branch}.remote")
     ref = repo.settings.get_text(f"branch.{branch}.merge")
-    if not (name and ref.startswith("refs/heads/")):
+    if not name or not ref.startswith("refs/heads/"):
         return None
     return _find_remote(repo, name, ref.removeprefix("refs/heads/"))
 
@@ -187,8 +194,8 @@ def set_upstream(repo: Repo, branch: str, remote: Remote) -> None:
 def fetch_branch(repo: Repo, remote: Remote, known_commits: Iterable[str]) -> str | None:
     """Bring the objects of a branch here, and return its tip; None if there is no such branch.
 
-    `here` are commits that are here, so that only what is new is sent. Raises BrokenStore if the
-    other side cannot be reached.
+    `known_commits` are here already: only newer ones are sent. Raises BrokenStore if the remote
+    cannot be reached.
     """
     url = _resolve_url(repo, remote.url)
     spec = f"+refs/heads/{remote.branch}:refs/fetched"
@@ -203,14 +210,15 @@ def fetch_branch(repo: Repo, remote: Remote, known_commits: Iterable[str]) -> st
 
 
 def push_commit(repo: Repo, remote: Remote, commit: str) -> None:
-    """Make a commit the tip of a branch on the other side.
+    """Make a commit the tip of a remote branch.
 
-    Raises Raced if the branch moved, BrokenStore if the push was refused.
+    Raises RaceConflict if the branch moved, BrokenStore if the push was refused.
     """
     url = _resolve_url(repo, remote.push_url)
+    spec = f"{commit}:refs/heads/{remote.branch}"
     with scratch_repository(repo, settings=_NETWORK_SETTINGS) as git:
         try:
-            run_verb(git, "push", *_PUSH_OPTIONS, "--", url, f"{commit}:refs/heads/{remote.branch}")
+            run_verb(git, "push", *_PUSH_OPTIONS, "--", url, spec)
         except GitError as error:
             if any(word in error.stderr for word in _RACE_MESSAGES):
                 raise RaceConflict(f"{remote.label} has moved on", "sync again") from None
@@ -218,7 +226,7 @@ def push_commit(repo: Repo, remote: Remote, commit: str) -> None:
 
 
 def _resolve_url(repo: Repo, url: str) -> str:
-    """The address for Git; a relative path counts from the top of the work tree.
+    """Return the address for Git; a relative path is relative to the top of the work tree.
 
     Raises BrokenStore.
     """
@@ -227,24 +235,27 @@ def _resolve_url(repo: Repo, url: str) -> str:
         raise BrokenStore(message, "git remote set-url corrects it")
     local = url.removeprefix("file://")
     # Git's own rule: `host:path` is another machine.
-    is_remote = "://" in local or ":" in local.partition("/")[0]
-    return url if is_remote else str(Path(repo.work_tree, local).resolve())
+    first_part, _, _ = local.partition("/")
+    if "://" in local or ":" in first_part:
+        return url
+    return str(Path(repo.work_tree, local).resolve())
 
 
 def _build_refusal(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
-    """What the other side, or Git, reported: without passwords, and without hints to use force."""
-    lines = (line.strip() for line in error.stderr.splitlines())
-    rows = dict.fromkeys(re.sub(r"^(remote|fatal|error): ", "", line) for line in lines)
-    reasons = [row for row in rows if row and not row.startswith(("hint:", "To ", "From "))]
-    reason = "; ".join(reasons[:4]) or f"exit status {error.code}"
-    message = re.sub(
-        r"(//[^/@:\s]*):[^/@\s]*@", r"\1:...@", f"{remote.name} ({remote.url}): {reason}"
-    )
-    return BrokenStore(
-        message,
+    """Build the error that Git reported: without passwords, and without hints to use force."""
+    rows: dict[str, None] = {}  # in order, each once
+    for line in error.stderr.splitlines():
+        row = re.sub(r"^(remote|fatal|error): ", "", line.strip())
+        if row and not row.startswith(("hint:", "To ", "From ")):
+            rows[row] = None
+    reason = "; ".join(list(rows)[:4]) or f"exit status {error.code}"
+    message = f"{remote.name} ({remote.url}): {reason}"
+    message = re.sub(r"(//[^/@:\s]*):[^/@\s]*@", r"\1:...@", message)
+    hint = (
         "saves go on here, and the next `filemem sync` catches up;"
-        f" `{repo.git.folders.command_prefix} fetch` shows more",
+        f" `{repo.git.folders.command_prefix} fetch` shows more"
     )
+    return BrokenStore(message, hint)
 
 
 # merging
@@ -264,8 +275,8 @@ def merge_commits(
 ) -> tuple[str, tuple[Clash, ...]]:
     """Merge two commits; return the tree and the files that clash.
 
-    `unrelated`: also without a common history. Raises Conflict if there is none, BrokenStore if
-    Git is too old.
+    Raises Conflict if they have no common history, unless `allow_unrelated`; BrokenStore if Git is
+    too old.
     """
     require_version(repo.git, (2, 38))
     options = ["--write-tree", "-z", "--no-messages"]
@@ -284,14 +295,17 @@ def merge_commits(
         if "unrelated histories" in refusal:
             raise Conflict("the two have no history in common", "merge them with Git itself")
         raise GitError("merge-tree", status, refusal)
-    tree, *rows = output.decode("utf-8", "surrogateescape").split("\0")
+    tree, _, listing = output.decode("utf-8", "surrogateescape").partition("\0")
     clashes: dict[str, dict[str, str]] = {}
-    for head, tab, path in (row.partition("\t") for row in rows):
-        if tab:
-            _, oid, stage = head.split(" ")
-            # Git adds the commit to a name where the other side has a folder.
-            name = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")
-            clashes.setdefault(name, {})[_STAGES[stage]] = oid
+    for row in listing.split("\0"):
+        head, tab, path = row.partition("\t")
+        if not tab:
+            continue
+        _, oid, stage = head.split(" ")
+        # Git adds the commit to a name if the other side has a folder there.
+        name = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")
+        sides = clashes.setdefault(name, {})
+        sides[_STAGES[stage]] = oid
     return tree.strip(), tuple(Clash(path, **sides) for path, sides in clashes.items())
 
 
@@ -305,7 +319,7 @@ def commit_files(
 ) -> str:
     """Make a commit of a tree ("": empty) with some files replaced; None removes one.
 
-    The rest is as for `objects.commit_object`.
+    The other arguments and the errors are those of `objects.build_commit`.
     """
     tree, new_objects = repo.objects.splice_tree(tree, files)
     publish_objects(new_objects)

@@ -1,9 +1,10 @@
 """Git: where a repository is, which is read from disk, and the one place that runs Git.
 
-A repository may be hostile: its configuration names programs that Git would run for us. So every call has fixed
-options that switch them off, an environment without `GIT_*`, an absolute program found outside the repository, a time
-limit, and never a shell. Values go to standard input or after `--`. Every child has a session of its own, so that a
-signal to our group never stops one that holds a lock. Git refuses what belongs to another user (`safe.directory`).
+A repository may be hostile: its configuration names programs that Git would run for us. So every
+call has fixed options that switch them off, an environment without `GIT_*`, an absolute program
+found outside the repository, a time limit, and never a shell. Values go to standard input or after
+`--`. Every child runs in its own session, so that a signal to our group never stops one that holds
+a lock. Git refuses what belongs to another user (`safe.directory`).
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0  # seconds for one call
 LONG_LIMIT = 120.0  # seconds for one over much history or many files
-_TERM_TIMEOUT, _KILL_TIMEOUT = (
-    2.0,
-    1.0,
-)  # seconds that a call which is ended has for that, and one that is killed then
+_TERM_TIMEOUT = 2.0  # seconds that a call has to end after SIGTERM
+_KILL_TIMEOUT = 1.0  # seconds that it has to end after SIGKILL
 MIN_VERSION = (2, 34)
 _versions: dict[str, str] = {}  # by program
 
+# The settings of every call: no program that the repository names runs.
 SAFE_SETTINGS = tuple(
-    f"""core.fsmonitor=false core.hooksPath={os.devnull} core.pager=cat core.sshCommand=false core.alternateRefsCommand=
-    core.protectHFS=true core.protectNTFS=true core.fsync=committed core.quotePath=false commit.gpgSign=false
-    log.showSignature=false log.showRoot=true log.diffMerges=separate log.follow=false diff.renameLimit=1000
-    trailer.separators=: i18n.logOutputEncoding=UTF-8 diff.orderFile={os.devnull} diff.external= credential.helper=
-    protocol.allow=never protocol.ext.allow=never protocol.file.allow=never protocol.git.allow=never
-    protocol.http.allow=never protocol.https.allow=never protocol.ssh.allow=never
-    gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
+    f"""
+    core.fsmonitor=false core.hooksPath={os.devnull} core.pager=cat core.sshCommand=false
+    core.alternateRefsCommand= core.protectHFS=true core.protectNTFS=true core.fsync=committed
+    core.quotePath=false commit.gpgSign=false log.showSignature=false log.showRoot=true
+    log.diffMerges=separate log.follow=false diff.renameLimit=1000 trailer.separators=:
+    i18n.logOutputEncoding=UTF-8 diff.orderFile={os.devnull} diff.external= credential.helper=
+    protocol.allow=never protocol.ext.allow=never protocol.file.allow=never
+    protocol.git.allow=never protocol.http.allow=never protocol.https.allow=never
+    protocol.ssh.allow=never gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false
+    """.split()
 )
-"""The settings that every call is given: no program of the repository's runs."""
 OWN_MARK = "--literal-pathspecs"  # tells our processes from the user's
 _FIXED_ENVIRONMENT = {
     "LC_ALL": "C",
@@ -63,10 +65,7 @@ class GitFolders(NamedTuple):
 
     @property
     def command_prefix(self) -> str:
-        """How people call Git on this work tree, wherever they stand.
-
-        Commands that are printed begin so.
-        """
+        """How a command that we print calls Git on this work tree, from any folder."""
         return f"git -C {shlex.quote(str(self.work_tree))}"
 
 
@@ -74,46 +73,51 @@ def find_repository(start: Path) -> GitFolders:
     """Look for a repository in a folder and the folders above it.
 
     Raises NotFound: there is none; BrokenStore: it has no work tree, is not whole, or the folder
-    itself is gone.
+    itself no longer exists.
     """
     _refuse_missing_folder(start)
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if os.path.lexists(git_dir := folder / ".git"):
-            break
-        if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
-            message = f"{folder} is a Git directory without a work tree"
-            raise BrokenStore(
-                message, "filemem needs a checkout: stand in it, or git clone it first"
-            )
-    else:
-        raise NotFound(
-            f"there is no Git repository in {start} or above it",
-            "run `filemem init` there to create one",
-        )
+    work_tree = _find_work_tree(start.resolve())
+    git_dir = work_tree / ".git"
     if git_dir.is_file():
-        git_dir = (folder / read_git_file(git_dir).removeprefix("gitdir:").strip()).resolve()
-    common_dir = (
-        (git_dir / read_git_file(git_dir / "commondir")).resolve()
-        if (git_dir / "commondir").is_file()
-        else git_dir
-    )
+        target = read_git_file(git_dir).removeprefix("gitdir:").strip()
+        git_dir = (work_tree / target).resolve()
+    common_dir = git_dir
+    if (git_dir / "commondir").is_file():
+        common_dir = (git_dir / read_git_file(git_dir / "commondir")).resolve()
     # Without `commondir` a linked work tree's own folder would pass for a whole repository.
     if not (git_dir / "HEAD").is_file() or not (common_dir / "objects").is_dir():
-        message = f"{folder / '.git'} does not lead to a Git directory that is whole"
+        message = f"{work_tree / '.git'} does not lead to a Git directory that is whole"
         raise BrokenStore(message, "run `git worktree repair`, or clone the repository again")
-    return GitFolders(folder, git_dir, common_dir)
+    return GitFolders(work_tree, git_dir, common_dir)
+
+
+def _find_work_tree(start: Path) -> Path:
+    """Find the nearest folder with `.git`, from a folder upwards. Raises NotFound, BrokenStore."""
+    for folder in (start, *start.parents):
+        if os.path.lexists(folder / ".git"):
+            return folder
+        if is_git_directory(folder):
+            message = f"{folder} is a Git directory without a work tree"
+            hint = "filemem needs a checkout: stand in it, or git clone it first"
+            raise BrokenStore(message, hint)
+    message = f"there is no Git repository in {start} or above it"
+    raise NotFound(message, "run `filemem init` there to create one")
+
+
+def is_git_directory(folder: Path) -> bool:
+    """Whether a folder holds what a Git directory holds."""
+    return all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
 
 
 def _refuse_missing_folder(work_tree: Path) -> None:
-    """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
+    """Refuse to work in a folder that was removed meanwhile. Raises BrokenStore."""
     if not os.path.exists(work_tree):  # noqa: PTH110 - it may be a name that no folder can have
         message = f"the folder {work_tree} no longer exists"
         raise BrokenStore(message, "go to a folder that exists; restart servers there")
 
 
 def read_git_file(file: Path) -> str:
-    """The text of a small file of Git's; "" where there is none."""
+    """Read the text of a small file of Git's; "" if there is none."""
     try:
         return file.read_text(errors="surrogateescape").strip()
     except (OSError, ValueError):  # a name that no file can have
@@ -121,9 +125,9 @@ def read_git_file(file: Path) -> str:
 
 
 def read_file_stamp(file: Path) -> tuple[int, int, int]:
-    """What shows that a file was written or replaced: its number, size and time.
+    """Read what changes when a file is written or replaced: its inode, size and time.
 
-    Each is -1 for a file that is not there.
+    Each is -1 if the file does not exist.
     """
     try:
         status = file.stat()
@@ -133,24 +137,36 @@ def read_file_stamp(file: Path) -> tuple[int, int, int]:
 
 
 _HINTS = {
-    ".lock': File exists": "if no Git command is running there, one was interrupted: remove that file",
-    "dubious ownership": "if you trust who owns it: git config --global --add safe.directory FOLDER",
-    "lazy fetching": "this is a partial clone: `git fetch --refetch --no-filter` brings what it lacks",
-    "": "try the same with Git itself; `git fsck` shows whether the repository is sound",
+    ".lock': File exists": (
+        "if no Git command is running there, one was interrupted: remove that file"
+    ),
+    "dubious ownership": (
+        "if you trust who owns it: git config --global --add safe.directory FOLDER"
+    ),
+    "lazy fetching": (
+        "this is a partial clone: `git fetch --refetch --no-filter` brings what it lacks"
+    ),
 }
+_DEFAULT_HINT = "try the same with Git itself; `git fsck` shows whether the repository is sound"
 
 
 class GitError(BrokenStore):
-    """Git refused. `stderr` is its own text, `code` its exit status (-1: it took too long)."""
+    """Git failed."""
 
     def __init__(self, command: str, code: int, stderr: str) -> None:
-        self.code, self.stderr = code, stderr
-        error_lines = stderr.strip().splitlines()
-        hint = next(hint for mark, hint in _HINTS.items() if mark in stderr)
-        super().__init__(
-            f"git {command} failed: {error_lines[0] if error_lines else f'exit status {code}'}",
-            hint,
-        )
+        self.code = code  # its exit status; -1: it took too long
+        self.stderr = stderr
+        lines = stderr.strip().splitlines()
+        reason = lines[0] if lines else f"exit status {code}"
+        super().__init__(f"git {command} failed: {reason}", _find_hint(stderr))
+
+
+def _find_hint(stderr: str) -> str:
+    """Find the hint for a message of Git's."""
+    for mark, hint in _HINTS.items():
+        if mark in stderr:
+            return hint
+    return _DEFAULT_HINT
 
 
 class Git(NamedTuple):
@@ -166,19 +182,17 @@ class Git(NamedTuple):
         config: Sequence[str] = (),
         extra_environment: Mapping[str, str] | None = None,
     ) -> Popen[bytes]:
-        """Start one call with all three streams as pipes.
-
-        `config` holds further `key=value` settings.
-        """
+        """Start one call with all three streams as pipes; `config` adds `key=value` settings."""
         top = self.folders.work_tree
-        settings = (part for setting in (*SAFE_SETTINGS, *config) for part in ("-c", setting))
-        fixed = ("--no-pager", OWN_MARK, "--no-replace-objects", f"--work-tree={top}")
-        environment = {
-            **self.environment,
-            "GIT_CEILING_DIRECTORIES": str(top.parent),
-            **(extra_environment or {}),
-        }
-        return start_process([self.program, *fixed, *settings, *arguments], top, environment)
+        command = [self.program, "--no-pager", OWN_MARK, "--no-replace-objects"]
+        command.append(f"--work-tree={top}")
+        for setting in (*SAFE_SETTINGS, *config):
+            command += ("-c", setting)
+        environment = dict(self.environment)
+        environment["GIT_CEILING_DIRECTORIES"] = str(top.parent)
+        if extra_environment:
+            environment.update(extra_environment)
+        return start_process([*command, *arguments], top, environment)
 
     def run(
         self,
@@ -189,12 +203,9 @@ class Git(NamedTuple):
         extra_environment: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run one call to its end and return its output. Raises GitError."""
-        return finish_process(
-            self.start(*arguments, config=config, extra_environment=extra_environment),
-            arguments[0],
-            input_data or b"",
-            limit,
-        )
+        process = self.start(*arguments, config=config, extra_environment=extra_environment)
+        data = input_data or b""
+        return finish_process(process, arguments[0], data, limit)
 
 
 def finish_process(
@@ -204,9 +215,9 @@ def finish_process(
     limit: float = LIMIT,
     ends_on_interrupt: bool = True,
 ) -> bytes:
-    """Wait for a started call, feeding it `data`; returns its output.
+    """Send `data` to a started call, wait for its end, and return its output.
 
-    An interrupt `stops` it. Raises GitError.
+    `ends_on_interrupt`: an interrupt ends it too. Raises GitError.
     """
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
@@ -226,30 +237,33 @@ def finish_process(
 
 def end_process(process: Popen[bytes]) -> None:
     """End a call and what it has started, gently first: Git removes its locks then."""
-    from subprocess import TimeoutExpired  # noqa: PLC0415
-
-    for number, limit in ((signal.SIGTERM, _TERM_TIMEOUT), (signal.SIGKILL, _KILL_TIMEOUT)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutExpired, ValueError):
-            process.communicate(timeout=limit)
+    _send_signal(process, signal.SIGTERM, _TERM_TIMEOUT)
+    _send_signal(process, signal.SIGKILL, _KILL_TIMEOUT)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
 
 
-class GitProcess:
-    """A Git process that stays and answers request after request.
+def _send_signal(process: Popen[bytes], number: int, limit: float) -> None:
+    """Send a signal to a call and what it has started, and wait some seconds for its end."""
+    from subprocess import TimeoutExpired  # noqa: PLC0415
 
-    It ends when its standard input closes.
-    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+    with contextlib.suppress(TimeoutExpired, ValueError):
+        process.communicate(timeout=limit)
+
+
+class GitProcess:
+    """A Git process that answers one request after another until its standard input closes."""
 
     def __init__(self, git: Git, *arguments: str, config: Sequence[str] = ()) -> None:
-        self.process, self._name = git.start(*arguments, config=config), arguments[0]
+        self.process = git.start(*arguments, config=config)
+        self._name = arguments[0]
         self._buffer = bytearray()
 
     def send(self, data: bytes) -> None:
-        """Write a request. Raises GitError where the process is gone."""
+        """Write a request. Raises GitError if the process has ended."""
         assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
         try:
             self.process.stdin.write(data)
@@ -258,13 +272,14 @@ class GitProcess:
             raise self.collect_error() from None
 
     def read_line(self) -> bytes:
-        """One line of the answer without its end. Raises GitError."""
+        """Read one line of the answer, without its end. Raises GitError."""
         while b"\n" not in self._buffer:
             self._read_more()
-        return self.read_bytes(self._buffer.index(b"\n") + 1)[:-1]
+        size = self._buffer.index(b"\n") + 1
+        return self.read_bytes(size).removesuffix(b"\n")
 
     def read_bytes(self, size: int) -> bytes:
-        """The next `size` bytes of the answer. Raises GitError."""
+        """Read the next `size` bytes of the answer. Raises GitError."""
         while len(self._buffer) < size:
             self._read_more()
         data = bytes(self._buffer[:size])
@@ -272,7 +287,7 @@ class GitProcess:
         return data
 
     def collect_error(self) -> GitError:
-        """The error that ended the process; collects it."""
+        """Wait for the end of the process, and return the error that ended it."""
         try:
             finish_process(self.process, self._name, limit=_TERM_TIMEOUT)
         except GitError as error:
@@ -287,7 +302,7 @@ class GitProcess:
             self.process.stdin = None
 
     def close(self) -> None:
-        """Let the process end, and wait for it; an interrupt leaves it to do its work.
+        """Let the process end, and wait for it; an interrupt leaves it running.
 
         Raises GitError if it failed.
         """
@@ -297,51 +312,60 @@ class GitProcess:
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
         poller = select.poll()  # `select` itself fails in a process that has 1,024 files open
         poller.register(self.process.stdout, select.POLLIN)
-        data = os.read(self.process.stdout.fileno(), 1 << 16) if poller.poll(1000 * LIMIT) else b""
+        data = b""
+        if poller.poll(1000 * LIMIT):
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
         if not data:
             raise self.collect_error()
         self._buffer += data
 
 
 def find_git(environment: Mapping[str, str], work_tree: Path) -> str:
-    """The first `git` on the search path that is absolute and outside the work tree.
+    """Find the first `git` on the search path that is absolute and outside the work tree.
 
     Raises BrokenStore.
     """
     for folder in environment.get("PATH", os.defpath).split(os.pathsep):
         program = Path(folder, "git")
-        if not program.is_absolute() or program.parent.resolve().is_relative_to(work_tree):
+        if not program.is_absolute():
+            continue
+        if program.parent.resolve().is_relative_to(work_tree):
             continue
         if os.access(program, os.X_OK) and program.is_file():
             return str(program)
-    raise BrokenStore("Git is not installed", "install Git {}.{} or newer".format(*MIN_VERSION))
+    raise BrokenStore("Git is not installed", _describe_install(MIN_VERSION))
 
 
 def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for Git's processes: nothing of `GIT_*`, no relative search path."""
-    variables = {
-        name: value for name, value in environment.items() if not name.upper().startswith("GIT_")
-    }
-    path = environment.get("PATH", os.defpath).split(os.pathsep)
-    return {
-        **variables,
-        "PATH": os.pathsep.join(folder for folder in path if Path(folder).is_absolute()),
-        **_FIXED_ENVIRONMENT,
-    }
+    """Build the environment of Git's processes: no `GIT_*`, only absolute search paths."""
+    variables = {}
+    for name, value in environment.items():
+        if name.upper().startswith("GIT_"):
+            continue
+        variables[name] = value
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    absolute_folders = [folder for folder in folders if Path(folder).is_absolute()]
+    variables["PATH"] = os.pathsep.join(absolute_folders)
+    variables.update(_FIXED_ENVIRONMENT)
+    return variables
 
 
 def require_version(git: Git, minimum: tuple[int, int] = MIN_VERSION) -> None:
-    """Refuse a Git that is older than `needed`; it is asked once in a process.
+    """Refuse a Git that is older than `minimum`; it is asked once per process.
 
     Raises BrokenStore.
     """
     if git.program not in _versions:
         _versions[git.program] = git.run("version").decode("utf-8", "replace").strip()
-    match = re.search(r"(\d+)\.(\d+)", _versions[git.program])
+    version = _versions[git.program]
+    match = re.search(r"(\d+)\.(\d+)", version)
     if match is None or (int(match[1]), int(match[2])) < minimum:
-        raise BrokenStore(
-            f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*minimum)
-        )
+        raise BrokenStore(f"{version} is too old", _describe_install(minimum))
+
+
+def _describe_install(version: tuple[int, int]) -> str:
+    major, minor = version
+    return f"install Git {major}.{minor} or newer"
 
 
 def start_process(
@@ -362,14 +386,13 @@ def start_process(
         )
     except OSError as error:
         _refuse_missing_folder(folder)
-        raise BrokenStore(
-            f"{command[0]} cannot be started: {error.strerror}", "install it again"
-        ) from None
+        message = f"{command[0]} cannot be started: {error.strerror}"
+        raise BrokenStore(message, "install it again") from None
 
 
 @cache
 def load_c_library() -> Any:
-    """The C library, for what Python has no call for."""
+    """Load the C library, for calls that Python lacks."""
     import ctypes  # noqa: PLC0415 - most commands write nothing
 
     library = ctypes.CDLL(None)
@@ -384,9 +407,7 @@ def init_repository(folder: Path, git_dir: Path | None = None) -> None:
     Raises BrokenStore.
     """
     git_dir = git_dir or folder / ".git"
-    git = Git(
-        find_git(os.environ, folder),
-        GitFolders(folder, git_dir, git_dir),
-        build_environment(os.environ),
-    )
+    program = find_git(os.environ, folder)
+    folders = GitFolders(folder, git_dir, git_dir)
+    git = Git(program, folders, build_environment(os.environ))
     git.run("init", "--quiet", "--template=", extra_environment={"GIT_DIR": str(git_dir)})

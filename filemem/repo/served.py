@@ -1,7 +1,7 @@
 """What processes leave in the Git directory for others to read.
 
-Servers leave where they show the page of a work tree: a file for each, which its server holds
-locked while it lives. Hooks leave how many searches for a prompt they gave up.
+Servers leave the address of the page that they serve: one file each, which its server keeps
+locked while it runs. Hooks leave how many searches for a prompt they gave up.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ _MAX_COUNT = 9_999  # bytes at most
 
 
 def add_abandoned_search(private: Path) -> None:
-    """Count a search for a prompt that was given up.
-
-    Not where the Git directory cannot be written.
-    """
+    """Count a search for a prompt that was given up, if the Git directory can be written."""
     with suppress(OSError):
         if read_abandoned_count(private) < _MAX_COUNT:
             with (private / _COUNT_FILE).open("ab") as file:
@@ -42,16 +39,15 @@ def read_abandoned_count(private: Path) -> int:
 
 
 def publish_address(private: Path, address: str) -> IO[str]:
-    """Write where the page of this process is.
+    """Write the address of this process's page to a file.
 
-    The file that is returned must stay open as long as the page is there.
+    The caller keeps the returned file open as long as it serves the page.
     """
     (private / _FOLDER).mkdir(parents=True, exist_ok=True)
     path = private / _FOLDER / str(os.getpid())
     path.unlink(missing_ok=True)
-    file = os.fdopen(
-        os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w", encoding="utf-8"
-    )
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    file = os.fdopen(descriptor, "w", encoding="utf-8")
     fcntl.flock(file, fcntl.LOCK_EX)
     file.write(address)
     file.flush()
@@ -60,10 +56,14 @@ def publish_address(private: Path, address: str) -> IO[str]:
 
 @contextmanager
 def redirect_page(private: Path, address: str) -> Iterator[str]:
-    """Yield where a page is that leads to an address. Only its owner can read it; it is removed."""
+    """Write a page that leads to an address, yield its URL, and remove it.
+
+    Only its owner can read it: the address holds a token.
+    """
     (private / _FOLDER).mkdir(parents=True, exist_ok=True)
     path = private / _FOLDER / f"{secrets.token_hex(8)}.html"
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}">')
     try:
         yield path.as_uri()
@@ -72,13 +72,13 @@ def redirect_page(private: Path, address: str) -> Iterator[str]:
 
 
 def list_addresses(private: Path) -> list[str]:
-    """Return where pages are shown now; what servers left that are gone is removed."""
-    pages = []
+    """List the addresses of pages that are served now; remove the files of servers that ended."""
+    addresses = []
     for path in sorted((private / _FOLDER).glob("[0-9]*")):
         with suppress(OSError), path.open(encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
             except BlockingIOError:
-                pages.append(file.read())
-    return list(filter(None, pages))
+                addresses.append(file.read())
+    return [address for address in addresses if address]

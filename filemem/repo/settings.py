@@ -34,21 +34,19 @@ class GitSettings(NamedTuple):
     values: Mapping[str, tuple[tuple[str, str], ...]]
 
     def get_text(self, key: str, *, user_only: bool = False) -> str:
-        """The value in force, or ""; `user_only`: that of the user and the system alone."""
-        values = (
-            value
-            for scope, value in reversed(self.values.get(key, ()))
-            if not user_only or scope in _USER_SCOPES
-        )
-        return next(values, "")
+        """Return the value in force, or ""; `user_only`: that of the user and the system alone."""
+        for scope, value in reversed(self.values.get(key, ())):
+            if not user_only or scope in _USER_SCOPES:
+                return value
+        return ""
 
     def get_flag(self, key: str, *, user_only: bool = False) -> bool:
-        """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
+        """Whether a switch is on, in Git's spellings; `user_only` as for `get_text`."""
         return self.get_text(key, user_only=user_only).lower() in _TRUE_VALUES
 
     def list_own_keys(self, prefix: str, *suffixes: str) -> tuple[str, ...]:
-        """The keys that the repository's own configuration states, by how they begin and end."""
-        keys = (key for key in self.values if key.startswith(prefix) and key.endswith(suffixes))
+        """List keys that the repository's own configuration sets, by how they begin and end."""
+        keys = [key for key in self.values if key.startswith(prefix) and key.endswith(suffixes)]
         return tuple(key for key in keys if self._is_own_key(key))
 
     def _is_own_key(self, key: str) -> bool:
@@ -65,16 +63,20 @@ class GitSettings(NamedTuple):
 
         None if a filter may have a name that we cannot know or pass on.
         """
-        names = {
-            key.removeprefix("filter.").rpartition(".")[0]
-            for key in self.values
-            if key.startswith("filter.")
-        }
-        has_unusable_name = any(not name or "=" in name or "\ufffd" in name for name in names)
-        if has_unusable_name or self.list_own_keys("include", ".path"):
+        names = set()
+        for key in self.values:
+            if key.startswith("filter."):
+                name, _, _ = key.removeprefix("filter.").rpartition(".")
+                names.add(name)
+        if self.list_own_keys("include", ".path"):
             return None
-        options = ("clean=", "process=", "required=false")
-        return tuple(f"filter.{name}.{value}" for name in sorted(names) for value in options)
+        settings: list[str] = []
+        for name in sorted(names):
+            if not name or "=" in name or "\ufffd" in name:
+                return None
+            prefix = f"filter.{name}"
+            settings += (f"{prefix}.clean=", f"{prefix}.process=", f"{prefix}.required=false")
+        return tuple(settings)
 
     @property
     def is_signing(self) -> bool:
@@ -82,26 +84,25 @@ class GitSettings(NamedTuple):
 
         Raises Conflict if the repository's own configuration names the program.
         """
-        if not (
-            self.get_flag("commit.gpgsign", user_only=True) and self.get_flag("commit.gpgsign")
-        ):
+        key = "commit.gpgsign"
+        if not self.get_flag(key) or not self.get_flag(key, user_only=True):
             return False
         own_programs = self.list_own_keys("gpg.", "program", "command")
         if own_programs:
-            raise Conflict(
-                f"commits are signed, and this repository itself names {own_programs[0]}",
-                "programs are taken from your own configuration: git config --global",
-            )
+            message = f"commits are signed, and this repository itself names {own_programs[0]}"
+            hint = "programs are taken from your own configuration: git config --global"
+            raise Conflict(message, hint)
         return True
 
     def require_identity(self, role: str, environment: Mapping[str, str]) -> tuple[str, str]:
-        """Name and address that Git has for `role`, "author" or "committer".
+        """Return name and address that Git has for `role`, "author" or "committer".
 
         Raises BadInput if it has none.
         """
         name = self._find_identity_part(role, "name", environment)
         email = self._find_identity_part(role, "email", environment) or environment.get("EMAIL", "")
-        name, email = (_CRUD.sub("", text).strip(" .,:;\"'\\") for text in (name, email))
+        name = _remove_crud(name)
+        email = _remove_crud(email)
         if name and email:
             return name, email
         raise BadInput(
@@ -119,13 +120,17 @@ class GitSettings(NamedTuple):
         )
 
 
+def _remove_crud(text: str) -> str:
+    """Remove from a name or address what Git removes from it."""
+    return _CRUD.sub("", text).strip(" .,:;\"'\\")
+
+
 def list_config_files(git: Git) -> tuple[Path, ...]:
-    """The files that Git's configuration is in, there or not."""
+    """List the files of Git's configuration, whether they exist or not."""
     home, xdg = _get_user_folders(git.environment)
-    _, git_dir, common = git.folders
     return (
-        common / "config",
-        git_dir / "config.worktree",
+        git.folders.common_dir / "config",
+        git.folders.git_dir / "config.worktree",
         home / ".gitconfig",
         xdg / "git" / "config",
     )
@@ -133,48 +138,52 @@ def list_config_files(git: Git) -> tuple[Path, ...]:
 
 def load_settings(git: Git) -> GitSettings:
     """Ask Git for its configuration."""
-    fields = (
-        git.run("config", "--list", "-z", "--show-scope").decode("utf-8", "replace").split("\0")
-    )
+    answer = git.run("config", "--list", "-z", "--show-scope")
+    fields = iter(answer.decode("utf-8", "replace").split("\0")[:-1])
     values: dict[str, tuple[tuple[str, str], ...]] = {}
-    for scope, pair in zip(fields[::2], fields[1::2], strict=False):
-        key, equals, value = pair.partition("\n")
-        if scope != "command":
-            values[key] = (*values.get(key, ()), (scope, value if equals else "true"))
+    for scope in fields:
+        key, equals, value = next(fields).partition("\n")
+        if scope == "command":
+            continue
+        if not equals:  # a key alone
+            value = "true"
+        values[key] = (*values.get(key, ()), (scope, value))
     return GitSettings(values)
 
 
 def has_filters(repo: Repo, paths: Iterable[str]) -> bool:
     """Whether Git may hold other bytes than the files of some paths, line ends left aside.
 
-    A filter that is configured counts even where no attribute names it: one may have. The pointers
-    of Git LFS are never as long as their files.
+    A configured filter counts even if no attribute names it: one may have done so before. The
+    pointers of Git LFS never have the length of their files.
     """
-    has_filter_settings = any(
-        key.startswith("filter.") and not key.startswith("filter.lfs.")
-        for key in repo.settings.values
-    )
-    return has_filter_settings or bool(
-        _BLOCKING_PATTERN.search(_read_rules(repo, paths, "attributes"))
-    )
+    for key in repo.settings.values:
+        if key.startswith("filter.") and not key.startswith("filter.lfs."):
+            return True
+    return _has_blocking_rule(repo, paths)
+
+
+def _has_blocking_rule(repo: Repo, paths: Iterable[str]) -> bool:
+    """Whether an attribute file has a rule that may keep us from committing some paths."""
+    rules = _read_rules(repo, paths, "attributes")
+    return _BLOCKING_PATTERN.search(rules) is not None
 
 
 def find_obstacle(repo: Repo, *paths: str) -> str:
-    """Why one of some paths cannot be committed by us, or "".
-
-    Git is asked only if an attribute file has such a rule.
-    """
-    if not _BLOCKING_PATTERN.search(_read_rules(repo, paths, "attributes")):
+    """Return why one of some paths cannot be committed by us, or ""."""
+    if not _has_blocking_rule(repo, paths):  # most often: Git need not be asked
         return ""
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
     answer = repo.git.run("check-attr", "-z", "--stdin", *_BLOCKING_ATTRIBUTES, input_data=names)
-    fields = answer.decode("utf-8", "surrogateescape").split("\0")
-    for name, value in zip(fields[1::3], fields[2::3], strict=False):
+    fields = iter(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    for _ in fields:  # the path
+        name = next(fields)
+        value = next(fields)
         if name != "filter" and value not in ("unspecified", "unset"):
             return f"the path has the attribute {name!r}; commit it with Git"
-        keys = (f"filter.{value}.{key}" for key in ("clean", "process", "required"))
-        if any(repo.settings.get_text(key) for key in keys):
-            return f"the path is under the filter {value!r}; commit it with Git"
+        for key in ("clean", "process", "required"):
+            if repo.settings.get_text(f"filter.{value}.{key}"):
+                return f"the path is under the filter {value!r}; commit it with Git"
     return ""
 
 
@@ -188,32 +197,39 @@ class _IgnoreRule(NamedTuple):
 
 
 def find_ignored(repo: Repo, *paths: str) -> str:
-    """Which of some untracked paths Git ignores, and by which rule, or "".
+    """Return which of some untracked paths Git ignores, and by which rule, or "".
 
-    For example `a/b (.gitignore:3: a/)`. Git is asked only if a pattern could match.
+    For example `a/b (.gitignore:3: a/)`.
     """
-    if not _can_be_ignored(repo, paths):
+    if not _can_be_ignored(repo, paths):  # most often: Git need not be asked
         return ""
     for rule in _read_ignore_rules(repo, paths):
         if not rule.pattern.startswith("!"):
+            path = rule.path.removeprefix("./")
             source = rule.source.removeprefix(f"{repo.work_tree}/")
-            return f"{rule.path.removeprefix('./')} ({source}:{rule.line}: {rule.pattern})"
+            return f"{path} ({source}:{rule.line}: {rule.pattern})"
     return ""
 
 
 def _can_be_ignored(repo: Repo, paths: Iterable[str]) -> bool:
-    """Whether the last part of some pattern could be the end of a part of a path."""
-    lines = map(str.strip, _read_rules(repo, paths, "ignore").splitlines())
-    rows = (line for line in lines if line and line[0] not in "#!")
-    suffixes = {_WILDCARD.split(row.rstrip("/ ").rpartition("/")[2].casefold())[-1] for row in rows}
-    parts = (part for path in paths for part in path.casefold().split("/"))
-    return any(part.endswith(tuple(suffixes)) for part in parts)
+    """Whether a part of a path ends as the last part of some pattern, after its last wildcard."""
+    suffixes = set()
+    for line in _read_rules(repo, paths, "ignore").splitlines():
+        pattern = line.strip()
+        if pattern and pattern[0] not in "#!":
+            _, _, last_part = pattern.rstrip("/ ").rpartition("/")
+            suffixes.add(_WILDCARD.split(last_part.casefold())[-1])
+    for path in paths:
+        for part in path.casefold().split("/"):
+            if part.endswith(tuple(suffixes)):
+                return True
+    return False
 
 
 def _read_ignore_rules(repo: Repo, paths: Iterable[str]) -> list[_IgnoreRule]:
-    """The rules that apply to some paths."""
-    # `check-ignore` takes paths alone, and refuses `--literal-pathspecs`; without `./` a colon at
-    # the beginning would be magic.
+    """Ask Git for the rules that apply to some paths."""
+    # `check-ignore` refuses `--literal-pathspecs`; `./` keeps a colon at the beginning from being
+    # magic.
     names = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
     command = ("--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin")
     try:
@@ -222,31 +238,35 @@ def _read_ignore_rules(repo: Repo, paths: Iterable[str]) -> list[_IgnoreRule]:
         if error.code == 1:
             return []
         raise
-    fields = answer.decode("utf-8", "surrogateescape").split("\0")
-    columns = (fields[start::4] for start in range(4))
-    return [_IgnoreRule(*row) for row in zip(*columns, strict=False)]
+    fields = answer.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    width = len(_IgnoreRule._fields)
+    return [_IgnoreRule(*fields[i : i + width]) for i in range(0, len(fields), width)]
 
 
 def _read_rules(repo: Repo, paths: Iterable[str], kind: str) -> str:
-    """The text of all files with rules about some paths; `kind` is "attributes" or "ignore"."""
+    """Read all files with rules about some paths; `kind` is "attributes" or "ignore"."""
     home, xdg = _get_user_folders(repo.git.environment)
-    of_attributes = ("attributesfile", "attributes")
-    name, info_name = of_attributes if kind == "attributes" else ("excludesfile", "exclude")
-    user_file = repo.settings.get_text(f"core.{name}") or str(xdg / "git" / kind)
+    key = "core.excludesfile"
+    info_name = "exclude"
+    if kind == "attributes":
+        key = "core.attributesfile"
+        info_name = "attributes"
+    user_file = repo.settings.get_text(key) or str(xdg / "git" / kind)
     if user_file.startswith("~/"):
         user_file = f"{home}{user_file[1:]}"
-    folders = {PurePosixPath(path).parent for path in paths}
-    folders |= {parent for folder in folders for parent in folder.parents}
-    rule_files = [
+    folders: set[PurePosixPath] = set()
+    for path in paths:
+        folders.update(PurePosixPath(path).parents)
+    files = [
         repo.common_dir / "info" / info_name,
         Path(f"/etc/git{kind}"),
         repo.work_tree / user_file,
-        *(repo.work_tree / folder / f".git{kind}" for folder in folders),
     ]
-    return "\n".join(map(read_git_file, rule_files))
+    files += [repo.work_tree / folder / f".git{kind}" for folder in folders]
+    return "\n".join(read_git_file(file) for file in files)
 
 
 def _get_user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:
-    """The user's home, and the folder of their configuration files, as Git finds the two."""
+    """Return the user's home and the folder of their configuration, as Git finds them."""
     home = Path(environment.get("HOME") or "/nonexistent")
     return home, Path(environment.get("XDG_CONFIG_HOME") or home / ".config")

@@ -1,6 +1,6 @@
 """What Git's index knows of the files in the work tree, read without Git.
 
-Rule: whatever is not plain gives nothing, and the files are read instead.
+From an index of any unusual form nothing is read; callers read the files instead.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-_ENTRY_STRUCT = struct.Struct(
-    ">10L20sH"
-)  # of one entry of the index, as Git's `index-format` has it
+# One entry of the index up to its flags, as Git's `index-format` describes it.
+_ENTRY_STRUCT = struct.Struct(">10L20sH")
 _REGULAR_TYPE = stat.S_IFREG >> 12
 _EXTENDED_FLAG = 0x4000  # of an entry's flags: more of them follow
 _MARKED_FLAGS = 0xB000  # in conflict, or not looked at
@@ -34,21 +33,21 @@ class StagedFile(NamedTuple):
 
     def is_unchanged(self, state: os.stat_result) -> bool:
         """Whether a file was not touched since."""
-        return self[:-1] == (
-            state.st_ctime_ns,
-            state.st_mtime_ns,
-            state.st_ino & 0xFFFFFFFF,
-            (state.st_uid, state.st_gid),
-            state.st_size,
+        return (
+            self.ctime == state.st_ctime_ns
+            and self.mtime == state.st_mtime_ns
+            and self.inode == state.st_ino & 0xFFFFFFFF
+            and self.owner == (state.st_uid, state.st_gid)
+            and self.size == state.st_size
         )
 
 
 def read_index(git_dir: Path) -> dict[str, StagedFile]:
-    """Return the regular files of Git's index that its times can vouch for, by path.
+    """Read the regular files of Git's index whose times prove that they are unchanged, by path.
 
-    A file that was written when the index was, or later, may have been written once more since: it
-    is left out, as Git reads it too. So is what is in conflict or marked. Other forms of the index
-    than versions 2 and 3 of SHA-1 repositories, and split ones, give nothing.
+    A file that was written when the index was, or later, may have been written again since: it is
+    left out. So are files in conflict and marked ones. Only versions 2 and 3 of SHA-1 repositories
+    are read, and no split index.
     """
     index = git_dir / "index"
     try:
@@ -61,24 +60,38 @@ def read_index(git_dir: Path) -> dict[str, StagedFile]:
 
 
 def _iter_entries(data: bytes, deadline: int) -> Iterator[tuple[str, StagedFile]]:
+    """Yield the regular files that were last written before a time, in nanoseconds."""
     signature, version, count = struct.unpack_from(">4sLL", data)
     if signature != b"DIRC" or version not in (2, 3):
         return
     offset = 12
-    entries = list[tuple[str, StagedFile]]()
+    entries: list[tuple[str, StagedFile]] = []
     for _ in range(count):
-        *times, _, inode, mode, uid, gid, size, oid, flags = _ENTRY_STRUCT.unpack_from(data, offset)
-        name_start = offset + _ENTRY_STRUCT.size + (2 if flags & _EXTENDED_FLAG else 0)
-        end = data.index(b"\0", name_start)
-        is_marked = flags & _MARKED_FLAGS or any(data[offset + _ENTRY_STRUCT.size : name_start])
-        ctime = times[0] * 10**9 + times[1]
-        mtime = times[2] * 10**9 + times[3]
-        if mode >> 12 == _REGULAR_TYPE and not is_marked and max(ctime, mtime) < deadline:
-            entry = StagedFile(ctime, mtime, inode, (uid, gid), size, oid.hex())
-            entries.append((os.fsdecode(data[name_start:end]), entry))
-        offset += end - offset + 8 - (end - offset) % 8  # padded with one to eight NULs
-    if b"link" not in _iter_extensions(data, offset):
+        fields = _ENTRY_STRUCT.unpack_from(data, offset)
+        mode = fields[6]
+        flags = fields[-1]
+        flags_end = offset + _ENTRY_STRUCT.size
+        name_start = flags_end
+        if flags & _EXTENDED_FLAG:
+            name_start += 2
+        name_end = data.index(b"\0", name_start)
+        is_marked = flags & _MARKED_FLAGS or any(data[flags_end:name_start])
+        if mode >> 12 == _REGULAR_TYPE and not is_marked:
+            file = _build_file(fields)
+            if max(file.ctime, file.mtime) < deadline:
+                entries.append((os.fsdecode(data[name_start:name_end]), file))
+        size = name_end - offset
+        offset += size + 8 - size % 8  # padded with one to eight NULs
+    if b"link" not in _iter_extensions(data, offset):  # not split
         yield from entries
+
+
+def _build_file(fields: tuple[Any, ...]) -> StagedFile:
+    """Build a file from the fields of its entry."""
+    ctime, ctime_ns, mtime, mtime_ns, _, inode, _, uid, gid, size, oid, _ = fields
+    return StagedFile(
+        ctime * 10**9 + ctime_ns, mtime * 10**9 + mtime_ns, inode, (uid, gid), size, oid.hex()
+    )
 
 
 def _iter_extensions(data: bytes, offset: int) -> Iterator[bytes]:
