@@ -28,10 +28,9 @@ from filemem.index.chains import (
     build_rows,
     list_links,
 )
-from filemem.index.database import NAME, Database
+from filemem.index.database import Database
 from filemem.index.document import Doc, build_document
 from filemem.index.embed import Model, ModelUnavailable, open_model
-from filemem.index.folder import IndexDamaged, list_names, read_file_stamp, writable_folder
 from filemem.index.place import (
     NO_MODEL,
     CandidateSet,
@@ -41,6 +40,7 @@ from filemem.index.place import (
     search_with_predecessors,
 )
 from filemem.index.plan import TermCounts, find_synonyms, match_synonyms, merge_counts
+from filemem.index.storage import NAME, IndexDamaged, list_names, read_file_stamp, writable_folder
 from filemem.index.update import HiddenCheck, IndexWriter, Loader, Progress
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from filemem.index import words
 from filemem.index.database import Database
-from filemem.index.folder import compute_checksum, list_names, read_file_stamp, writable_folder
+from filemem.index.storage import compute_checksum, list_names, read_file_stamp, writable_folder
 
 if TYPE_CHECKING:
     from filemem.index.vectors import VectorSet

@@ -15,10 +15,10 @@ from threading import RLock
 from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.index.chains import TOPIC_PREFIX, ChainIndex, ChainSet, Dates, Row
-from filemem.index.database import NAME, Database
+from filemem.index.database import Database
 from filemem.index.document import TERM_FIELDS, Doc, parse_card
 from filemem.index.embed import Model
-from filemem.index.folder import read_file_stamp
+from filemem.index.storage import NAME, read_file_stamp
 from filemem.index.words import READING_FORMAT
 from filemem.query import Filter
 from filemem.record import Record

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from filemem.index.document import Doc
-from filemem.index.folder import IndexDamaged
 from filemem.index.model import TINY, EmbeddingTable, Floats, Integers, Numbers, QueryTokens
+from filemem.index.storage import IndexDamaged
 from filemem.query.terms import Alternative
 
 # Multiplications at a time: what OpenBLAS does in one thread. More threads are slower where cores

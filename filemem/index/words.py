@@ -18,7 +18,7 @@ import tantivy
 from tantivy import Occur, Query
 
 from filemem.index.document import Doc
-from filemem.index.folder import IndexDamaged, build_system_error
+from filemem.index.storage import IndexDamaged, build_system_error
 from filemem.record.lines import replace_surrogates
 
 # The two ways of reading a text; unspaced scripts are in the exact one only.
