@@ -11,18 +11,20 @@ import contextlib
 import fcntl
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from filemem.index import words
 from filemem.index.database import Database
+from filemem.index.lookup import IndexReader
 from filemem.index.storage import compute_checksum, list_names, read_file_stamp, writable_folder
 
 if TYPE_CHECKING:
     from filemem.index.vectors import VectorSet
 
+NOT_BUILT = "the search index is not built yet"
 WORDS = "words"
 VECTORS = "vectors"
 ROWS_SUFFIX = ".rows"  # files of vectors
@@ -100,6 +102,97 @@ class Caches:
                 )
                 self._parts.append((vectors.read_segment(path), index))
         return self._parts
+
+
+class CachedReader(IndexReader):
+    """An open index that knows which documents the caches have, and which they lack."""
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._caches = Caches(self.root)
+        self._stamp = 0  # of the database when the fields below were read
+        self._missing_vector_count = 0
+        self._masked_numbers: set[int] = set()
+        self._uncached_numbers: set[int] = set()
+        # Of records that the caches lack:
+        self._token_cache: dict[int, Mapping[str, Sequence[str]]] = {}
+        self._uncached_vectors: tuple[frozenset[int], VectorSet] | None = None
+
+    @contextlib.contextmanager
+    def _search_snapshot(self) -> Iterator[Database]:
+        """See one state of the database and its caches. Raises IndexDamaged."""
+        with self._lock:
+            for may_retry in (True, False):
+                self._open()
+                with self._database.snapshot():
+                    self._refresh_state()
+                    # Another process may just be replacing the files of the caches.
+                    is_outdated = may_retry and self._caches.is_damaged
+                    if not (is_outdated and self._caches.wait_for_update()):
+                        yield self._database
+                        return
+                self._caches.invalidate()
+                self._stamp = -1
+
+    def _refresh_state(self) -> None:
+        """Read what has changed since the last question."""
+        database = self._database
+        stamp = database.stamp
+        if stamp == self._stamp:
+            return
+        has_reopened = self._caches.reopen_if_changed(database.read_state("caches") or "")
+        if has_reopened or self._stamp <= 0:
+            self._load_cache_state(database)
+        else:
+            self._apply_standing_changes(database)
+        for number in list(self._token_cache):
+            if number not in self._uncached_numbers:
+                del self._token_cache[number]
+        self._missing_vector_count = database.count_missing_vectors()
+        self._stamp = stamp
+
+    def _load_cache_state(self, database: Database) -> None:
+        """Read which documents the caches have, and which they lack."""
+        if self._caches.is_usable:
+            self._masked_numbers = database.read_masked_numbers()
+            self._uncached_numbers = database.read_uncached_numbers()
+        else:
+            self._masked_numbers = set()
+            self._uncached_numbers = database.read_visible_numbers()
+        self._token_cache = {}
+
+    def _apply_standing_changes(self, database: Database) -> None:
+        """Read which documents have come or gone since the last question."""
+        for change in database.read_standing_changes(self._stamp):
+            number = change.number
+            self._masked_numbers.discard(number)
+            self._uncached_numbers.discard(number)
+            is_cached = change.is_cached and self._caches.is_usable
+            if is_cached and not change.is_visible:
+                self._masked_numbers.add(number)
+            elif change.is_visible and not is_cached:
+                self._uncached_numbers.add(number)
+
+    def _read_tokens(self, number: int) -> Mapping[str, Sequence[str]]:
+        """Return the tokens of a record that the caches lack.
+
+        The first call reads those of all such records at once.
+        """
+        if number not in self._token_cache:
+            missing_numbers = self._uncached_numbers - self._token_cache.keys()
+            for missing_number, text in self._database.read_tokens(missing_numbers).items():
+                self._token_cache[missing_number] = words.parse_exact_tokens(text)
+        return self._token_cache[number]
+
+    def _describe_gap(self, mode: str) -> str | None:
+        """Return what the index lacks for a mode of search; None if it is complete."""
+        if not self._database.read_state("built"):
+            return NOT_BUILT
+        count = self._missing_vector_count
+        if not count or mode == "keyword":
+            return None
+        subject = "1 record has" if count == 1 else f"{count} records have"
+        return f"{subject} no vectors; run `filemem index`"
 
 
 def list_damaged_files(root: Path, seal: Seal, *, check_all: bool = False) -> list[str]:

@@ -1,7 +1,7 @@
 """`index.db`: what can be asked of the search index, complete at every moment.
 
-Tantivy and usearch are caches of it. A document *stands* if its file is in the work tree now, and is
-*shown* unless an older record has its id.
+Tantivy and usearch are caches of it. A document *stands* if its file is in the work tree now, and
+is *shown* unless an older record has its id.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Database(Connection):
         """Return the files that the index was built from, below some folders ("" for all)."""
         entries: dict[str, Entry] = {}
         for folder in folders:
-            begin, end = b"", b"\xff"
+            begin = b""
+            end = b"\xff"
             if folder:
                 begin = encode_text(f"{folder}/")
                 end = encode_text(f"{folder}0")  # "0" comes after "/"
@@ -180,7 +181,8 @@ class Database(Connection):
         """Return a parsed row, from memory unless it has changed or is being changed."""
         if self._is_writing:
             return _parse_row(columns)
-        number, stamp = columns[0], columns[-1]
+        number = columns[0]
+        stamp = columns[-1]
         cached = self._row_cache.get(number)
         if cached is not None and cached[0] == stamp:
             return cached[1]

@@ -38,6 +38,9 @@ _MAX_QUERY_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _PLAIN_TEXT = re.compile(r"(?!.*\[(?:PAD|UNK)\])[\t\n\r -~]*", re.DOTALL)
 _WORD = re.compile(r"[a-z0-9]+|[^\sa-z0-9]")
 _BLANK = re.compile(r"[\t\n\r ]+")
+# Up to so many multiplications OpenBLAS uses one thread. More threads are slower on busy cores, and
+# cannot be limited once a program has imported numpy.
+_PIECE_SIZE = 1 << 18
 _MAX_CACHED_WORDS = 32_768  # whose tokens are kept: 10 MB
 
 
@@ -202,6 +205,19 @@ class EmbeddingTable:
         rows /= self._lengths[ids][:, None]
         return rows
 
+    def compute_token_cosines(self, tokens: Numbers, query_tokens: QueryTokens) -> Floats:
+        """Return how like each token (rows) is to each token of a query (columns)."""
+        # Each different token is compared once.
+        positions = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
+        positions[tokens] = 1
+        unique_tokens = np.flatnonzero(positions)
+        positions[unique_tokens] = np.arange(len(unique_tokens))
+        directions = self.compute_directions(unique_tokens)
+        query_directions = self.compute_directions(query_tokens.tokens)
+        cosines = multiply_rows(directions, query_directions.T) * query_tokens.max_matches
+        best: Floats = np.maximum.reduceat(cosines, query_tokens.starts, axis=1)
+        return best[positions[tokens]]
+
     def _encode_phrase(self, phrase: str) -> tuple[Integers, float, Floats]:
         """Return the tokens of a word or phrase, how much it tells, and its vector."""
         (row,), ids, _ = self.encode([phrase])
@@ -213,6 +229,27 @@ class EmbeddingTable:
             else 1.0
         )
         return ids.astype(np.int64), word_weight, row
+
+
+def multiply_rows(rows: npt.NDArray[Any], columns: Floats) -> Floats:
+    """Return `rows @ columns`, computed in pieces."""
+    products = np.empty((len(rows), columns.shape[1]), dtype=np.float32)
+    count = max(1, _PIECE_SIZE // columns.size)
+    for start in range(0, len(rows), count):
+        piece = slice(start, start + count)
+        np.matmul(rows[piece].astype(np.float32, copy=False), columns, out=products[piece])
+    return products
+
+
+def quantize_rows(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Return vectors as int8 rows, and the scales that bring each back to length 1."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    factors = 127 / np.maximum(largest, TINY)
+    quantized = np.rint(rows * factors[:, None]).astype(np.int8)
+    lengths = np.sqrt((quantized.astype(np.float32) ** 2).sum(axis=1))
+    scales = np.zeros_like(lengths)
+    np.divide(1.0, lengths, out=scales, where=lengths > 0)
+    return quantized, scales
 
 
 def load_bundled(folder: Path) -> EmbeddingTable:

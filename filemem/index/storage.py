@@ -1,9 +1,9 @@
 """The files of an index: its folder, the connection to its database, and the errors of both.
 
-Two kinds of tables. Content (`docs`, `texts`, `meaning`, `links`, `fields`) is written once for each
-path and blob, and stays. Standing (`standing`, `targets`, `files`, `state`) says which documents are
-in the work tree now, and what follows from all of them together. An index of the past has the same
-content and temporary tables of standing, which SQLite prefers to those of the file.
+It has two kinds of tables. Content (`docs`, `texts`, `meaning`, `links`, `fields`) is written once
+for each path and blob, and stays. Standing (`standing`, `targets`, `files`, `state`) says which
+documents are in the work tree now, and what follows from all of them together. An index of the past
+has the same content and temporary tables of standing, which SQLite prefers to those of the file.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def _build_uri(path: Path | None, *, create: bool) -> str:
     if os.access(path.parent, os.W_OK):
         return f"{uri}?mode=rw"
     # In a read-only folder SQLite cannot make the files that readers share. Opened as immutable, it
-    # would miss what the log still holds. Without that it refuses, and the caller reads the records.
+    # would miss what the log still holds; otherwise it refuses, and the caller reads the records.
     log = Path(f"{path}-wal")
     if log.exists() and log.stat().st_size > 0:
         return f"{uri}?mode=ro"
@@ -346,8 +346,8 @@ def add_checksum(data: bytes) -> bytes:
 
 def strip_checksum(data: bytes) -> bytes:
     """Return the bytes that `add_checksum` got. Raises IndexDamaged."""
-    checksum, content = data[:4], data[4:]
-    if zlib.crc32(content) != int.from_bytes(checksum, "little"):
+    content = data[4:]
+    if zlib.crc32(content) != int.from_bytes(data[:4], "little"):
         raise IndexDamaged("vectors in it do not match their checksum")
     return content
 

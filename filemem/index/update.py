@@ -80,7 +80,7 @@ class IndexWriter(ChainIndex):
         Raises:
             Locked, BrokenStore.
         """
-        entries = {path: entry for path, entry in changes.items() if entry}
+        entries = _list_present(changes)
         known_numbers = self._database.read_document_numbers(entries)
         unknown_paths = [path for path in entries if path not in known_numbers]
         # Files without a document to read go into the first batch.
@@ -143,7 +143,7 @@ class IndexWriter(ChainIndex):
         self, entries: Mapping[str, Entry | None], contents: Iterable[_Content]
     ) -> dict[str, int]:
         """Return the numbers of the documents of some files, after inserting new ones."""
-        files = {path: entry for path, entry in entries.items() if entry}
+        files = _list_present(entries)
         numbers = self._database.read_document_numbers(files)
         new_contents = []
         for content in contents:
@@ -244,6 +244,11 @@ class IndexWriter(ChainIndex):
                 self._database.advance_stamp()
 
 
+def _list_present(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    """Return the entries of files that are not gone."""
+    return {path: entry for path, entry in entries.items() if entry}
+
+
 def _load_documents(paths: Iterable[str], load: Loader) -> dict[str, Doc | None]:
     """Return the documents of files, without files that are gone."""
     docs = {}
@@ -320,8 +325,14 @@ def _build_document_values(number: int, doc: Doc) -> tuple[Any, ...]:
     """Return the columns of table `docs`."""
     node = doc.node
     node_text = json.dumps(node, separators=(",", ":"))
-    id_, key = encode_text(node.id), encode_text(node.key)
-    return number, encode_text(doc.path), doc.blob, id_, key, node_text
+    return (
+        number,
+        encode_text(doc.path),
+        doc.blob,
+        encode_text(node.id),
+        encode_text(node.key),
+        node_text,
+    )
 
 
 def _build_standing_values(row: Row, stamp: int) -> tuple[Any, ...]:
