@@ -39,9 +39,10 @@ from filemem.index.place import (
     Neighbour,
     search_with_predecessors,
 )
-from filemem.index.plan import TermCounts, find_synonyms, match_synonyms, merge_counts
+from filemem.index.plan import find_synonyms, match_synonyms
 from filemem.index.storage import NAME, IndexDamaged, list_names, read_file_stamp, writable_folder
 from filemem.index.update import HiddenCheck, IndexWriter, Loader, Progress
+from filemem.index.words import TermCounts, merge_counts
 
 __all__ = [
     "CandidateSet",

@@ -15,8 +15,15 @@ from filemem.index import plan, words
 from filemem.index.caches import CachedReader
 from filemem.index.chains import Row
 from filemem.index.embed import Model, ModelUnavailable
-from filemem.index.plan import QueryPlan, TermCounts
-from filemem.index.words import MUST, SHOULD, WordIndex, build_match_all_query, restrict_query
+from filemem.index.plan import QueryPlan
+from filemem.index.words import (
+    MUST,
+    SHOULD,
+    TermCounts,
+    WordIndex,
+    build_match_all_query,
+    restrict_query,
+)
 from filemem.query import FEW_RECORDS, Candidate, Filter, Terms, list_best_positions
 
 if TYPE_CHECKING:
@@ -208,14 +215,11 @@ class IndexSearcher(CachedReader):
             document_count = max(document_count, count)
         if self._caches.is_usable:
             for number in self._uncached_numbers:
-                document_count += self._has_any_clause(number, own_clauses)
+                tokens = self._read_tokens(number)
+                document_count += words.has_any_clause(own_clauses, tokens)
         if 0 < document_count <= FEW_RECORDS:
             return terms._replace(alternatives=())
         return terms
-
-    def _has_any_clause(self, number: int, clauses: Iterable[words.Clause]) -> bool:
-        tokens = self._read_tokens(number)
-        return any(plan.count_matches(clause, tokens[clause.field]) for clause in clauses)
 
     def _build_query_ranking(self, terms: Terms) -> Ranking:
         """Return the ranking of all records by a query. Raises ModelUnavailable."""
