@@ -216,7 +216,7 @@ class IndexSearcher(CachedReader):
         if self._caches.is_usable:
             for number in self._uncached_numbers:
                 tokens = self._read_tokens(number)
-                document_count += words.has_any_clause(own_clauses, tokens)
+                document_count += plan.has_any_clause(own_clauses, tokens)
         if 0 < document_count <= FEW_RECORDS:
             return terms._replace(alternatives=())
         return terms

@@ -7,21 +7,20 @@ the score that it would have there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, pairwise
-from pathlib import Path
+from math import log
 from typing import NamedTuple
 
 from filemem.index.words import (
     EXACT,
     FIELDS,
-    K1,
     MUST,
     MUST_NOT,
     STEM,
-    B,
     Clause,
     Restriction,
     TermCounts,
@@ -30,17 +29,12 @@ from filemem.index.words import (
     analyze_text,
     build_sum_query,
     build_unscored_query,
-    compute_idf,
-    count_matches,
-    has_any_clause,
     list_runs,
     normalize_text,
     prepare_text,
-    round_length,
-    stem_phrase,
 )
 from filemem.query import Terms, split_identifiers
-from filemem.query.terms import Alternative, Synonyms, build_synonyms, list_alternatives
+from filemem.query.terms import Alternative
 
 MAX_RUN = 32  # characters of an unspaced run that are searched
 PAIR_WEIGHT = 1.5  # of two neighbouring characters of an unspaced script, which has no stems
@@ -51,15 +45,10 @@ EXACT_WEIGHT = FIELDS["body_exact"][2]
 STEM_WEIGHT = FIELDS["body_stem"][2]
 # A word of the query is searched in both ways, a synonym in one.
 WORD_WEIGHT = EXACT_WEIGHT + STEM_WEIGHT
-MAX_WIDENED_WORDS = 8  # a query with more content words is precise without synonyms
-_SYNONYMS_PATH = Path(__file__).parents[1] / "query/synonyms.txt"
+_K1 = 1.2  # a parameter of BM25, as in Tantivy
+_B = 0.75
 _Group = tuple[Clause, ...]  # one of the clauses must match
 _Alternative = tuple[_Group, ...]  # a synonym: one clause of each group must match
-
-
-@cache
-def _read_synonyms() -> str:
-    return _SYNONYMS_PATH.read_text(encoding="utf-8")
 
 
 class WordAlternatives(NamedTuple):
@@ -189,52 +178,6 @@ def _apply_weight(clauses: _Group, weight: float) -> _Group:
     if weight == 1.0:
         return clauses
     return tuple(clause._replace(boost=weight * clause.boost) for clause in clauses)
-
-
-def find_synonyms(words: Sequence[str], own_list: str = "") -> tuple[Alternative, ...]:
-    """Return the synonyms of the words of a short query.
-
-    Args:
-        words: of the query.
-        own_list: the list of synonyms of the project, as a text.
-    """
-    content_words = [
-        word for word in words if analyze_text(STEM, normalize_text(word)) or list_runs(word)
-    ]
-    if len(content_words) > MAX_WIDENED_WORDS:
-        return ()
-    prefixes = set()
-    for word in words:
-        for part in stem_phrase(word):
-            prefixes.add(part[:2])  # a stemmer does not change these
-    tables = []
-    for text in (own_list, _read_synonyms()):
-        tables += [_build_synonym_table(text, prefix) for prefix in sorted(prefixes)]
-    return list_alternatives(words, tables, stem_phrase)
-
-
-@lru_cache(maxsize=1024)
-def _build_synonym_table(text: str, prefix: str) -> Synonyms:
-    """Return the synonyms in a list for words with a prefix; a server reads the same ones often."""
-    return build_synonyms(text, stem_phrase, (prefix,))
-
-
-def match_synonyms(text: str, alike_words: Iterable[Alternative]) -> dict[str, tuple[str, ...]]:
-    """Return the words of a query that a text lacks, each with the synonyms that it has."""
-    normal_text = normalize_text(text)
-    tokens = set(analyze_text(STEM, normal_text))
-    tokens.update(analyze_text(EXACT, normal_text))
-    matches: dict[str, tuple[str, ...]] = {}
-    for row in alike_words:
-        typed = " ".join(row.words)
-        if tokens.issuperset(stem_phrase(typed)):
-            continue
-        phrases = [
-            phrase for phrase, _ in row.substitutes if tokens.issuperset(stem_phrase(phrase))
-        ]
-        if phrases:
-            matches[typed] = tuple(phrases)
-    return matches
 
 
 def _iter_alternatives(
@@ -376,8 +319,8 @@ def _compute_usual_score(
     rarity = 0.0
     for term in clause.terms:
         document_count = counts.get_document_count(clause.field, term)
-        rarity += compute_idf(counts.total, document_count)
-    return rarity / (1 + K1 * (1 - B + B * relative_length))
+        rarity += _compute_idf(counts.total, document_count)
+    return rarity / (1 + _K1 * (1 - _B + _B * relative_length))
 
 
 def compute_rarity(clauses: Iterable[Clause], counts: WordIndex | TermCounts) -> float:
@@ -390,7 +333,7 @@ def compute_rarity(clauses: Iterable[Clause], counts: WordIndex | TermCounts) ->
             document_count = counts.get_document_count(clause.field, term)
             if document_count:
                 document_counts.append(document_count)
-    return compute_idf(counts.total, min(document_counts, default=0))
+    return _compute_idf(counts.total, min(document_counts, default=0))
 
 
 def compute_full_score(query_plan: QueryPlan, counts: WordIndex | TermCounts) -> float:
@@ -439,13 +382,13 @@ def _score_group(
         rarity = 0.0
         for term in clause.terms:
             document_count = max(1, counts.get_document_count(field, term))
-            rarity += compute_idf(counts.total, document_count)
+            rarity += _compute_idf(counts.total, document_count)
         length_factor = 1.0
         average_length = counts.get_average_length(field, clause.terms)
         if average_length:
-            length_factor = 1 - B + B * round_length(len(tokens[field])) / average_length
-        weight = clause.boost * rarity * (K1 + 1)
-        score += weight * match_count / (match_count + K1 * length_factor)
+            length_factor = 1 - _B + _B * round_length(len(tokens[field])) / average_length
+        weight = clause.boost * rarity * (_K1 + 1)
+        score += weight * match_count / (match_count + _K1 * length_factor)
     return score
 
 
@@ -477,3 +420,47 @@ def is_match(query_plan: QueryPlan, tokens: Mapping[str, Sequence[str]]) -> bool
         if not has_any_clause(group, tokens):
             return False
     return not any(has_any_clause(group, tokens) for group in query_plan.excluded_groups)
+
+
+def count_matches(clause: Clause, tokens: Sequence[str]) -> int:
+    """Return how often a field with these tokens has the terms of a clause in a row."""
+    first_term = clause.terms[0]
+    size = len(clause.terms)
+    if size == 1 or first_term not in tokens:
+        return tokens.count(first_term)
+    count = 0
+    for start in range(len(tokens) - size + 1):
+        if tuple(tokens[start : start + size]) == clause.terms:
+            count += 1
+    return count
+
+
+def has_any_clause(group: Iterable[Clause], tokens: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a document has the terms of one of some clauses; its tokens are by field."""
+    return any(count_matches(clause, tokens[clause.field]) for clause in group)
+
+
+def _compute_idf(total: int, document_count: int) -> float:
+    """Return the inverse document frequency of a term, as BM25 has it."""
+    # Removed documents count for a term until Tantivy merges its files.
+    count = min(document_count, total)
+    return log(1 + (total - count + 0.5) / (count + 0.5))
+
+
+def round_length(length: int) -> int:
+    """Return the length, in tokens, as which Tantivy stores that of a text in one byte."""
+    return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
+
+
+def _build_lengths() -> list[int]:
+    """Return the 256 lengths that Tantivy stores: all below 40, then in steps that double."""
+    lengths = list(range(40))
+    step = 2
+    while len(lengths) < 256:
+        start = lengths[-1] + step // 2
+        lengths += range(start, start + 8 * step, step)
+        step *= 2
+    return lengths[:256]
+
+
+_LENGTHS = _build_lengths()

@@ -345,7 +345,7 @@ class _IndexedPartQuery(_PartQuery):
         return _compute_maxima(scores, counts)
 
     def find_nearest(self, count: int) -> Integers:
-        """Return the positions of near documents, more than `count`, as usearch rounds the query."""
+        """Return the positions of more than `count` near documents, as usearch rounds the query."""
         quantized, _ = quantize_rows(self._query[None])
         row_count = _ROWS_PER_DOCUMENT * count + 100
         matches = self._index.search(quantized[0], row_count, exact=True, threads=1)

@@ -9,11 +9,9 @@ import contextlib
 import errno
 import re
 import unicodedata
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from math import log
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +20,7 @@ from tantivy import Occur, Query
 
 from filemem.index.document import Doc
 from filemem.index.storage import IndexDamaged, build_system_error
+from filemem.query.terms import Alternative, Synonyms, build_synonyms, list_alternatives
 from filemem.record.lines import replace_surrogates
 
 # The two ways of reading a text; unspaced scripts are in the exact one only.
@@ -59,6 +58,8 @@ _STOP_WORDS = (
     " this those through to too until up very was we were what when where which while who whom"
     " why will with would you your s t ll re ve"
 )
+MAX_WIDENED_WORDS = 8  # a query with more content words is precise without synonyms
+_SYNONYMS_PATH = Path(__file__).parents[1] / "query/synonyms.txt"
 _VERSION = 12  # of what is read and kept: raised where documents have other texts
 READING_FORMAT = (
     _VERSION,
@@ -67,9 +68,6 @@ READING_FORMAT = (
     _STOP_WORDS,
     [(name, part, way) for name, (part, way, _) in FIELDS.items()],
 )
-
-K1 = 1.2  # a parameter of BM25, as in Tantivy
-B = 0.75
 
 MUST = Occur.Must
 MUST_NOT = Occur.MustNot
@@ -122,10 +120,10 @@ def prepare_text(way: str, text: str) -> str:
         return text
     if way == STEM:
         return _compile_unspaced().sub(" ", text)
-    return _compile_unspaced().sub(_separate_characters, text)
+    return _compile_unspaced().sub(_split_characters, text)
 
 
-def _separate_characters(run: re.Match[str]) -> str:
+def _split_characters(run: re.Match[str]) -> str:
     return f" {' '.join(run[0])} "
 
 
@@ -211,6 +209,60 @@ def build_schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name=way, index_option=option)
     builder.add_integer_field(NUMBER, indexed=True, fast=True)
     return builder.build()
+
+
+# synonyms
+
+
+@cache
+def _read_synonyms() -> str:
+    return _SYNONYMS_PATH.read_text(encoding="utf-8")
+
+
+def find_synonyms(words: Sequence[str], own_list: str = "") -> tuple[Alternative, ...]:
+    """Return the synonyms of the words of a short query.
+
+    Args:
+        words: of the query.
+        own_list: the list of synonyms of the project, as a text.
+    """
+    content_words = [
+        word for word in words if analyze_text(STEM, normalize_text(word)) or list_runs(word)
+    ]
+    if len(content_words) > MAX_WIDENED_WORDS:
+        return ()
+    prefixes = set()
+    for word in words:
+        for part in stem_phrase(word):
+            prefixes.add(part[:2])  # a stemmer does not change these
+    tables = []
+    for text in (own_list, _read_synonyms()):
+        tables += [_build_synonym_table(text, prefix) for prefix in sorted(prefixes)]
+    return list_alternatives(words, tables, stem_phrase)
+
+
+@lru_cache(maxsize=1024)
+def _build_synonym_table(text: str, prefix: str) -> Synonyms:
+    """Return the synonyms in a list for words with a prefix; a server reads the same ones often."""
+    return build_synonyms(text, stem_phrase, (prefix,))
+
+
+def match_synonyms(text: str, alike_words: Iterable[Alternative]) -> dict[str, tuple[str, ...]]:
+    """Return the words of a query that a text lacks, each with the synonyms that it has."""
+    normal_text = normalize_text(text)
+    tokens = set(analyze_text(STEM, normal_text))
+    tokens.update(analyze_text(EXACT, normal_text))
+    matches: dict[str, tuple[str, ...]] = {}
+    for row in alike_words:
+        typed = " ".join(row.words)
+        if tokens.issuperset(stem_phrase(typed)):
+            continue
+        phrases = [
+            phrase for phrase, _ in row.substitutes if tokens.issuperset(stem_phrase(phrase))
+        ]
+        if phrases:
+            matches[typed] = tuple(phrases)
+    return matches
 
 
 # questions
@@ -402,53 +454,6 @@ def restrict_query(query: Query, restriction: Restriction) -> Query:
 def build_unscored_query(query: Query) -> Query:
     """Return a query that adds nothing to the score."""
     return Query.const_score_query(query, 0.0)
-
-
-# scores
-
-
-def count_matches(clause: Clause, tokens: Sequence[str]) -> int:
-    """Return how often a field with these tokens has the terms of a clause in a row."""
-    first_term = clause.terms[0]
-    size = len(clause.terms)
-    if size == 1 or first_term not in tokens:
-        return tokens.count(first_term)
-    count = 0
-    for start in range(len(tokens) - size + 1):
-        if tuple(tokens[start : start + size]) == clause.terms:
-            count += 1
-    return count
-
-
-def has_any_clause(group: Iterable[Clause], tokens: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a document has the terms of one of some clauses; its tokens are by field."""
-    return any(count_matches(clause, tokens[clause.field]) for clause in group)
-
-
-def compute_idf(total: int, document_count: int) -> float:
-    """Return the inverse document frequency of a term, as BM25 has it."""
-    # Removed documents count for a term until Tantivy merges its files.
-    count = min(document_count, total)
-    return log(1 + (total - count + 0.5) / (count + 0.5))
-
-
-def round_length(length: int) -> int:
-    """Return the length, in tokens, as which Tantivy stores that of a text in one byte."""
-    return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
-
-
-def _build_lengths() -> list[int]:
-    """Return the 256 lengths that Tantivy stores: all below 40, then in steps that double."""
-    lengths = list(range(40))
-    step = 2
-    while len(lengths) < 256:
-        start = lengths[-1] + step // 2
-        lengths += range(start, start + 8 * step, step)
-        step *= 2
-    return lengths[:256]
-
-
-_LENGTHS = _build_lengths()
 
 
 # writing
