@@ -321,18 +321,26 @@ def _shorten_result(result: Any, step_index: int) -> Any:
     step = _STEPS[min(max(0, step_index), last_index)]
     if isinstance(result, str):
         return _shorten_value(result, step.lead_size)
-    leads = [name for name in _LEADS if name in result]
-    long_keys = {*leads[:1], "reasons", "already_rejected"}
+    lead = _find_lead(result)
     row: Answer = {}
     for name, value in result.items():
-        limit = step.lead_size if name in long_keys else step.other_size
-        if name in step.full_keys and name not in leads[:1]:
+        is_long = name in (lead, "reasons", "already_rejected")
+        limit = step.lead_size if is_long else step.other_size
+        if name in step.full_keys and name != lead:
             row[name] = shorten_line(value, _TITLE_SIZE) if name == "title" else value
         elif limit:
             row[name] = _shorten_value(_select_part(result, name, limit), limit)
     if row != result:
         row["truncated"] = True
     return row
+
+
+def _find_lead(result: Answer) -> str:
+    """Return the key of the text that is cut last, or ""."""
+    for name in _LEADS:
+        if name in result:
+            return name
+    return ""
 
 
 def _select_part(result: Answer, name: str, max_size: int) -> Any:

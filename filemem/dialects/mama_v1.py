@@ -81,17 +81,22 @@ def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
 
 @restrict_to_caller
 def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
-    limit = arguments.get("limit", 10)
     question = arguments["userQuestion"]
-    answer = memory.search(question, type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
+    limit = arguments.get("limit", 10)
+    search_limit = max(limit, _CANDIDATES)
+    answer = memory.search(question, type=DECISION, limit=search_limit, recency=False)
     similarities = compute_similarities(answer.hits, question)
     rows = []
     for hit, similarity in zip(answer.hits, similarities, strict=True):
-        age = max(0.0, (memory.get_time() - hit.created) / DAY)
-        rows.append(_build_suggestion(hit, similarity, age, arguments))
+        age = (memory.get_time() - hit.created) / DAY
+        rows.append(_build_suggestion(hit, similarity, max(0.0, age), arguments))
     rows.sort(key=lambda row: -row["final_score"])  # stable: equals keep their order
-    empty = {} if rows else {"message": "nothing like it was decided yet"}
-    return {"success": True, **empty, **build_notes(answer), "suggestions": rows[:limit]}
+    result: Answer = {"success": True}
+    if not rows:
+        result["message"] = "nothing like it was decided yet"
+    result |= build_notes(answer)
+    result["suggestions"] = rows[:limit]
+    return result
 
 
 def _build_suggestion(hit: Hit, similarity: float, age: float, arguments: Arguments) -> Answer:

@@ -15,7 +15,6 @@ from filemem.dialects import parameter, present, reader
 from filemem.dialects.present import build_notes, compute_similarity, get_content
 from filemem.dialects.reader import (
     UNNAMED_AGENT,
-    drop_empty,
     restrict_to_caller,
     translate_fields,
 )
@@ -58,17 +57,9 @@ _restrict_to_caller = partial(restrict_to_caller, department=NO_DEPARTMENT)
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
-    values = drop_empty(arguments)
-    fields = {name: values[name] for name in _SAVED_FIELDS if name in values}
-    new_session = f"mcp-{memory.get_time()}-{token_hex(3)}"
-    fields["kind"] = values.get("type", "discovery")
-    fields["project"] = values.get("project", "manual")
-    fields["session"] = values.get("memory_session_id", new_session)
-    fields["agent"] = values.get("agent") or memory.agent or UNNAMED_AGENT
-    fields["department"] = values.get("department", NO_DEPARTMENT)
-    fields["visibility"] = values.get("visibility", "project")
+    fields = _build_fields(memory, reader.drop_empty(arguments))
     with translate_fields(session="memory_session_id"):
-        saved = memory.save(type=OBSERVATION, allow_secret=values.get("allow_secret"), **fields)
+        saved = memory.save(type=OBSERVATION, **fields)
     known_names = {"allow_secret"}.union(TOOLS[4].input_schema["properties"])
     ignored_names = arguments.keys() - known_names
     return {
@@ -81,6 +72,20 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         **present.build_unwritten_notes(saved),
         **present.strip_empty({"ignored": sorted(ignored_names)}),
     }
+
+
+def _build_fields(memory: Memory, values: Arguments) -> dict[str, Any]:
+    """Return the arguments of `Memory.save` for those of a call."""
+    new_session = f"mcp-{memory.get_time()}-{token_hex(3)}"
+    fields = {name: values[name] for name in _SAVED_FIELDS if name in values}
+    fields["kind"] = values.get("type", "discovery")
+    fields["project"] = values.get("project", "manual")
+    fields["session"] = values.get("memory_session_id", new_session)
+    fields["agent"] = values.get("agent") or memory.agent or UNNAMED_AGENT
+    fields["department"] = values.get("department", NO_DEPARTMENT)
+    fields["visibility"] = values.get("visibility", "project")
+    fields["allow_secret"] = values.get("allow_secret")
+    return fields
 
 
 @_restrict_to_caller
@@ -178,17 +183,19 @@ def _list_nearby(memory: Memory, center: _TimelineCenter, arguments: Arguments) 
     """Return what was saved around a record or a time, oldest first."""
     before = arguments.get("depth_before", 10)
     after = arguments.get("depth_after", 10)
-    center_id = center.hit.id if center.hit else ""
-    nearby = memory.timeline(
-        anchor=center_id or str(center.name), depth_before=_DEPTH, depth_after=_DEPTH
-    )
+    anchor = center.hit.id if center.hit else str(center.name)
+    nearby = memory.timeline(anchor=anchor, depth_before=_DEPTH, depth_after=_DEPTH)
     is_of_project = _build_project_filter(arguments)
     hits = [hit for hit in nearby if is_of_project(hit)]
-    for position, hit in enumerate(hits):
-        if hit.id == center_id:
-            return hits[max(0, position - before) : position + after + 1]
-    position = sum(hit.created < center.created for hit in hits)
-    return hits[max(0, position - before) : position + after]
+    ids = [hit.id for hit in hits]
+    if center.hit and center.hit.id in ids:
+        position = ids.index(center.hit.id)
+        end = position + 1 + after
+    else:
+        position = sum(hit.created < center.created for hit in hits)
+        end = position + after
+    begin = max(0, position - before)
+    return hits[begin:end]
 
 
 @_restrict_to_caller
@@ -330,7 +337,10 @@ def _has_any_file(record: Record, files: Collection[str]) -> bool:
     """Whether a record is about one of some files; every record is if there are none."""
     if not files:
         return True
-    paths = [*record.files_read, *record.files_modified, *record.affects, *record.open_files]
+    paths = list(record.files_read)
+    paths += record.files_modified
+    paths += record.affects
+    paths += record.open_files
     return any(is_covered(file, path) for file in files for path in paths)
 
 

@@ -130,28 +130,31 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
 def get(memory: Memory, arguments: Arguments) -> Answer:
     query = _build_query(memory, arguments)
-    memory = query.memory
     answer = query.answer
     references = list(arguments.get("ids", ()))
     if "id" in arguments:
         references.insert(0, arguments["id"])
     try:
-        hits = memory.get(*references)
+        hits = query.memory.get(*references)
     except NotFound:
-        topic_ids = _list_topic_ids(memory, references)
+        topic_ids = _list_topic_ids(query.memory, references)
         if not topic_ids:
             raise
-        hits = memory.get(*topic_ids)
+        hits = query.memory.get(*topic_ids)
         topic = repr(references[0])
         answer["note"] = f"{topic} is a topic: this is what holds on it, or was decided last"
-    answer |= present.build_degraded_note(memory)
+    answer |= present.build_degraded_note(query.memory)
     answer["count"] = len(hits)
-    answer["results"] = _build_full_hits(memory, hits)
+    answer["results"] = _build_full_hits(query.memory, hits)
     if arguments.get("history"):
-        edits = memory.revisions(*(hit.id for hit in hits))
-        for result in answer["results"]:
-            result["revisions"] = answers.build_revisions(edits.get(result["id"], ()))
+        _add_revisions(query.memory, answer["results"])
     return answer
+
+
+def _add_revisions(memory: Memory, results: Sequence[Answer]) -> None:
+    edits = memory.revisions(*(result["id"] for result in results))
+    for result in results:
+        result["revisions"] = answers.build_revisions(edits.get(result["id"], ()))
 
 
 def _build_full_hits(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:

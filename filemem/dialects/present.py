@@ -100,11 +100,19 @@ def get_reason(record: Record) -> str:
 
 def format_hidden_count(record: Record) -> str:
     """Return how many characters of a record a model reads and a person cannot see, or ""."""
-    # A title may repeat the topic or the decision; it counts once.
-    texts = dict.fromkeys((record.title, record.topic, record.decision, record.text))
-    texts.update(dict.fromkeys((record.next_steps, record.limitation)))
-    whole_text = "\n".join([*texts, *record.rejected, *record.facts])
-    count = len(find_hidden_characters(whole_text))
+    texts = (
+        record.title,
+        record.topic,
+        record.decision,
+        record.text,
+        record.next_steps,
+        record.limitation,
+    )
+    # A title may repeat the topic or the decision, which counts once.
+    parts = list(dict.fromkeys(texts))
+    parts += record.rejected
+    parts += record.facts
+    count = len(find_hidden_characters("\n".join(parts)))
     return format_count(count, "character") if count else ""
 
 

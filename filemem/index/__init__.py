@@ -196,9 +196,13 @@ class Index(IndexSearcher):
 
         `entry`: its file, so that the next scan need not hash it; None if not known.
         """
+
+        def load(_: str) -> Doc:
+            return doc
+
         entries = {doc.path: entry or Entry(doc.blob)}
         with self._writer(self.model) as writer:
-            writer.apply_changes(entries, lambda _: doc, is_hidden=_is_hidden)
+            writer.apply_changes(entries, load, is_hidden=_is_hidden)
 
     def remove_document(self, path: str) -> None:
         """Hide a removed record from every process."""
@@ -233,15 +237,14 @@ class Index(IndexSearcher):
         if rebuild:
             self._rebuild(entries, load, progress, is_hidden)
             return
-        with self._writer(self.model if with_vectors else None) as writer:
+        model = self.model if with_vectors else None
+        with self._writer(model) as writer:
             writer.date_records()
             writer.add_missing_vectors()
             writer.apply_changes(
                 entries, load, is_hidden=is_hidden, expected=before, progress=progress
             )
-        renewed_entries = []
-        if scan_manifest is not None:
-            renewed_entries = _list_renewed(scan_manifest, before or {}, entries)
+        renewed_entries = _list_renewed(scan_manifest or {}, before or {}, entries)
         with self._writable_database() as database, database.transaction():
             is_first = not database.read_state("built")
             database.update_file_stats(renewed_entries)

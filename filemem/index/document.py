@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from filemem import query
@@ -163,19 +164,19 @@ def to_plain(record: Record) -> dict[str, Any]:
 
 def from_plain(fields: Mapping[str, Any]) -> Record:
     """Return the record of fields that `to_plain` made, also if they went through JSON."""
-    values: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name == "outcomes":
-            values[name] = tuple(Outcome(*outcome) for outcome in value)
-        elif name == "mentions":
-            values[name] = tuple(Edge(*edge) for edge in value)
-        elif name == "guards":
-            values[name] = tuple(Guard(*_to_tuples(guard)) for guard in value)
-        elif isinstance(value, list):
-            values[name] = tuple(value)
-        else:
-            values[name] = value
+    values = {name: _parse_field(name, value) for name, value in fields.items()}
     return Record(**values)
+
+
+def _parse_field(name: str, value: Any) -> Any:
+    """Return the value of a field of a record, with the classes and tuples that JSON lacks."""
+    if name == "outcomes":
+        return tuple(Outcome(*outcome) for outcome in value)
+    if name == "mentions":
+        return tuple(Edge(*edge) for edge in value)
+    if name == "guards":
+        return tuple(Guard(*_to_tuples(guard)) for guard in value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _build_terms(record: Record) -> dict[str, tuple[str, ...]]:
@@ -212,18 +213,19 @@ def _list_body_parts(record: Record) -> list[str]:
 
     The title is not one of them.
     """
-    decision = "" if record.decision == record.title else record.decision
+    parts = []
+    if record.decision != record.title:
+        parts.append(record.decision)
     reasons = [entry.reason for entry in record.outcomes if entry.reason]
-    files = (*record.affects, *record.open_files, *record.files_read, *record.files_modified)
-    parts = [
-        decision,
+    files = chain(record.affects, record.open_files, record.files_read, record.files_modified)
+    parts += [
         record.text,
         record.next_steps,
         "\n".join(record.facts),
         "\n".join(record.rejected),
         "\n".join(reasons),
         record.limitation,
-        " ".join((*record.tags, *record.concepts)),
+        " ".join(chain(record.tags, record.concepts)),
         " ".join(files),
     ]
     return [part for part in parts if part]

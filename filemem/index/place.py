@@ -82,17 +82,25 @@ class PreparedQuery(NamedTuple):
         cosines = self.ranking.compute_cosines(word_scores) if self.ranking else {}
         scores: list[tuple[float, float | None, float | None]] = []
         for row in rows:
-            text_cosine, title_cosine = cosines.get(row.number, (None, None))
-            scores.append((word_scores[row.number], text_cosine, title_cosine))
+            number = row.number
+            text_cosine, title_cosine = cosines.get(number, (None, None))
+            scores.append((word_scores[number], text_cosine, title_cosine))
         positions = list_best_positions(scores, depth)
-        word_matches = self._compute_word_matches([rows[index].number for index in positions])
+        best_numbers = [rows[position].number for position in positions]
+        word_matches = self._compute_word_matches(best_numbers)
         candidates = []
-        for index in positions:
-            row = rows[index]
-            word_match = word_matches.get(row.number)
-            candidates.append(Candidate(row.node, row.blob, *scores[index], word_match, row.facts))
+        for position in positions:
+            row = rows[position]
+            candidate = Candidate(
+                row.node,
+                row.blob,
+                *scores[position],
+                word_matches.get(row.number),
+                row.facts,
+            )
+            candidates.append(candidate)
         full_score = plan.compute_full_score(self.plan, self.counts)
-        return CandidateSet(tuple(candidates), None, full_score)
+        return CandidateSet(tuple(candidates), degraded=None, full_score=full_score)
 
     def _compute_word_matches(self, numbers: Sequence[int]) -> dict[int, float]:
         """Return how well each record has the words of the query, or words of like meaning."""
@@ -255,15 +263,17 @@ class IndexSearcher(CachedReader):
         text_vector, title_vector = self.model.encode([text, title])
         with self._search_snapshot() as database:
             ranking = self._build_ranking(self.model, text_vector)
-            nearest = ranking.find_nearest(count + len(self._masked_numbers))
-            numbers = [number for number in nearest if number not in self._masked_numbers]
+            masked_numbers = self._masked_numbers
+            nearest = ranking.find_nearest(count + len(masked_numbers))
+            numbers = [number for number in nearest if number not in masked_numbers]
             compared_rows = database.read_rows("number", numbers[:count])
             if ids:
                 compared_rows += database.read_rows("id", ids)
-            rows = {row.number: row for row in compared_rows if row.is_visible}
+            nodes = {row.number: row.node for row in compared_rows if row.is_visible}
+            cosines = ranking.compute_cosines(nodes, title_vector)
             neighbours = []
-            for number, cosines in ranking.compute_cosines(rows, title_vector).items():
-                neighbours.append(Neighbour(rows[number].node, *cosines))
+            for number, (text_cosine, title_cosine) in cosines.items():
+                neighbours.append(Neighbour(nodes[number], text_cosine, title_cosine))
             return neighbours
 
     def find_neighbours(

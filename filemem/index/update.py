@@ -86,16 +86,18 @@ class IndexWriter(ChainIndex):
         # Files without a document to read go into the first batch.
         unread_paths = set(changes) - set(unknown_paths)
         batch = {path: entry for path, entry in changes.items() if path in unread_paths}
-        for start in range(0, max(1, len(unknown_paths)), CHUNK):
+        total = len(unknown_paths)
+        for start in range(0, max(1, total), CHUNK):
             chunk = unknown_paths[start : start + CHUNK]
             docs = _load_documents(chunk, load)
             for path in chunk:
                 batch[path] = _build_entry(entries[path], path, docs)
-            contents = self._build_contents([doc for doc in docs.values() if doc])
+            loaded_docs = [doc for doc in docs.values() if doc]
+            contents = self._build_contents(loaded_docs)
             self._commit(batch, contents, is_hidden, expected)
             batch.clear()
             if progress and chunk:
-                progress(start + len(chunk), len(unknown_paths))
+                progress(start + len(chunk), total)
 
     def _build_contents(self, docs: Sequence[Doc]) -> list[_Content]:
         packs = self._build_packs(docs)
@@ -222,10 +224,11 @@ class IndexWriter(ChainIndex):
         with database.transaction():
             self._stamp = database.advance_stamp()
             undated_rows = database.read_undated_rows()
-            initial_rows = database.read_initial_rows(row.number for row in undated_rows)
-            new_rows = [row for row in self._fill_dates(initial_rows) if row.raw_node.created]
-            self._write_standing((), new_rows)
+            initial_rows = database.read_initial_rows([row.number for row in undated_rows])
+            filled_rows = self._fill_dates(initial_rows)
+            new_rows = [row for row in filled_rows if row.raw_node.created]
             dated_numbers = {row.number for row in new_rows}
+            self._write_standing((), new_rows)
             old_rows = [row for row in undated_rows if row.number in dated_numbers]
             self.update_facts(old_rows, new_rows)
 

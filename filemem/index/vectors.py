@@ -450,18 +450,18 @@ class Ranking:
             title_cosines = multiply_rows(part.titles, columns) * part.title_scales[:, None]
             nearest_positions = np.argpartition(-text_cosines, limit - 1, axis=0)[:limit]
             for column, positions in enumerate(nearest_positions.T):
-                text_scores = text_cosines[positions, column].tolist()
-                title_scores = title_cosines[positions, column].tolist()
+                text_scores = text_cosines[positions, column]
+                title_scores = title_cosines[positions, column]
                 word_scores = self._match_text(part, positions, texts[begin + column])
-                scores = list(zip(text_scores, title_scores, word_scores, strict=True))
-                yield list(_map_keys(part, positions, scores).items())
+                scores = np.stack([text_scores, title_scores, word_scores], axis=1)
+                score_rows = [tuple(row) for row in scores.tolist()]
+                yield list(_map_keys(part, positions, score_rows).items())
 
-    def _match_text(self, part: VectorSet, positions: Integers, text: str) -> list[float]:
+    def _match_text(self, part: VectorSet, positions: Integers, text: str) -> Floats:
         """Return how well some documents have the words of a text."""
         words = dict.fromkeys(text.split(), 1.0)
         query_tokens = self.table.build_query_tokens(words)
-        matches = compute_word_matches(part, positions, self.table, query_tokens)
-        return [float(match) for match in matches]
+        return compute_word_matches(part, positions, self.table, query_tokens)
 
 
 def _map_keys(part: VectorSet, positions: Integers, values: Sequence[_Value]) -> dict[int, _Value]:
