@@ -57,8 +57,10 @@ def _is_equal(value: object, expected: object) -> bool:
     """Whether a value, or an item of a list, is equal; 1 is not equal to true."""
     if isinstance(value, (list, tuple)) and not isinstance(expected, list):
         return any(_is_equal(item, expected) for item in value)
-    have_like_types = isinstance(value, bool) == isinstance(expected, bool)
-    return have_like_types and value == expected
+    is_bool = isinstance(value, bool)
+    if is_bool != isinstance(expected, bool):
+        return False
+    return value == expected
 
 
 def _build_order_test(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:

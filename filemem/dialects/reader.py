@@ -42,9 +42,11 @@ def restrict_to_caller(
     @wraps(handler)
     def call(memory: Memory, arguments: Any) -> _Answer:
         agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent
-        own_department = arguments.get("department") or memory.reader.department
-        reader = Reader(agent=agent or UNNAMED_AGENT, department=own_department or department)
-        return handler(memory.seen_by(reader), arguments)
+        caller = Reader(
+            agent=agent or UNNAMED_AGENT,
+            department=arguments.get("department") or memory.reader.department or department,
+        )
+        return handler(memory.seen_by(caller), arguments)
 
     return call
 

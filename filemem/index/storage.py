@@ -61,7 +61,7 @@ CREATE INDEX IF NOT EXISTS {schema}.targets_number ON targets (number);
 """
 _CONTENT_TABLES = ("docs", "texts", "meaning", "links", "fields", "folders", "checked")
 _STANDING_TABLES = ("state", "files", "standing", "targets")
-_CHUNK_SIZE = 1 << 18  # bytes of a file that are read at a time
+_CHUNK_SIZE = 1 << 18  # bytes read at a time
 _README = """\
 This folder is filemem's search index. Everything in it is derived from the records in the work
 tree and may be deleted at any time; the next `filemem` command makes it again.
@@ -79,7 +79,7 @@ class IndexDamaged(BrokenStore):
 
 
 def build_system_error(number: int) -> BrokenStore:
-    """Return the error for something that the system refused a library, by its number."""
+    """Return the error for a system call that failed in a library, by its errno."""
     message = f"the search index cannot be written or read: {os.strerror(number)}"
     return BrokenStore(
         message, "check the free space, and who may write there; the records are not affected"
@@ -88,7 +88,7 @@ def build_system_error(number: int) -> BrokenStore:
 
 @contextlib.contextmanager
 def writable_folder(root: Path) -> Iterator[None]:
-    """Make the index folder and its explanation. Raises BrokenStore for what the system refuses."""
+    """Create the index folder and its README, and write in it. Raises BrokenStore for OSError."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         if not (root / "README.md").exists():
@@ -102,7 +102,7 @@ def writable_folder(root: Path) -> Iterator[None]:
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the names in a folder, in order; none where there is no such folder."""
+    """Return the sorted names in a folder; [] if it is missing."""
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def read_file_stamp(path: Path) -> list[int]:
-    """Return what any write to a file changes: its inode, size and time; [] where it is gone."""
+    """Return inode, size and time of a file, one of which any write changes; [] if it is missing."""
     try:
         state = path.stat()
     except OSError:
@@ -119,7 +119,7 @@ def read_file_stamp(path: Path) -> list[int]:
 
 
 def compute_checksum(path: Path) -> int:
-    """Return the CRC-32 of a file; -1 where it cannot be read."""
+    """Return the CRC-32 of a file; -1 if it cannot be read."""
     total = 0
     try:
         with path.open("rb") as file:

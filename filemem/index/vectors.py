@@ -244,7 +244,7 @@ def is_usearch_loaded() -> bool:
 def add_segment(
     folder: Path, new_packs: Sequence[tuple[int, bytes]], sealed_names: Iterable[str]
 ) -> None:
-    """Write packed vectors to a new segment file, merged with those that are not much larger.
+    """Write packed vectors to a new segment file, merged with files that are not much larger.
 
     Args:
         folder: of segment files.

@@ -42,7 +42,7 @@ NUMBER = "number"
 _PARTS = ("title", "topic", "body")
 _PART_SEPARATOR = "\x1f"  # two parts of a document
 _MAX_TOKEN_SIZE = 100  # bytes
-_MAX_CACHED_COUNTS = 8_000  # terms; a query asks for each of its own several times
+_MAX_CACHED_COUNTS = 8_000  # terms; a search needs each count several times
 _HEAP_SIZE = 50_000_000  # bytes that are written at a time
 # Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
 UNSPACED_SCRIPTS = (
