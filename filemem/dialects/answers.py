@@ -1,6 +1,6 @@
-"""The answers of filemem's own tools: one function for each kind of value that the memory gives.
+"""Build the answers of filemem's own tools: a function for each kind of value of the memory.
 
-Plain JSON, nothing empty, nothing twice.
+Answers are plain JSON with nothing empty and nothing twice.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ _STATUS = {
 
 
 def build_write_answer(value: WriteResult) -> Answer:
-    """The result of a write."""
-    waiting_note = "; written, but not committed yet" if value.pending and not value.commit else ""
+    """Return the result of a write."""
+    message = value.message
+    if value.pending and not value.commit:
+        message += "; written, but not committed yet"
     return {
         "success": True,
         "id": value.id,
         "type": value.type,
-        "message": value.message + waiting_note,
+        "message": message,
         **strip_empty(
             {
                 "path": value.path,
@@ -82,40 +84,40 @@ def build_hit(
     is_edited: bool = False,
     names: Mapping[str, RecordLabel] = MappingProxyType({}),
 ) -> Answer:
-    """One result.
+    """Return one result.
 
     Args:
         value: the hit.
-        whole: as read by id, else as found.
-        edited: whether its file has changes that are not committed.
-        names: of records that it refers to, by id.
+        is_full: whether to show it as read by id, not as found.
+        is_edited: whether its file has changes that are not committed.
+        names: labels of records that it refers to, by id.
     """
-    score = strip_empty({"score": round(value.score, 4) or None})
+    answer = _build_head(value)
+    if is_full:
+        answer |= _build_body(value)
+        answer |= _build_drift(value)
+        answer |= _build_header(value)
+    else:
+        answer |= strip_empty({"score": round(value.score, 4) or None})
+        answer |= _build_body(value)
+        answer |= _build_match(value)
+    successor_ids = [id_ for id_ in value.successors if id_ in names]
     details = {
         "note": _format_note(value, is_edited),
-        "successors": [
-            {"id": id_, **names[id_]._asdict()} for id_ in value.successors if id_ in names
-        ],
+        "successors": [{"id": id_, **names[id_]._asdict()} for id_ in successor_ids],
         "related": [_build_edge(edge, names) for edge in value.related],
         "by": build_provenance(value, is_full=is_full),
     }
-    parts = (
-        (_build_body(value), _build_drift(value), _build_header(value))
-        if is_full
-        else (score, _build_body(value), _build_match(value))
-    )
-    answer = _build_head(value)
-    for part in (*parts, strip_empty(details)):
-        answer |= part
-    return answer
+    return answer | strip_empty(details)
 
 
 def get_topic(record: Record) -> str:
-    """The topic of a decision; "" for other records."""
+    """Return the topic of a decision; "" for other records."""
     return record.topic if record.type == DECISION else ""
 
 
 def _is_live(hit: Hit) -> bool | None:
+    """Whether a decision is current; None for other records."""
     if hit.record.type != DECISION:
         return None
     return hit.record.status == "accepted" and not hit.superseded_by
@@ -123,11 +125,13 @@ def _is_live(hit: Hit) -> bool | None:
 
 def _format_drift(hit: Hit) -> str:
     drift = hit.drift
-    return str(drift) if drift and (drift.has_drifted or drift.reason) else ""
+    if drift and (drift.has_drifted or drift.reason):
+        return str(drift)
+    return ""
 
 
 def _build_drift(hit: Hit) -> Answer:
-    """The files that are not what they were."""
+    """Return the files that have changed since the decision."""
     drift = hit.drift
     if drift is None:
         return {}
@@ -135,30 +139,30 @@ def _build_drift(hit: Hit) -> Answer:
 
 
 def _build_head(hit: Hit) -> Answer:
-    """What a record is, and where an organisation's or a workspace's is from."""
-    is_foreign = bool(hit.repository)
-    return {
+    """Return what a record is, and where one of an organisation or a workspace comes from."""
+    answer = {
         "id": hit.id,
         "type": hit.record.type,
         "topic": get_topic(hit.record),
         "title": hit.title,
         "path": hit.path,
-        **strip_empty(
-            {
-                "created": format_timestamp(hit.created),
-                "repository": hit.repository,
-                "author": hit.provenance.author if is_foreign else "",
-                "commit": hit.provenance.commit if is_foreign else "",
-                "link": hit.link,
-                "seen_at": format_timestamp(hit.seen_at),
-                "also_in": hit.also_in,
-            }
-        ),
     }
+    is_foreign = bool(hit.repository)
+    return answer | strip_empty(
+        {
+            "created": format_timestamp(hit.created),
+            "repository": hit.repository,
+            "author": hit.provenance.author if is_foreign else "",
+            "commit": hit.provenance.commit if is_foreign else "",
+            "link": hit.link,
+            "seen_at": format_timestamp(hit.seen_at),
+            "also_in": hit.also_in,
+        }
+    )
 
 
 def _build_body(hit: Hit) -> Answer:
-    """What a record says, and what is known of it."""
+    """Return what a record says, and what is known about it."""
     record = hit.record
     is_decision = record.type == DECISION
     return strip_empty(
@@ -208,7 +212,7 @@ def _build_body(hit: Hit) -> Answer:
 
 
 def _build_match(hit: Hit) -> Answer:
-    """Why a hit was found."""
+    """Return why a hit was found."""
     return strip_empty(
         {
             "scores": _build_scores(hit.scores),
@@ -220,7 +224,7 @@ def _build_match(hit: Hit) -> Answer:
 
 
 def _build_scores(scores: Scores | None) -> Answer:
-    """The parts of a score, in the order in which they are explained."""
+    """Return the parts of a score, in the order of their explanation."""
     if scores is None:
         return {}
     parts = {
@@ -235,7 +239,7 @@ def _build_scores(scores: Scores | None) -> Answer:
 
 
 def _build_header(hit: Hit) -> Answer:
-    """The header of a record, as far as it is shown nowhere else."""
+    """Return the keys of a record header that no other part of an answer shows."""
     record = hit.record
     return strip_empty(
         {
@@ -247,14 +251,17 @@ def _build_header(hit: Hit) -> Answer:
 
 
 def _build_edge(edge: Edge, names: Mapping[str, RecordLabel]) -> Answer:
-    name = names.get(edge.target)
-    title = {"title": name.title} if name and name.title else {}
-    return {"kind": edge.kind, "id": edge.target, **title, "reason": edge.reason}
+    answer = {"kind": edge.kind, "id": edge.target}
+    label = names.get(edge.target)
+    if label and label.title:
+        answer["title"] = label.title
+    answer["reason"] = edge.reason
+    return answer
 
 
 def _format_note(value: Hit, is_edited: bool) -> str:
-    """Everything that limits a record, in one note: its status, forks, uncommitted changes."""
-    return "; ".join(filter(None, _iter_notes(value, is_edited)))
+    """Return all limits of a record as one note: its status, forks, uncommitted changes."""
+    return "; ".join(note for note in _iter_notes(value, is_edited) if note)
 
 
 def _iter_notes(value: Hit, is_edited: bool) -> Iterator[str]:
@@ -277,7 +284,7 @@ def _iter_notes(value: Hit, is_edited: bool) -> Iterator[str]:
 
 
 def build_provenance(value: Hit, *, is_full: bool = True) -> Answer:
-    """Author, date and commit of a record, and its edits since, all or only the last."""
+    """Return author, date and commit of a record, and its edits; only the last unless full."""
     origin = value.provenance
     answer: Answer = {
         "author": origin.author,
@@ -287,53 +294,48 @@ def build_provenance(value: Hit, *, is_full: bool = True) -> Answer:
         "branch": origin.branch,
     }
     if origin.default:
-        answer |= {
-            "default": origin.default if origin.default != origin.branch else "",
-            "merged": origin.merged,
-            "landed": format_timestamp(origin.landed),
-        }
+        answer["default"] = origin.default if origin.default != origin.branch else ""
+        answer["merged"] = origin.merged
+        answer["landed"] = format_timestamp(origin.landed)
+    answer["reviewers"] = origin.reviewers
+    answer["co_authors"] = origin.co_authors
     edits = _build_edits(origin.edits)
-    answer |= {
-        "reviewers": origin.reviewers,
-        "co_authors": origin.co_authors,
-        "edited": edits if is_full else edits[:1],
-    }
+    answer["edited"] = edits if is_full else edits[:1]
     return strip_empty(answer)
 
 
 def _build_edits(edits: Iterable[Any]) -> list[Answer]:
-    """Who edited a record, each once with the last commit, the last of them first."""
+    """Return the last edit of each author and agent, newest first."""
     last_edits = {(edit.author, edit.agent): edit for edit in edits}
-    rows = sorted(last_edits.values(), key=lambda edit: -edit.at)
-    return [
-        strip_empty(
-            {
-                "author": edit.author,
-                "agent": edit.agent,
-                "commit": edit.id,
-                "date": format_timestamp(edit.at),
-            }
-        )
-        for edit in rows
-    ]
+    rows = []
+    for edit in sorted(last_edits.values(), key=lambda edit: -edit.at):
+        row = {
+            "author": edit.author,
+            "agent": edit.agent,
+            "commit": edit.id,
+            "date": format_timestamp(edit.at),
+        }
+        rows.append(strip_empty(row))
+    return rows
 
 
 def build_why(value: Explanation, names: Mapping[str, RecordLabel]) -> Answer:
-    """The decisions behind some code, the surest first."""
-    results = [
-        {
-            **build_hit(reason.hit, names=names),
-            "kind": reason.kind,
-            "because": reason.because,
-            **_build_drift(reason.hit),
-        }
-        for reason in value.reasons
-    ]
-    first_line, last_line = value.lines or (0, 0)
-    lines = {"line": first_line or None, "last_line": last_line if last_line > first_line else None}
+    """Return the decisions that govern some code, the surest first."""
+    results = []
+    for reason in value.reasons:
+        result = build_hit(reason.hit, names=names)
+        result["kind"] = reason.kind
+        result["because"] = reason.because
+        results.append(result | _build_drift(reason.hit))
+    notes: Answer = {}
+    if value.lines:
+        first_line, last_line = value.lines
+        notes["line"] = first_line or None
+        notes["last_line"] = last_line if last_line > first_line else None
+    notes["note"] = value.note
     return {
         "path": value.path,
-        **strip_empty({**lines, "note": value.note}),
+        **strip_empty(notes),
         "count": len(results),
         "total": value.total,
         "results": results,
@@ -341,7 +343,7 @@ def build_why(value: Explanation, names: Mapping[str, RecordLabel]) -> Answer:
 
 
 def build_history(value: History) -> Answer:
-    """A chain, oldest first."""
+    """Return a chain, oldest first."""
     return {
         **strip_empty({"note": value.vacancy, "notes": value.notes}),
         "topic": value.topic,
@@ -389,7 +391,7 @@ def _build_step(step: Step) -> Answer:
 
 
 def build_revisions(edits: Iterable[Revision]) -> list[Answer]:
-    """The edits of a record in place, oldest first; one that is not committed has no commit."""
+    """Return the edits of a record, oldest first; an uncommitted one has no commit."""
     return [
         {
             "commit": edit.commit,
@@ -404,7 +406,7 @@ def build_revisions(edits: Iterable[Revision]) -> list[Answer]:
 
 
 def build_comparison(value: Comparison) -> Answer:
-    """The changes of a branch; `counts` by kind, in the order of the changes."""
+    """Return the changes of a branch, with their counts by kind."""
     return {
         "base": build_moment(value.base),
         "head": build_moment(value.head),
@@ -432,12 +434,12 @@ def _build_effect(value: Effect) -> Answer:
 
 
 def build_moment(value: Moment) -> Answer:
-    """The commit that an answer is as of, and what was asked for."""
+    """Return the commit whose state an answer shows, and the name that was asked for."""
     return {"name": value.name, "commit": value.id, "date": format_timestamp(value.committed_at)}
 
 
 def build_topic(value: Topic) -> Answer:
-    """A topic with its live decisions."""
+    """Return a topic with its current decisions."""
     return {
         **strip_empty({"number": value.number}),
         "topic": value.topic,

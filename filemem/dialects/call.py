@@ -1,8 +1,8 @@
-"""Call a tool: check its arguments, once for every transport; failures are its dialect's.
+"""Call a tool of a dialect: check its arguments, run it, and cut its answer.
 
-A tool gets only arguments that satisfy its schema; nulls are dropped, since programs send them for
-absent arguments. Answers of tools that search or list are cut to the dialect's budget. Any
-exception but FilememError is a defect and is not caught.
+All transports use this module. A tool gets only arguments that satisfy its schema; nulls are
+dropped, as programs send them for absent arguments. Only FilememError is turned into an answer; any
+other exception is a defect.
 """
 
 from __future__ import annotations
@@ -45,82 +45,91 @@ def call(
     *,
     can_ask: bool = False,
 ) -> Reply:
-    """Call one tool of a dialect; `asks`: whether a person can be asked."""
+    """Call one tool of a dialect; `can_ask`: whether a person can be asked."""
     owner = dialect
     tool = None
     try:
         owner, tool = resolve_tool(dialect, name)
-        if owner is not dialect:  # a tool of another profile sees what everybody does
+        if owner is not dialect:  # a tool of another profile sees only what everybody may see
             memory = memory.seen_by(EVERYBODY)
         values, note = validate_arguments(tool, arguments)
         question = consent.find_removal_question(memory, tool, values) if can_ask else None
         if question:
             return Reply(owner.failure(consent.REMOVAL_REFUSAL), is_error=True, question=question)
         answer = add_note(tool.call(memory, values), note)
-        if isinstance(answer, str):
-            return Reply(answer, is_error=False)
-        if tool.is_cut:
-            answer = cut_to_budget(
-                answer, _compute_budget(owner, tool, values), owner.full_text_hint
-            )
-        return Reply(
-            answer, is_error=False, text=render_answer(answer) if owner.has_readable_text else ""
-        )
     except FilememError as error:
         question = consent.find_refusal_question(tool, error) if can_ask and tool else None
         return Reply(owner.failure(error), is_error=True, question=question)
+    return _build_reply(owner, tool, values, answer)
+
+
+def _build_reply(dialect: Dialect, tool: Tool, values: Mapping[str, Any], answer: Payload) -> Reply:
+    """Return the answer of a tool, cut to the budget and as text if the dialect wants that."""
+    if isinstance(answer, str):
+        return Reply(answer, is_error=False)
+    if tool.is_cut:
+        budget = _compute_budget(dialect, tool, values)
+        answer = cut_to_budget(answer, budget, dialect.full_text_hint)
+    text = render_answer(answer) if dialect.has_readable_text else ""
+    return Reply(answer, is_error=False, text=text)
 
 
 def _compute_budget(dialect: Dialect, tool: Tool, values: Mapping[str, Any]) -> int:
-    """The characters of an answer: more for more results than the default, or for detail."""
+    """Return the characters that an answer may have: more if more results or details are wanted."""
+    factor = 1.0
     default_limit = tool.input_schema["properties"].get("limit", {}).get("default", 0)
-    factor = (
-        max(values.get("limit", default_limit), default_limit) / default_limit
-        if default_limit
-        else 1
-    )
-    return int(dialect.budget * factor * (2 if values.get("detail") else 1))
+    if default_limit:
+        limit = values.get("limit", default_limit)
+        factor = max(limit, default_limit) / default_limit
+    if values.get("detail"):
+        factor *= 2
+    return int(dialect.budget * factor)
 
 
 def perform(
     dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]
 ) -> Payload:
     """Call one tool as `call` does, but raise FilememError."""
-    tool = resolve_tool(dialect, name)[1]
-    return tool.call(memory, validate_arguments(tool, arguments).arguments)
+    _, tool = resolve_tool(dialect, name)
+    valid = validate_arguments(tool, arguments)
+    return tool.call(memory, valid.arguments)
 
 
 class ToolArguments(NamedTuple):
-    """Arguments that satisfy a tool's schema, and a note for the caller of what was changed."""
+    """Arguments that satisfy a tool's schema."""
 
     arguments: dict[str, Any]
-    note: str
+    note: str  # tells the caller what was changed in them
 
 
 def validate_arguments(tool: Tool, arguments: Mapping[str, object]) -> ToolArguments:
-    """The arguments without nulls, with 55.0 as 55, and in the shapes that the tool takes.
+    """Return arguments in the shapes that a tool takes, without nulls and with 55.0 as 55.
 
-    Raises BadInput if they do not satisfy the tool's schema all the same.
+    Raises:
+        BadInput: they do not satisfy the tool's schema even so.
     """
     properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
     given_values = {name: value for name, value in arguments.items() if value is not None}
-    values = shapes.fit_arguments(properties, given_values)
-    _refuse_bad_values(values)
-    _refuse_unknown_names(tool, values, properties)
-    values, note = shapes.limit_counts(properties, values)
+    fitted_values = shapes.fit_arguments(properties, given_values)
+    _refuse_bad_values(fitted_values)
+    _refuse_unknown_names(tool, fitted_values, properties)
+    values, note = shapes.limit_counts(properties, fitted_values)
     _refuse_schema_errors(tool, values, properties)
-    return ToolArguments({name: _to_integer(value) for name, value in values.items()}, note)
+    integer_values = {name: _to_integer(value) for name, value in values.items()}
+    return ToolArguments(integer_values, note)
 
 
 def _refuse_unknown_names(
     tool: Tool, values: Mapping[str, object], properties: Mapping[str, object]
 ) -> None:
-    """Refuse a name that the tool does not know: the likely one is worth more than its value."""
-    unknown_names = [name for name in values if name not in properties]
-    if unknown_names and tool.input_schema.get("additionalProperties") is False:
-        name = unknown_names[0]
-        message = f"{tool.name} has no argument {name[:64]!r}"
-        raise BadInput(message, suggest_choice(name, properties), field=name[:64])
+    """Refuse arguments that the tool does not have. Raises BadInput, with a likely name."""
+    if tool.input_schema.get("additionalProperties") is not False:
+        return
+    for name in values:
+        if name not in properties:
+            short_name = name[:64]
+            message = f"{tool.name} has no argument {short_name!r}"
+            raise BadInput(message, suggest_choice(name, properties), field=short_name)
 
 
 def _refuse_schema_errors(
@@ -129,15 +138,19 @@ def _refuse_schema_errors(
     problems = schema.check_value(tool.input_schema, values)
     if not problems:
         return
-    sentences = [
-        complaint if complaint.startswith(field) else f"{field}: {complaint}"
-        for field, complaint in problems[:3]
-    ]
-    field = problems[0][0]
-    name = re.split(r"[.\[]", field)[0]
-    example = shapes.format_example(name, properties.get(name, {})) if name in values else ""
+    sentences = []
+    for field, complaint in problems[:3]:
+        if complaint.startswith(field):
+            sentences.append(complaint)
+        else:
+            sentences.append(f"{field}: {complaint}")
+    first_field, _ = problems[0]
+    name = re.split(r"[.\[]", first_field)[0]
+    example = ""
+    if name in values:
+        example = shapes.format_example(name, properties.get(name, {}))
     hint = f"{example}correct it and call {tool.name} again"
-    raise BadInput("; ".join(sentences), hint, field=field)
+    raise BadInput("; ".join(sentences), hint, field=first_field)
 
 
 def _to_integer(value: object) -> object:
@@ -147,19 +160,24 @@ def _to_integer(value: object) -> object:
 
 
 def add_note(answer: Payload, note: str) -> Payload:
-    """An answer that says what was changed in the arguments too."""
+    """Return an answer with a note added to its own."""
     if not note:
         return answer
     if isinstance(answer, str):
         return f"{answer}\n\nNote: {note}"
-    return answer | {"note": "; ".join(filter(None, (str(answer.get("note", "")), note)))}
+    return answer | {"note": _join_notes(answer, note)}
+
+
+def _join_notes(answer: Answer, note: str) -> str:
+    """Return the note of an answer, if it has one, and another."""
+    own_note = str(answer.get("note", ""))
+    if own_note and note:
+        return f"{own_note}; {note}"
+    return own_note or note
 
 
 def _refuse_bad_values(arguments: Mapping[str, object]) -> None:
-    """Refuse what no file can hold. Raises BadInput.
-
-    That is NUL, lone surrogates, huge numbers and deep nesting.
-    """
+    """Refuse NUL, lone surrogates, huge numbers and deep nesting. Raises BadInput."""
     stack: list[tuple[str, object, int]] = [("", arguments, 0)]
     while stack:
         path, value, depth = stack.pop()
@@ -176,7 +194,7 @@ def _refuse_bad_values(arguments: Mapping[str, object]) -> None:
 def _iter_items(
     path: str, value: Mapping[str, object] | list[object]
 ) -> Iterator[tuple[str, object]]:
-    """The items of an object or a list, with their paths."""
+    """Yield the items of an object or a list, each with its path."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield f"{path}[{index}]", item
@@ -205,20 +223,19 @@ def _refuse_bad_characters(path: str, text: str) -> None:
         )
 
 
-# -- the budget of an answer: its texts are cut until it fits, and no result is ever left out. The
-# best result is shown more fully than the others: what answers the question should not need a
-# second call.
+# -- the budget of an answer: texts are cut until it fits, but no result is left out. The best
+# result is cut less, so that a caller need not read it again.
 
 # Keys of an answer that hold results.
 LISTS = ("results", "observations", "sessions", "suggestions", "decisions")
-# What a reader follows or judges by: shown whatever the budget is.
+# Keys that a reader needs to judge a result: always shown.
 _NAMES = frozenset(
     (
         *("id", "decision_id", "record", "type", "_type", "kind", "topic", "title", "holds"),
         *("superseded_by", "outcome", "status", "score", "similarity", "final_score"),
     )
 )
-# What else is shown whole, unless these alone are too much.
+# Keys that are shown whole, unless these alone exceed the budget.
 _FACTS = _NAMES | {
     *("path", "created", "created_at", "created_at_epoch", "timestamp", "recency_days"),
     *("proposed", "successors", "heads", "earlier", "because", "line", "drift", "evidence", "note"),
@@ -226,7 +243,7 @@ _FACTS = _NAMES | {
     *("agent_id", "run_id", "scope", "memory_type", "repository", "author", "commit", "link"),
     *("seen_at", "also_in"),
 }
-# The first of these that a result has is cut last.
+# The first of these keys that a result has is its lead, which is cut last.
 _LEADS = ("snippet", "decision", "memory", "summary", "text")
 _TITLE_SIZE = 160  # characters
 _ITEM_SIZE = 40  # characters of a text per item of a list
@@ -235,88 +252,118 @@ _ITEM_SIZE = 40  # characters of a text per item of a list
 class _CutStep(NamedTuple):
     """How much of a result is shown."""
 
-    full_keys: Collection[str]  # the keys that are shown whole
+    full_keys: Collection[str]  # keys that are shown whole
     lead_size: int  # characters of its lead and of its reasons
     other_size: int = 0  # characters of its other texts
 
 
 _STEPS = (
-    *(_CutStep(_FACTS, most, most) for most in (2_400, 1_200, 600, 300, 160)),
-    *(_CutStep(_FACTS, 90), _CutStep(_FACTS, 30), _CutStep(_NAMES, 30), _CutStep(_NAMES, 0)),
+    _CutStep(_FACTS, 2_400, 2_400),
+    _CutStep(_FACTS, 1_200, 1_200),
+    _CutStep(_FACTS, 600, 600),
+    _CutStep(_FACTS, 300, 300),
+    _CutStep(_FACTS, 160, 160),
+    _CutStep(_FACTS, 90),
+    _CutStep(_FACTS, 30),
+    _CutStep(_NAMES, 30),
+    _CutStep(_NAMES, 0),
 )
-_BEST_STEPS = 2  # steps by which the best result is shown more fully
+_BEST_STEPS = 2  # steps by which the best result is cut less
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def cut_to_budget(answer: Answer, budget: int, full_text_hint: str = "") -> Answer:
     """Cut the results of an answer until it has at most `budget` characters as JSON.
 
-    One result alone is never cut. `whole`: how to read what was cut, for the note that says so.
+    A single result is never cut. `full_text_hint`: how to read a whole result, for the note.
     """
     lists = [name for name in LISTS if isinstance(answer.get(name), list)]
-    if len(_encode_json(answer)) <= budget or sum(len(answer[name]) for name in lists) <= 1:
+    result_count = sum(len(answer[name]) for name in lists)
+    if len(_encode_json(answer)) <= budget or result_count <= 1:
         return answer
-    note = "; ".join(
-        filter(None, (str(answer.get("note", "")), f"texts are cut: {full_text_hint}"))
-    )
-    answer = {"note": note} | answer | {"note": note}
-    max_size = budget - len(_encode_json(answer.get("ids", [])))
-    short_answer = _fit_answer(answer, lists, max_size)
-    return short_answer | _build_truncated(answer, short_answer)
+    note = _join_notes(answer, f"texts are cut: {full_text_hint}")
+    noted_answer = {"note": note} | answer | {"note": note}  # the note comes first
+    ids_size = len(_encode_json(answer.get("ids", [])))
+    short_answer = _fit_answer(noted_answer, lists, budget - ids_size)
+    if "ids" in answer:
+        short_answer["truncated"] = _list_truncated(noted_answer, short_answer)
+    return short_answer
 
 
 def _fit_answer(answer: Answer, lists: Sequence[str], max_size: int) -> Answer:
-    """The answer at the first step at which it has at most `room` characters, else at the last."""
-    first_list = next(name for name in lists if answer[name])
+    """Return the answer at the first step with at most `max_size` characters, or at the last."""
+    filled_lists = [name for name in lists if answer[name]]
+    first_list = filled_lists[0]
     short_answer = answer
     for step in range(len(_STEPS) + _BEST_STEPS):
         short_answer = dict(answer)
         for name in lists:
             short_answer[name] = [_shorten_result(result, step) for result in answer[name]]
-        short_answer[first_list][0] = _shorten_result(answer[first_list][0], step - _BEST_STEPS)
+        best_result = answer[first_list][0]
+        short_answer[first_list][0] = _shorten_result(best_result, step - _BEST_STEPS)
         if len(_encode_json(short_answer)) <= max_size:
             break
     return short_answer
 
 
-def _build_truncated(answer: Answer, short_answer: Answer) -> Answer:
-    """The ids of the results that were cut, where these are texts and cannot say so themselves."""
-    if "ids" not in answer:
-        return {}
-    pairs = zip(answer["ids"], answer["results"], short_answer["results"], strict=True)
-    return {"truncated": [name for name, text, part in pairs if text != part]}
+def _list_truncated(answer: Answer, short_answer: Answer) -> list[str]:
+    """Return the ids of results that were cut; these are texts and cannot say so themselves."""
+    truncated = []
+    for index, id_ in enumerate(answer["ids"]):
+        if answer["results"][index] != short_answer["results"][index]:
+            truncated.append(id_)
+    return truncated
 
 
 def _shorten_result(result: Any, step_index: int) -> Any:
-    """A result as shown at a step, its keys in order; `truncated` says that something was cut."""
-    step = _STEPS[min(max(0, step_index), len(_STEPS) - 1)]
+    """Return a result as shown at a step, with `truncated` if something was cut."""
+    last_index = len(_STEPS) - 1
+    step = _STEPS[min(max(0, step_index), last_index)]
     if isinstance(result, str):
         return _shorten_value(result, step.lead_size)
-    lead = next((name for name in _LEADS if name in result), "")
-    limits = dict.fromkeys((lead, "reasons", "already_rejected"), step.lead_size)
+    lead = _find_lead(result)
     row: Answer = {}
     for name, value in result.items():
-        limit = limits.get(name, step.other_size)
+        is_long = name in (lead, "reasons", "already_rejected")
+        limit = step.lead_size if is_long else step.other_size
         if name in step.full_keys and name != lead:
             row[name] = shorten_line(value, _TITLE_SIZE) if name == "title" else value
         elif limit:
             row[name] = _shorten_value(_select_part(result, name, limit), limit)
-    return row if row == result else row | {"truncated": True}
+    if row != result:
+        row["truncated"] = True
+    return row
+
+
+def _find_lead(result: Answer) -> str:
+    """Return the key of the text that is cut last, or ""."""
+    for name in _LEADS:
+        if name in result:
+            return name
+    return ""
 
 
 def _select_part(result: Answer, name: str, max_size: int) -> Any:
-    """The part of a value that tells most."""
+    """Return the part of a value that says most."""
     if name == "snippet":
         return cut_snippet(result, max_size)
     value = result[name]
-    return value[-max(1, max_size // _ITEM_SIZE) :] if name == "reasons" else value
+    if name == "reasons":
+        return value[-_count_items(max_size) :]  # the newest
+    return value
+
+
+def _count_items(max_size: int) -> int:
+    """Return how many items of a list are shown in a number of characters."""
+    return max(1, max_size // _ITEM_SIZE)
 
 
 def _shorten_value(value: Any, limit: int) -> Any:
     if isinstance(value, str):
         return shorten_line(value, limit) if limit else "…"
     if isinstance(value, list):
-        return [_shorten_value(item, limit) for item in value[: max(1, limit // _ITEM_SIZE)]]
+        items = value[: _count_items(limit)]
+        return [_shorten_value(item, limit) for item in items]
     if isinstance(value, Mapping):
         return {key: _shorten_value(item, limit) for key, item in value.items()}
     return value
@@ -324,54 +371,69 @@ def _shorten_value(value: Any, limit: int) -> Any:
 
 # -- an answer as text
 
-_ENTRIES = ("results", "chain", "checkpoint")  # of an answer: records, each with a head of its own
-_HEAD = ("title", "holds", "type", "topic", "created", "date", "outcome")
-_TEXTS = ("decision", "reasoning", "text")
+_ENTRIES = ("results", "chain", "checkpoint")  # keys of an answer that hold records
+_HEAD = ("title", "holds", "type", "topic", "created", "date", "outcome")  # in the first line
+_TEXTS = ("decision", "reasoning", "text")  # quoted below the other keys
 _SKIPPED_KEYS = frozenset(("success", "truncated"))
 _EMPTY_VALUES: tuple[object, ...] = ("", [], {}, False, None)
-_COMMIT_DIGITS = 10  # of a commit
+_COMMIT_DIGITS = 10  # of a commit, as shown
 
 
 def render_answer(answer: Answer) -> str:
-    """An answer as text, for a model: notes first, nothing that is empty or false."""
+    """Return an answer as text for a model: notes first, without empty or false values."""
     entries = {name: answer[name] for name in _ENTRIES if answer.get(name)}
-    skipped_keys = {*_SKIPPED_KEYS, *_ENTRIES, *(["count"] if entries else [])}
+    skipped_keys = _SKIPPED_KEYS.union(_ENTRIES)
+    if entries:
+        skipped_keys |= {"count"}
     rows = _format_rows(answer, skipped_keys)
     for name, entry in entries.items():
         records = [entry] if name == "checkpoint" else entry
-        # What lists several is read to choose; `get` has the path.
-        hidden_keys = {*_HEAD, *_TEXTS, *_SKIPPED_KEYS, *(["path"] if len(records) > 1 else [])}
-        rows += [
-            _format_entry(f"{number}. ", record, hidden_keys)
-            for number, record in enumerate(records, 1)
-        ]
+        hidden_keys = _SKIPPED_KEYS.union(_HEAD, _TEXTS)
+        if len(records) > 1:  # the path is of use only in a single record
+            hidden_keys |= {"path"}
+        for number, record in enumerate(records, 1):
+            rows.append(_format_entry(number, record, hidden_keys))
     return "\n".join(rows) or "nothing found"
 
 
 def _format_rows(values: Answer, skipped_keys: Collection[str]) -> list[str]:
-    """A row for each value that says something."""
-    return [
-        f"{name}: {_format_value(value, name)}"
-        for name, value in values.items()
-        if name not in skipped_keys and value not in _EMPTY_VALUES
+    """Return a row for each value that is not empty or false."""
+    rows = []
+    for name, value in values.items():
+        if name not in skipped_keys and value not in _EMPTY_VALUES:
+            rows.append(f"{name}: {_format_value(value, name)}")
+    return rows
+
+
+def _format_entry(number: int, record: Answer, hidden_keys: Collection[str]) -> str:
+    rows = [f"{number}. {_format_head(record)}"]
+    rows += _format_rows(record, hidden_keys)
+    for name in _TEXTS:
+        text = record.get(name) or ""
+        # With "> " in front, no line of a record looks like one of the answer.
+        rows += [f"> {_format_line(line)}" for line in text.splitlines()]
+    return "\n   ".join(rows)
+
+
+def _format_head(record: Answer) -> str:
+    """Return the first line of a record."""
+    state = ""
+    if "holds" in record:
+        state = "holds" if record["holds"] else "does not hold"
+    date = str(record.get("created", record.get("date", "")))
+    parts = [
+        record["title"],
+        state,
+        record.get("type"),
+        record.get("topic"),
+        date[:10],
+        record.get("outcome"),
     ]
-
-
-def _format_entry(prefix: str, record: Answer, hidden_keys: Collection[str]) -> str:
-    state = ("holds" if record["holds"] else "does not hold") if "holds" in record else ""
-    day = str(record.get("created", record.get("date", "")))[:10]
-    names = (state, record.get("type"), record.get("topic"), day, record.get("outcome"))
-    head_parts = [_format_line(part) for part in (record["title"], *names) if part]
-    texts = [record[name] for name in _TEXTS if record.get(name)]
-    # No line of a record begins as ours do.
-    quotes = [f"> {_format_line(row)}" for text in texts for row in text.splitlines()]
-    return "\n   ".join(
-        (prefix + " · ".join(head_parts), *_format_rows(record, hidden_keys), *quotes)
-    )
+    return " · ".join(_format_line(part) for part in parts if part)
 
 
 def _format_line(text: str) -> str:
-    """A text as one line without control characters."""
+    """Return a text as one line without control characters."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(text.split())
@@ -379,12 +441,20 @@ def _format_line(text: str) -> str:
 
 def _format_value(value: Any, name: str = "") -> str:
     if isinstance(value, Mapping):
-        if value.keys() == {"id", "title"}:
-            return f"{_format_line(value['title'])} ({value['id']})"
-        parts = ((key, part) for key, part in value.items() if part not in _EMPTY_VALUES)
-        return ", ".join(f"{key} {_format_value(part, key)}" for key, part in parts)
+        return _format_mapping(value)
     if isinstance(value, list):
-        return "; ".join(map(_format_value, value))
+        return "; ".join(_format_value(item) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return _format_line(str(value))[: _COMMIT_DIGITS if name == "commit" else None]
+    line = _format_line(str(value))
+    return line[:_COMMIT_DIGITS] if name == "commit" else line
+
+
+def _format_mapping(value: Mapping[str, Any]) -> str:
+    if value.keys() == {"id", "title"}:
+        return f"{_format_line(value['title'])} ({value['id']})"
+    parts = []
+    for key, part in value.items():
+        if part not in _EMPTY_VALUES:
+            parts.append(f"{key} {_format_value(part, key)}")
+    return ", ".join(parts)

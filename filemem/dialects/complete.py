@@ -1,4 +1,4 @@
-"""What completes an argument of a prompt or of an address: topics, ids of what holds."""
+"""Complete an argument of a prompt or of an address: topics, and ids of current decisions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from filemem.dialects.tool import Answer
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-_MAX_VALUES = 100  # values at most, as the protocol says
-_MAX_TOPICS = 1_000  # topics
+_MAX_VALUES = 100  # the most that the protocol allows
+_MAX_TOPICS = 1_000
 
 
 def complete_argument(memory: Memory, name: str, fragment: str) -> Answer:
-    """The values of an argument that have `start` in them; none for a name of other things."""
-    values = [
-        value for value in _list_values(memory, name) if fragment.casefold() in value.casefold()
-    ]
+    """Return the values of an argument that contain a fragment; none for an unknown argument."""
+    folded_fragment = fragment.casefold()
+    all_values = _list_values(memory, name)
+    values = [value for value in all_values if folded_fragment in value.casefold()]
     return {
         "hasMore": len(values) > _MAX_VALUES,
         "total": len(values),
@@ -27,8 +27,10 @@ def complete_argument(memory: Memory, name: str, fragment: str) -> Answer:
 
 
 def _list_values(memory: Memory, name: str) -> Sequence[str]:
+    """Return all values of an argument."""
+    if name not in ("topic", "id"):
+        return ()
+    topics = memory.topics(limit=_MAX_TOPICS).topics
     if name == "topic":
-        return [topic.topic for topic in memory.topics(limit=_MAX_TOPICS).topics]
-    if name == "id":
-        return [id_ for topic in memory.topics(limit=_MAX_TOPICS).topics for id_ in topic.heads]
-    return ()
+        return [topic.topic for topic in topics]
+    return [id_ for topic in topics for id_ in topic.heads]

@@ -1,4 +1,4 @@
-"""Records as other programs read them: lines of JSON with every field, a text, or a table."""
+"""Export records as lines of JSON with every field, as a text, or as a table."""
 
 from __future__ import annotations
 
@@ -18,34 +18,32 @@ _COLUMNS += ["status", "outcome", "confidence", "tags", "agent", "path"]
 
 
 def render_records(records: Iterable[Record], form: str, exported_at: int) -> str:
-    """Write records, in one of FORMS. `filemem import filemem` reads the lines of JSON.
+    """Return records in one of FORMS. `filemem import filemem` reads the lines of JSON.
 
     Args:
         records: in the order in which they are written.
         form: one of FORMS.
-        at: when, epoch milliseconds.
+        exported_at: epoch milliseconds.
     """
     if form == "jsonl":
-        return "".join(
-            f"{json.dumps(_build_line(record), ensure_ascii=False)}\n" for record in records
-        )
+        lines = [json.dumps(_build_line(record), ensure_ascii=False) for record in records]
+        return "".join(f"{line}\n" for line in lines)
     if form == "csv":
-        return render_table(_COLUMNS, map(_build_row, records))
+        return render_table(_COLUMNS, [_build_row(record) for record in records])
     return render_document("Records", records, exported_at)
 
 
 def _build_row(record: Record) -> Mapping[str, object]:
-    return {
-        **record._asdict(),
-        "text": render_record(record),
-        "created": _format_created(record.created),
-    }
+    row = record._asdict()
+    row["text"] = render_record(record)
+    row["created"] = _format_created(record.created)
+    return row
 
 
 def _build_line(record: Record) -> Mapping[str, object]:
-    fields = {
-        name: value for name, value in to_plain(record).items() if name not in _DERIVED_FIELDS
-    }
+    fields = to_plain(record)
+    for name in _DERIVED_FIELDS:
+        fields.pop(name, None)
     fields["created"] = _format_created(record.created) or None
     if record.outcomes:
         fields["outcomes"] = [
@@ -59,7 +57,7 @@ def _format_created(created: int | None) -> str:
 
 
 def render_table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """A table as CSV; no cell is a formula."""
+    """Return a table as CSV; no cell is a formula."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(columns)
@@ -69,17 +67,20 @@ def render_table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -
 
 
 def _format_cell(value: object) -> str:
-    text = "" if value is None else str(value)
+    if value is None:
+        return ""
+    text = str(value)
     if isinstance(value, tuple):
-        text = ", ".join(map(str, value))
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+        text = ", ".join(str(item) for item in value)
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")):  # a program would run it as a formula
+        return f"'{text}"
+    return text
 
 
 def render_document(title: str, records: Iterable[Record], exported_at: int) -> str:
-    """Records as one text to read."""
-    return f"# {title}, exported {format_time(exported_at)}\n\n" + "\n".join(
-        map(_render_record, records)
-    )
+    """Return records as one text to read."""
+    head = f"# {title}, exported {format_time(exported_at)}\n\n"
+    return head + "\n".join(_render_record(record) for record in records)
 
 
 def _render_record(record: Record) -> str:

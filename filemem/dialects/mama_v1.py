@@ -1,6 +1,6 @@
 """MAMA's five older tools, as their reference page describes them.
 
-Their words for outcomes differ from ours.
+Their words for outcomes differ from those of filemem.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 DAY = 86_400_000
-SUPERSEDED = "superseded"  # their outcome; what is superseded here follows from the chain
-WITHDRAWN_STATUS = "deprecated"  # the status of a decision that was saved as superseded
-_CANDIDATES = 50  # as many as are ranked by age
-MIN_SIMILARITY = (
-    0.2  # of similarity: what is less like the question than this is not raised by being new
-)
+SUPERSEDED = "superseded"  # an outcome for MAMA; filemem computes it from the chain
+WITHDRAWN_STATUS = "deprecated"  # of a decision that was saved as superseded
+_CANDIDATES = 50  # hits that are ranked by age
+MIN_SIMILARITY = 0.2  # a decision less like the question gets no bonus for being new
 _LINE_SIZE = 100  # characters of a decision in a listing
 _MAMA_OUTCOMES = {"failed": "failure"}
 _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
@@ -68,11 +66,11 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
 @restrict_to_caller
 def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     history = memory.history(arguments["topic"])
-    rows = [
-        _build_decision(step.hit) | present.strip_empty({"supersedes": step.supersedes})
-        for step in history.chain
-        if not step.foreign
-    ]
+    rows = []
+    for step in history.chain:
+        if not step.foreign:
+            supersedes = present.strip_empty({"supersedes": step.supersedes})
+            rows.append(_build_decision(step.hit) | supersedes)
     return {
         "success": True,
         "topic": history.topic,
@@ -83,24 +81,26 @@ def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
 
 @restrict_to_caller
 def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
-    limit = arguments.get("limit", 10)
     question = arguments["userQuestion"]
-    answer = memory.search(question, type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
-    rows = [
-        _build_suggestion(
-            hit, similarity, max(0.0, (memory.get_time() - hit.created) / DAY), arguments
-        )
-        for hit, similarity in zip(
-            answer.hits, compute_similarities(answer.hits, question), strict=True
-        )
-    ]
-    rows.sort(key=lambda row: -row["final_score"])  # stable: among equals the order stays
-    empty = {} if rows else {"message": "nothing like it was decided yet"}
-    return {"success": True, **empty, **build_notes(answer), "suggestions": rows[:limit]}
+    limit = arguments.get("limit", 10)
+    search_limit = max(limit, _CANDIDATES)
+    answer = memory.search(question, type=DECISION, limit=search_limit, recency=False)
+    similarities = compute_similarities(answer.hits, question)
+    rows = []
+    for hit, similarity in zip(answer.hits, similarities, strict=True):
+        age = (memory.get_time() - hit.created) / DAY
+        rows.append(_build_suggestion(hit, similarity, max(0.0, age), arguments))
+    rows.sort(key=lambda row: -row["final_score"])  # stable: equals keep their order
+    result: Answer = {"success": True}
+    if not rows:
+        result["message"] = "nothing like it was decided yet"
+    result |= build_notes(answer)
+    result["suggestions"] = rows[:limit]
+    return result
 
 
 def _build_suggestion(hit: Hit, similarity: float, age: float, arguments: Arguments) -> Answer:
-    """A decision, rated by its similarity and its age in days."""
+    """Return a decision with a score of its similarity and its age in days."""
     weight = arguments.get("recencyWeight", 0.3)
     recency = 0.0
     if similarity >= MIN_SIMILARITY:
@@ -120,7 +120,7 @@ def _build_suggestion(hit: Hit, similarity: float, age: float, arguments: Argume
 
 
 def compute_freshness(age: float, scale: float, decay: float) -> float:
-    """The weight of an age: 1 for now, `decay` at an age of `scale`, on a bell curve."""
+    """Return the weight of an age: 1 for now, `decay` at an age of `scale`, on a bell curve."""
     return float(decay ** min((age / scale) ** 2, 1e6))
 
 
@@ -129,15 +129,15 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
     offset = arguments.get("offset", 0)
     answer = memory.search("", type=DECISION, limit=arguments.get("limit", 10), offset=offset)
     decisions = [_build_decision(hit) for hit in answer.hits]
-    rows = [
-        f"{number}. **{row['topic']}**: {shorten_line(join_lines(row['decision']), _LINE_SIZE)} "
-        f"({row['outcome']}, {row['timestamp'][:10]})"
-        for number, row in enumerate(decisions, offset + 1)
-    ]
+    lines = []
+    for number, row in enumerate(decisions, offset + 1):
+        decision = shorten_line(join_lines(row["decision"]), _LINE_SIZE)
+        day = row["timestamp"][:10]
+        lines.append(f"{number}. **{row['topic']}**: {decision} ({row['outcome']}, {day})")
     return {
         "success": True,
         **build_notes(answer),
-        "list": "\n".join(rows) or "No decisions.",
+        "list": "\n".join(lines) or "No decisions.",
         "decisions": decisions,
     }
 
@@ -146,7 +146,8 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
     outcome = _parse_outcome(arguments)
     id_ = arguments.get("decisionId") or arguments.get("decision_id")
-    id_ = id_ or _resolve_head(memory, arguments.get("topic", ""))
+    if not id_:
+        id_ = _resolve_head(memory, arguments.get("topic", ""))
     reason = arguments.get("failure_reason") or arguments.get("limitation") or None
     with translate_fields(reason="failure_reason"):
         saved = memory.update(id_, outcome=outcome, reason=reason)
@@ -156,7 +157,7 @@ def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def _resolve_head(memory: Memory, topic: str) -> str:
-    """The live decision on a topic, else the last one."""
+    """Return the current decision on a topic, or the last one. Raises Conflict for several."""
     if not topic.strip():
         raise BadInput("topic is required", "or decisionId", field="topic")
     history = memory.history(topic)
@@ -168,38 +169,43 @@ def _resolve_head(memory: Memory, topic: str) -> str:
 
 
 def _parse_outcome(arguments: Arguments, *other_outcomes: str) -> str:
-    """The outcome in our words, or one of `more`; a failure reason alone means failed."""
-    stated_outcome = arguments.get("outcome") or (
-        "failed" if arguments.get("failure_reason") else "pending"
-    )
-    word = stated_outcome.strip().casefold()
+    """Return the outcome in filemem's words, or one of others.
+
+    Without an outcome, a failure reason means failed.
+    """
+    stated_outcome = arguments.get("outcome")
+    if not stated_outcome:
+        stated_outcome = "failed" if arguments.get("failure_reason") else "pending"
+    word = str(stated_outcome.strip().casefold())
     if word in other_outcomes:
-        return str(word)
+        return word
     try:
         return fields.validate_outcome("outcome", stated_outcome)
     except BadInput:
-        outcome_names = ", ".join(
-            (*(_MAMA_OUTCOMES.get(word, word) for word in OUTCOMES), *other_outcomes)
-        )
+        names = [_MAMA_OUTCOMES.get(outcome, outcome) for outcome in OUTCOMES]
+        names += other_outcomes
         hint = "save the decision that replaces it" if word == SUPERSEDED else ""
         raise BadInput(
-            f"outcome must be one of {outcome_names}, not {stated_outcome[:64]!r}",
+            f"outcome must be one of {', '.join(names)}, not {stated_outcome[:64]!r}",
             hint,
             field="outcome",
         ) from None
 
 
 def _format_outcome(hit: Hit) -> str:
-    """The outcome in MAMA's words; a decision that no longer holds is superseded."""
+    """Return the outcome in MAMA's words; a replaced or withdrawn decision is superseded."""
     record = hit.record
-    if record.outcome == "pending" and (hit.superseded_by or record.status == WITHDRAWN_STATUS):
+    is_superseded = hit.superseded_by or record.status == WITHDRAWN_STATUS
+    if record.outcome == "pending" and is_superseded:
         return SUPERSEDED
     return _MAMA_OUTCOMES.get(record.outcome, record.outcome)
 
 
 def _build_decision(hit: Hit) -> Answer:
     record = hit.record
-    has_failed = record.outcome == "failed"
+    optional_keys = {"limitation": record.limitation}
+    if record.outcome == "failed":
+        optional_keys["failure_reason"] = present.get_reason(record)
     return {
         "decision_id": hit.id,
         "topic": record.topic,
@@ -208,12 +214,7 @@ def _build_decision(hit: Hit) -> Answer:
         "confidence": record.confidence,
         "timestamp": present.format_timestamp(hit.created),
         "outcome": _format_outcome(hit),
-        **present.strip_empty(
-            {
-                "limitation": record.limitation,
-                "failure_reason": present.get_reason(record) if has_failed else "",
-            }
-        ),
+        **present.strip_empty(optional_keys),
     }
 
 
@@ -274,7 +275,7 @@ TOOLS = (
         parameter.build_text("outcome", "success, failure, partial or pending", is_required=True),
         parameter.build_text("failure_reason"),
         parameter.build_text("decisionId", "instead of topic"),
-        *map(parameter.build_text, ("decision_id", "limitation")),
+        *parameter.build_texts("decision_id", "limitation"),
     ),
 )
 DIALECT = Dialect(

@@ -1,7 +1,7 @@
 """mem-claude's tools: `save` as its plan describes it, and the read-only ones that it names.
 
-Ids are numbers made from record ids; every read asks first who may see a record. `__IMPORTANT` is
-answered and never listed: hosts refuse names that begin with an underscore.
+Ids are numbers computed from record ids; every read checks who may see a record. `__IMPORTANT` can
+be called but is never listed, as hosts refuse names that begin with an underscore.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects import parameter, present, reader
 from filemem.dialects.present import build_notes, compute_similarity, get_content
-from filemem.dialects.reader import UNNAMED_AGENT, restrict_to_caller, translate_fields
+from filemem.dialects.reader import (
+    UNNAMED_AGENT,
+    restrict_to_caller,
+    translate_fields,
+)
 from filemem.dialects.tool import (
     READ_HINTS,
     WRITE_HINTS,
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change")
 _MAX_RECORDS = 1_000_000  # more than a store has
-_DEPTH = 100  # records before and after, from which those of the project are taken
+_DEPTH = 100  # records read before and after, of which those of the project are shown
 _TYPES = {"sessions": (CHECKPOINT,), "observations": (OBSERVATION, DECISION)}
 _SAVED_FIELDS = ("title", "text", "facts", "concepts", "files_read", "files_modified")
 _READER_NOTES = {
@@ -53,26 +57,11 @@ _restrict_to_caller = partial(restrict_to_caller, department=NO_DEPARTMENT)
 
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
-    given_arguments = {
-        name: value for name, value in arguments.items() if value not in ("", None, [])
-    }
-    fields: dict[str, Any] = {
-        name: given_arguments[name] for name in _SAVED_FIELDS if name in given_arguments
-    }
-    fields |= {
-        "kind": given_arguments.get("type", "discovery"),
-        "project": given_arguments.get("project", "manual"),
-        "session": given_arguments.get("memory_session_id")
-        or f"mcp-{memory.get_time()}-{token_hex(3)}",
-        "agent": given_arguments.get("agent") or memory.agent or UNNAMED_AGENT,
-        "department": given_arguments.get("department", NO_DEPARTMENT),
-        "visibility": given_arguments.get("visibility", "project"),
-    }
-    ignored_names = arguments.keys() - TOOLS[4].input_schema["properties"].keys() - {"allow_secret"}
+    fields = _build_fields(memory, reader.drop_empty(arguments))
     with translate_fields(session="memory_session_id"):
-        saved = memory.save(
-            type=OBSERVATION, allow_secret=given_arguments.get("allow_secret"), **fields
-        )
+        saved = memory.save(type=OBSERVATION, **fields)
+    known_names = {"allow_secret"}.union(TOOLS[4].input_schema["properties"])
+    ignored_names = arguments.keys() - known_names
     return {
         "success": True,
         "id": compute_number(saved.id),
@@ -83,6 +72,20 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         **present.build_unwritten_notes(saved),
         **present.strip_empty({"ignored": sorted(ignored_names)}),
     }
+
+
+def _build_fields(memory: Memory, values: Arguments) -> dict[str, Any]:
+    """Return the arguments of `Memory.save` for those of a call."""
+    new_session = f"mcp-{memory.get_time()}-{token_hex(3)}"
+    fields = {name: values[name] for name in _SAVED_FIELDS if name in values}
+    fields["kind"] = values.get("type", "discovery")
+    fields["project"] = values.get("project", "manual")
+    fields["session"] = values.get("memory_session_id", new_session)
+    fields["agent"] = values.get("agent") or memory.agent or UNNAMED_AGENT
+    fields["department"] = values.get("department", NO_DEPARTMENT)
+    fields["visibility"] = values.get("visibility", "project")
+    fields["allow_secret"] = values.get("allow_secret")
+    return fields
 
 
 @_restrict_to_caller
@@ -102,12 +105,13 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def _search_page(memory: Memory, query: str, arguments: Arguments) -> Results:
-    """The page of results that a search asks for."""
+    """Return the page of results that a search asks for."""
     kind = arguments.get("type", "")
     if kind == "prompts":
         return Results((), note="prompts are never kept: ask for observations or sessions")
-    limit = arguments.get("limit", 20)
+    types = _TYPES["observations"] if kind in KINDS else _TYPES.get(kind)
     offset = arguments.get("offset", 0)
+    limit = arguments.get("limit", 20)
     order = arguments.get("orderBy", "")
     needs_all = order == "date_asc" and not query  # a listing begins with the newest
     with translate_fields(since="dateStart", until="dateEnd"):
@@ -118,18 +122,18 @@ def _search_page(memory: Memory, query: str, arguments: Arguments) -> Results:
             _build_filter(arguments),
             since=arguments.get("dateStart") or None,
             until=arguments.get("dateEnd") or None,
-            type=_TYPES["observations"] if kind in KINDS else _TYPES.get(kind),
+            type=types,
             session=arguments.get("memory_session_id") or None,
         )
-    sorted_results = results.replace(hits=tuple(_sort_hits(results.hits, order)))
-    return reader.slice_page(sorted_results, offset, limit)
+    sorted_hits = _sort_hits(results.hits, order)
+    return reader.slice_page(results.replace(hits=tuple(sorted_hits)), offset, limit)
 
 
 class _TimelineCenter(NamedTuple):
-    """Around what a timeline is asked for."""
+    """The record or the time in the middle of a timeline."""
 
-    hit: Hit | None  # None: around a time
-    name: object  # as the answer says it
+    hit: Hit | None  # None for a time
+    name: object  # as the answer shows it
     created: int  # epoch milliseconds
 
 
@@ -139,22 +143,22 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     anchor = arguments.get("anchor", "")
     if bool(query) == (anchor != ""):
         raise BadInput("give either anchor or query", "an id or a time; or words", field="anchor")
-    notes: Answer = {}
-    if query:
-        best_results = reader.search(memory, query, 1, _build_project_filter(arguments))
-        notes = build_notes(best_results)
-        hit = next(iter(best_results), None)
-        if hit is None:
-            return {
-                "anchor": None,
-                "count": 0,
-                "observations": [],
-                "note": "nothing found",
-                **notes,
-            }
-        center = _TimelineCenter(hit, compute_number(hit.id), hit.created)
-    else:
+    if anchor != "":
         center = _resolve_center(memory, anchor, arguments)
+        return _build_timeline(memory, center, arguments, notes={})
+    results = reader.search(memory, query, 1, _build_project_filter(arguments))
+    notes = build_notes(results)
+    if not results.hits:
+        answer: Answer = {"anchor": None, "count": 0, "observations": [], "note": "nothing found"}
+        return answer | notes
+    hit = results.hits[0]
+    center = _TimelineCenter(hit, compute_number(hit.id), hit.created)
+    return _build_timeline(memory, center, arguments, notes)
+
+
+def _build_timeline(
+    memory: Memory, center: _TimelineCenter, arguments: Arguments, notes: Answer
+) -> Answer:
     hits = _list_nearby(memory, center, arguments)
     return {
         **notes,
@@ -166,57 +170,70 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def _resolve_center(memory: Memory, anchor: object, arguments: Arguments) -> _TimelineCenter:
-    """The record or the time that an anchor names."""
-    text = anchor if isinstance(anchor, str) and not anchor.isdigit() else ""
-    created = parse_time(text) if text else None
-    if created is not None:
-        return _TimelineCenter(None, anchor, created)
+    """Return the record or the time that an anchor names."""
+    if isinstance(anchor, str) and anchor and not anchor.isdigit():
+        created = parse_time(anchor)
+        if created is not None:
+            return _TimelineCenter(None, anchor, created)
     hit = _require_hit(memory, anchor, arguments, "anchor")
     return _TimelineCenter(hit, compute_number(hit.id), hit.created)
 
 
 def _list_nearby(memory: Memory, center: _TimelineCenter, arguments: Arguments) -> list[Hit]:
-    """What was saved around a record or a time, oldest first."""
+    """Return what was saved around a record or a time, oldest first."""
     before = arguments.get("depth_before", 10)
     after = arguments.get("depth_after", 10)
-    name = center.hit.id if center.hit else str(center.name)
-    nearby = memory.timeline(anchor=name, depth_before=_DEPTH, depth_after=_DEPTH)
-    hits = [hit for hit in nearby if _build_project_filter(arguments)(hit)]
+    anchor = center.hit.id if center.hit else str(center.name)
+    nearby = memory.timeline(anchor=anchor, depth_before=_DEPTH, depth_after=_DEPTH)
+    is_of_project = _build_project_filter(arguments)
+    hits = [hit for hit in nearby if is_of_project(hit)]
     ids = [hit.id for hit in hits]
     if center.hit and center.hit.id in ids:
         position = ids.index(center.hit.id)
-        return hits[max(0, position - before) : position + after + 1]
-    position = sum(hit.created < center.created for hit in hits)
-    return hits[max(0, position - before) : position + after]
+        end = position + 1 + after
+    else:
+        position = sum(hit.created < center.created for hit in hits)
+        end = position + after
+    begin = max(0, position - before)
+    return hits[begin:end]
 
 
 @_restrict_to_caller
 def get_observations(memory: Memory, arguments: Arguments) -> Answer:
     ids = arguments["ids"]
+    if not isinstance(ids, list):
+        ids = [ids]
     hits: list[Hit] = []
     missing: list[object] = []
-    for id_ in ids if isinstance(ids, list) else [ids]:
+    for id_ in ids:
         try:
             hits.append(_require_hit(memory, id_, arguments, "ids"))
         except NotFound:
             missing.append(id_)
-    hits = _sort_hits(hits, arguments.get("orderBy", ""))[: arguments.get("limit")]
+    sorted_hits = _sort_hits(hits, arguments.get("orderBy", ""))
+    page = sorted_hits[: arguments.get("limit")]
     return {
         **present.strip_empty({"missing": missing}),
         **present.build_degraded_note(memory),
-        "count": len(hits),
-        "observations": [build_observation(hit) for hit in hits],
+        "count": len(page),
+        "observations": [build_observation(hit) for hit in page],
     }
 
 
 def build_observation(hit: Hit) -> Answer:
-    """A whole record in mem-claude's keys."""
+    """Return a whole record in mem-claude's keys."""
     record = hit.record
+    is_decision = record.type == DECISION
     text = get_content(record).removeprefix(f"{record.title}\n\n")
+    optional_keys: Answer = {"next_steps": record.next_steps}
+    if is_decision:
+        optional_keys["topic"] = record.topic
+        optional_keys["decision"] = present.get_decision_text(record)
+        optional_keys["outcome"] = record.outcome
     return {
         **_build_row(hit),
         "subtitle": None,
-        "narrative": record.text if record.type == DECISION else text,
+        "narrative": record.text if is_decision else text,
         "facts": list(record.facts or record.rejected),
         "concepts": list(record.concepts or record.tags),
         "files_modified": list(record.files_modified or record.affects or record.open_files),
@@ -226,32 +243,23 @@ def build_observation(hit: Hit) -> Answer:
         "memory_session_id": record.session,
         "agent": record.agent,
         "path": hit.path,
-        **present.strip_empty({"next_steps": record.next_steps, **_build_decision_keys(record)}),
-    }
-
-
-def _build_decision_keys(record: Record) -> Answer:
-    if record.type != DECISION:
-        return {}
-    return {
-        "topic": record.topic,
-        "decision": present.get_decision_text(record),
-        "outcome": record.outcome,
+        **present.strip_empty(optional_keys),
     }
 
 
 def _build_row(hit: Hit, query: str = "") -> Answer:
     record = hit.record
+    type_names = {DECISION: "decision", CHECKPOINT: "session"}
+    text_size = len(get_content(record)) + len(record.text)
     row: Answer = {
         "id": compute_number(record.id),
-        "type": {DECISION: "decision", CHECKPOINT: "session"}.get(record.type, record.kind),
+        "type": type_names.get(record.type, record.kind),
         "title": hit.title,
         "project": record.project,
         "record": hit.id,
         "created_at": present.format_timestamp(hit.created),
         "created_at_epoch": hit.created,
-        # the usual guess: four letters each
-        "read_tokens": (len(get_content(record)) + len(record.text)) // 4 + 1,
+        "read_tokens": text_size // 4 + 1,  # about four letters each
     }
     if hit.score:
         row["score"] = compute_similarity(hit, query)
@@ -261,54 +269,60 @@ def _build_row(hit: Hit, query: str = "") -> Answer:
     return row | limits
 
 
-def _is_meant(hit: Hit, project: str) -> bool:
-    """Whether a record is meant for work on a project; any is where none is named."""
+def _is_for_project(hit: Hit, project: str) -> bool:
+    """Whether a record is meant for work on a project; all are if it is ""."""
     record = hit.record
-    is_shared = record.type != OBSERVATION or record.visibility == "public"
-    return is_shared or not project or fold_value(project) == fold_value(record.project)
+    if not project or record.type != OBSERVATION or record.visibility == "public":
+        return True
+    return fold_value(project) == fold_value(record.project)
 
 
 def _require_hit(memory: Memory, reference: Any, arguments: Arguments, field: str) -> Hit:
-    """A record for this caller; one that is not looks as if it were not there."""
-    hit = reader.find_hit(
-        memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field
-    )
-    if hit is None or not _is_meant(hit, arguments.get("project", "")):
+    """Return a record. Raises NotFound, also if it is not meant for the caller's project."""
+    id_ = reference.strip().lstrip("#") if isinstance(reference, str) else reference
+    hit = reader.find_hit(memory, id_, field)
+    if hit is None or not _is_for_project(hit, arguments.get("project", "")):
         raise NotFound(f"{field}: no observation {reference}", "search shows ids")
     return hit
 
 
 def _build_project_filter(arguments: Arguments) -> Callable[[Hit], bool]:
-    """Whether a record is meant for work on the project of a call."""
-    return partial(_is_meant, project=arguments.get("project", ""))
+    """Return the test whether a record is meant for work on the project of a call."""
+    project = arguments.get("project", "")
+    return lambda hit: _is_for_project(hit, project)
 
 
 def _build_filter(arguments: Arguments) -> Callable[[Hit], bool]:
-    """Whether a hit is what a search is restricted to, besides what the index can tell."""
+    """Return the test of a search for what the index cannot filter."""
     kind = arguments.get("type")
-    kinds = _parse_folded_names(
-        "obs_type", arguments.get("obs_type") or (kind if kind in KINDS else ())
-    )
+    default_kinds = kind if kind in KINDS else ()
+    kinds = _parse_folded_names("obs_type", arguments.get("obs_type") or default_kinds)
     concepts = _parse_folded_names("concepts", arguments.get("concepts", ()))
     files = _parse_names("files", arguments.get("files") or arguments.get("filePath") or ())
     is_of_project = _build_project_filter(arguments)
 
     def is_match(hit: Hit) -> bool:
         record = hit.record
-        has_kind = not kinds or _get_type(record) in kinds
-        has_concept = not concepts or not _get_concepts(record).isdisjoint(concepts)
-        return has_kind and has_concept and is_of_project(hit) and _has_any_file(record, files)
+        if kinds and _get_type(record) not in kinds:
+            return False
+        if concepts and _get_concepts(record).isdisjoint(concepts):
+            return False
+        return is_of_project(hit) and _has_any_file(record, files)
 
     return is_match
 
 
 def _parse_folded_names(field: str, value: Any) -> set[str]:
-    return set(map(fold_value, _parse_names(field, value)))
+    return {fold_value(name) for name in _parse_names(field, value)}
 
 
 def _parse_names(field: str, value: Any) -> set[str]:
-    """The names in a text, or in several, that may each hold some with commas between."""
-    return {part.strip() for line in validate_lines(field, value) for part in line.split(",")}
+    """Return the names in one text or several; commas separate them."""
+    names = set()
+    for line in validate_lines(field, value):
+        for part in line.split(","):
+            names.add(part.strip())
+    return names
 
 
 def _get_type(record: Record) -> str:
@@ -320,10 +334,13 @@ def _get_concepts(record: Record) -> set[str]:
 
 
 def _has_any_file(record: Record, files: Collection[str]) -> bool:
-    """Whether a record is about one of some files; any is about none."""
+    """Whether a record is about one of some files; every record is if there are none."""
     if not files:
         return True
-    paths = (*record.files_read, *record.files_modified, *record.affects, *record.open_files)
+    paths = list(record.files_read)
+    paths += record.files_modified
+    paths += record.affects
+    paths += record.open_files
     return any(is_covered(file, path) for file in files for path in paths)
 
 
@@ -336,11 +353,12 @@ def _sort_hits(hits: Iterable[Hit], order: str) -> list[Hit]:
 def build_failure(error: FilememError) -> Payload:
     """Word a failure as mem-claude does."""
     field = error.field if isinstance(error, BadInput) else ""
-    if field in ("title", "text") and error.message.startswith(
-        (f"{field} is required", f"{field} must be text")
-    ):
-        return {"error": f"{field} is required and must be a string"}
-    return build_failure_formatter("error")(error)
+    if field in ("title", "text"):
+        beginnings = (f"{field} is required", f"{field} must be text")
+        if error.message.startswith(beginnings):
+            return {"error": f"{field} is required and must be a string"}
+    format_failure = build_failure_formatter("error")
+    return format_failure(error)
 
 
 INSTRUCTIONS = """\
@@ -395,7 +413,7 @@ TOOLS = (
                 "change",
             ),
         ),
-        *map(parameter.build_text_or_list, ("obs_type", "concepts", "files", "filePath")),
+        *parameter.build_text_or_lists("obs_type", "concepts", "files", "filePath"),
         parameter.build_text("memory_session_id", "only what was saved in this session"),
         parameter.build_text("dateStart", "date, or age such as 2w"),
         parameter.build_text("dateEnd"),
@@ -436,7 +454,7 @@ TOOLS = (
         ),
         parameter.build_text("project", "default: manual"),
         parameter.build_text("memory_session_id", "groups related saves"),
-        *map(parameter.build_text_or_list, ("facts", "concepts", "files_read", "files_modified")),
+        *parameter.build_text_or_lists("facts", "concepts", "files_read", "files_modified"),
         parameter.build_text("agent", "default: legacy"),
         parameter.build_text("department", "default: default"),
         parameter.build_choice(

@@ -1,8 +1,7 @@
-"""filemem's own tools: functions (memory, arguments) -> plain dict, and the list of them.
+"""filemem's own tools: functions of a memory and arguments that return plain dicts, and their list.
 
-They answer MCP and every `--json` alike. `save` and `search` take the arguments of the seed
-documents too. Descriptions are short and static: a model reads them at every start, and nothing
-stored may reach them.
+MCP and every `--json` use them. `save` and `search` also take the arguments of the seed documents.
+Descriptions are short, as a model reads them at every start, and never contain stored text.
 """
 
 from __future__ import annotations
@@ -33,26 +32,27 @@ if TYPE_CHECKING:
 
 
 class _Query(NamedTuple):
-    """What is asked of which memory."""
+    """A question with the memory to ask."""
 
-    memory: Memory  # of the scope, and as it was at the time, that the arguments name
-    arguments: Arguments  # the others
-    answer: Answer  # how the answer begins
+    memory: Memory  # of the scope and the time that the arguments name
+    arguments: Arguments  # all others
+    answer: Answer  # the first keys of the answer
 
 
 def _build_query(memory: Memory, arguments: Arguments) -> _Query:
-    other_arguments = {
-        name: value for name, value in arguments.items() if name not in ("scope", "at")
-    }
-    memory = _open_scope(memory, arguments.get("scope", "project"))
-    if arguments.get("at") is None:
-        return _Query(memory, other_arguments, {"success": True})
-    past_memory = memory.at(arguments["at"])
-    return _Query(
-        past_memory,
-        other_arguments,
-        {"success": True, "at": answers.build_moment(past_memory.moment)},
-    )
+    other_arguments = _drop_arguments(arguments, "scope", "at")
+    scope_memory = _open_scope(memory, arguments.get("scope", "project"))
+    time = arguments.get("at")
+    if time is None:
+        return _Query(scope_memory, other_arguments, {"success": True})
+    past_memory = scope_memory.at(time)
+    answer = {"success": True, "at": answers.build_moment(past_memory.moment)}
+    return _Query(past_memory, other_arguments, answer)
+
+
+def _drop_arguments(arguments: Arguments, *names: str) -> Answer:
+    """Return the arguments without some."""
+    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def _open_scope(memory: Memory, scope: str) -> Memory:
@@ -66,7 +66,7 @@ def _open_scope(memory: Memory, scope: str) -> Memory:
 
 
 def _read_names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, RecordLabel]:
-    """The names of the records that hits refer to, besides the hits."""
+    """Return the labels of the records that hits refer to, without the hits themselves."""
     ids: set[str] = set()
     for hit in hits:
         ids.update(hit.successors)
@@ -87,17 +87,18 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         if not error.heads:
             raise
         names = memory.find_names(error.heads)
-        heads = "; ".join(
-            f"{names[id_].title} ({id_.rpartition('_')[2]})" for id_ in error.heads if id_ in names
-        )
-        message = f"{error.message}: {heads}"
-        raise Conflict(
-            message, format_fork_hint(str(arguments.get("topic", ""))), error.heads
-        ) from None
+        heads = []
+        for id_ in error.heads:
+            if id_ in names:
+                short_id = id_.rpartition("_")[2]
+                heads.append(f"{names[id_].title} ({short_id})")
+        message = f"{error.message}: {'; '.join(heads)}"
+        hint = format_fork_hint(str(arguments.get("topic", "")))
+        raise Conflict(message, hint, error.heads) from None
 
 
 def format_fork_hint(topic: str) -> str:
-    """What ends a fork."""
+    """Return how to end a fork."""
     import shlex  # noqa: PLC0415  for a fork only
 
     command = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
@@ -105,19 +106,15 @@ def format_fork_hint(topic: str) -> str:
 
 
 def resolve(memory: Memory, arguments: Arguments) -> Answer:
-    """End a fork by a decision that merges all that hold on a topic."""
-    fields = {name: value for name, value in arguments.items() if name != "topic"}
+    """End a fork with a decision that merges all current ones on a topic."""
+    fields = _drop_arguments(arguments, "topic")
     return answers.build_write_answer(memory.resolve(arguments["topic"], **fields))
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
     query = _build_query(memory, arguments)
     detail = bool(arguments.get("detail", False))
-    filters = {
-        name: value
-        for name, value in query.arguments.items()
-        if name not in ("detail", "query", "limit")
-    }
+    filters = _drop_arguments(query.arguments, "detail", "query", "limit")
     limit = arguments.get("limit", HITS if detail else short.DEFAULT_LIMIT)
     results = query.memory.search(arguments.get("query", ""), limit=limit, detail=detail, **filters)
     answer = query.answer | present.build_notes(results)
@@ -127,52 +124,64 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
         answer |= short.build_weaker_note(results, len(hits))
     rows = _build_hits(query.memory, hits)
     answer["count"] = len(rows)
-    return {**answer, "results": rows if detail else short.shorten_results(rows, limit)}
+    answer["results"] = rows if detail else short.shorten_results(rows, limit)
+    return answer
 
 
 def get(memory: Memory, arguments: Arguments) -> Answer:
     query = _build_query(memory, arguments)
-    memory = query.memory
-    references = [*([arguments["id"]] if "id" in arguments else []), *arguments.get("ids", ())]
     answer = query.answer
+    references = list(arguments.get("ids", ()))
+    if "id" in arguments:
+        references.insert(0, arguments["id"])
     try:
-        hits = memory.get(*references)
+        hits = query.memory.get(*references)
     except NotFound:
-        ids = _list_topic_ids(memory, references[0]) if len(references) == 1 else ()
-        if not ids:
+        topic_ids = _list_topic_ids(query.memory, references)
+        if not topic_ids:
             raise
-        hits = memory.get(*ids)
-        answer["note"] = (
-            f"{references[0]!r} is a topic: this is what holds on it, or was decided last"
-        )
-    answer |= present.build_degraded_note(memory)
-    names = _read_names(memory, hits)
-    results = [
-        answers.build_hit(hit, is_full=True, is_edited=memory.is_edited(hit), names=names)
-        for hit in hits
-    ]
+        hits = query.memory.get(*topic_ids)
+        topic = repr(references[0])
+        answer["note"] = f"{topic} is a topic: this is what holds on it, or was decided last"
+    answer |= present.build_degraded_note(query.memory)
+    answer["count"] = len(hits)
+    answer["results"] = _build_full_hits(query.memory, hits)
     if arguments.get("history"):
-        edits = memory.revisions(*(hit.id for hit in hits))
-        for result in results:
-            result["revisions"] = answers.build_revisions(edits.get(result["id"], ()))
-    return {**answer, "count": len(hits), "results": results}
+        _add_revisions(query.memory, answer["results"])
+    return answer
 
 
-def _list_topic_ids(memory: Memory, name: str) -> Sequence[str]:
-    """The ids of what holds on a topic, or of what was decided last; none for no such topic."""
+def _add_revisions(memory: Memory, results: Sequence[Answer]) -> None:
+    edits = memory.revisions(*(result["id"] for result in results))
+    for result in results:
+        result["revisions"] = answers.build_revisions(edits.get(result["id"], ()))
+
+
+def _build_full_hits(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
+    names = _read_names(memory, hits)
+    results = []
+    for hit in hits:
+        is_edited = memory.is_edited(hit)
+        results.append(answers.build_hit(hit, is_full=True, is_edited=is_edited, names=names))
+    return results
+
+
+def _list_topic_ids(memory: Memory, references: Sequence[str]) -> Sequence[str]:
+    """Return the current decisions on a topic, or the last one; none unless it is one topic."""
+    if len(references) != 1:
+        return ()
     try:
-        topic = memory.history(name)
+        topic = memory.history(references[0])
     except FilememError:
         return ()
     return topic.heads or [topic.chain[-1].hit.id]
 
 
 def why(memory: Memory, arguments: Arguments) -> Answer:
-    """List the decisions that a file, or a line of it, rests on."""
-    reasons = memory.why(arguments["path"], limit=arguments.get("limit", HITS))
-    answer = answers.build_why(
-        reasons, _read_names(memory, [reason.hit for reason in reasons.reasons])
-    )
+    """Show the decisions that govern a file or a line of it."""
+    explanation = memory.why(arguments["path"], limit=arguments.get("limit", HITS))
+    names = _read_names(memory, [reason.hit for reason in explanation.reasons])
+    answer = answers.build_why(explanation, names)
     return {"success": True, **present.build_degraded_note(memory), **answer}
 
 
@@ -183,32 +192,29 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     query = _build_query(memory, arguments)
     nearby = query.memory.timeline(**query.arguments)
     results = short.shorten_results(_build_hits(query.memory, nearby.hits))
-    return {
-        **query.answer,
-        **present.build_degraded_note(query.memory),
-        "anchor": nearby.anchor,
-        "count": len(results),
-        "results": results,
-    }
+    answer = query.answer | present.build_degraded_note(query.memory)
+    return answer | {"anchor": nearby.anchor, "count": len(results), "results": results}
 
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
     """Show how a topic was decided, oldest first."""
     query = _build_query(memory, arguments)
     chain = answers.build_history(query.memory.history(arguments["topic"]))
-    return {**query.answer, **present.build_degraded_note(query.memory), **chain}
+    return query.answer | present.build_degraded_note(query.memory) | chain
 
 
 def topics(memory: Memory, arguments: Arguments) -> Answer:
-    """List topics with what holds today."""
+    """List topics with their current decisions."""
     query = _build_query(memory, arguments)
     page = query.memory.topics(**query.arguments)
     rows = [answers.build_topic(topic) for topic in page.topics]
-    answer = query.answer | present.build_degraded_note(query.memory) | {"count": len(rows)}
+    answer = query.answer | present.build_degraded_note(query.memory)
+    answer["count"] = len(rows)
     remaining = page.total - arguments.get("offset", 0) - len(rows)
     if remaining > 0:
         answer["more"] = remaining
-    return {**answer, "topics": rows}
+    answer["topics"] = rows
+    return answer
 
 
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
@@ -217,19 +223,18 @@ def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
     degraded_note = present.build_degraded_note(query.memory)
     if latest is None:
         message = "no checkpoint found" if degraded_note else "no checkpoint saved yet"
-        return {**query.answer, "checkpoint": None, "message": message, **degraded_note}
+        return query.answer | {"checkpoint": None, "message": message} | degraded_note
     hit, note = latest
-    return {
-        **query.answer,
-        **degraded_note,
-        **present.strip_empty({"note": note}),
-        "checkpoint": answers.build_hit(hit, is_full=True, is_edited=query.memory.is_edited(hit)),
-    }
+    is_edited = query.memory.is_edited(hit)
+    answer = query.answer | degraded_note | present.strip_empty({"note": note})
+    answer["checkpoint"] = answers.build_hit(hit, is_full=True, is_edited=is_edited)
+    return answer
 
 
 def diff(memory: Memory, arguments: Arguments) -> Answer:
-    """Show what a branch does to the memory."""
-    return {"success": True, **answers.build_comparison(memory.diff(arguments.get("range", "")))}
+    """Show changes to the memory on a branch."""
+    comparison = memory.diff(arguments.get("range", ""))
+    return {"success": True, **answers.build_comparison(comparison)}
 
 
 def _build_write_call(method_name: str) -> Callable[[Memory, Arguments], Answer]:
@@ -248,7 +253,7 @@ undo = _build_write_call("undo")
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
-    """Remove a record as `delete` does, or only say what takes it out of Git's history."""
+    """Remove a record as `delete` does, or show how to remove it from Git's history."""
     if "purge_help" not in arguments:
         return delete(memory, arguments)
     id_ = arguments["id"]
@@ -262,13 +267,13 @@ def renumber(memory: Memory, arguments: Arguments) -> Answer:
 
 def adopt(memory: Memory, arguments: Arguments) -> Answer:
     """Write ids into files that have none."""
-    saves = memory.adopt(arguments["files"], was=arguments.get("was", ""))
-    rows = [answers.build_write_answer(record) for record in saves]
+    results = memory.adopt(arguments["files"], was=arguments.get("was", ""))
+    rows = [answers.build_write_answer(result) for result in results]
     return {"success": True, "count": len(rows), "adopted": rows}
 
 
 def check(memory: Memory, arguments: Arguments) -> Answer:
-    """Report what is wrong with the records, or with `code` where the code breaks their guards."""
+    """Report problems of the records, or with `code` code that violates their guards."""
     base = arguments.get("base", "")
     if arguments.get("code"):
         count, violations = memory.check_code(base)
@@ -280,7 +285,7 @@ def check(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def index(memory: Memory, arguments: Arguments) -> Answer:
-    """Bring the index in step, or build it anew."""
+    """Update the index, or build it again."""
     if arguments.get("rebuild"):
         count = memory.rebuild()
         message = f"index rebuilt: {format_count(count, 'file')} read"
@@ -292,18 +297,15 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def sync(memory: Memory, _: Arguments) -> Answer:
-    """Bring here what others saved, and hand on what was saved here."""
+    """Sync the memory with its remote: fetch, merge, push."""
     result = memory.sync()
-    return {
-        "success": True,
-        "message": result.message,
-        **result._asdict(),
-        "merged": list(result.merged),
-    }
+    answer = {"success": True, "message": result.message, **result._asdict()}
+    answer["merged"] = list(result.merged)
+    return answer
 
 
 def status(memory: Memory, _: Arguments) -> Answer:
-    """Show how the memory stands."""
+    """Show the state of the memory."""
     return {"success": True, **memory.status()}
 
 
@@ -324,11 +326,9 @@ TOOLS = (
     build_tool(
         save,
         WRITE_HINTS,
-        (
-            "Save and commit a record, when something is decided, learned or left open. "
-            "Decision: topic + decision + reasoning; it replaces what held on its topic. "
-            "Checkpoint: summary. Observation: title + text."
-        ),
+        "Save and commit a record, when something is decided, learned or left open. "
+        "Decision: topic + decision + reasoning; it replaces what held on its topic. "
+        "Checkpoint: summary. Observation: title + text.",
         parameter.build_text("type", "decision, checkpoint, observation or a kind of it"),
         parameter.build_text("topic", "the one question that this answers, e.g. auth_strategy"),
         parameter.build_text("decision", "the answer, in a sentence"),
@@ -357,23 +357,10 @@ TOOLS = (
         parameter.build_flag("allow_secret", "it is none"),
         *parameter.hide_parameters(
             parameter.build_fraction("confidence"),
-            *map(
-                parameter.build_text,
-                (
-                    "outcome",
-                    "limitation",
-                    "branch",
-                    "kind",
-                    "project",
-                    "department",
-                    "session",
-                    "memory_session_id",
-                ),
-            ),
+            *parameter.build_texts("outcome", "limitation", "branch", "kind", "project"),
+            *parameter.build_texts("department", "session", "memory_session_id"),
             parameter.build_choice("decided_by", ("user", "assistant")),
-            *map(
-                parameter.build_text_or_list, ("facts", "concepts", "files_read", "files_modified")
-            ),
+            *parameter.build_text_or_lists("facts", "concepts", "files_read", "files_modified"),
             parameter.build_choice("visibility", ("private", "department", "project", "public")),
             parameter.build_object("metadata"),
         ),
@@ -382,10 +369,8 @@ TOOLS = (
     build_tool(
         search,
         READ_HINTS,
-        (
-            "Find records by meaning and words, what holds first, before you choose or change"
-            " something. Without query the newest."
-        ),
+        "Find records by meaning and words, what holds first, before you choose or change"
+        " something. Without query the newest.",
         parameter.build_text(
             "query",
             (
@@ -411,7 +396,7 @@ TOOLS = (
         parameter.build_text("at", "the memory as it was: commit, tag or date"),
         *parameter.hide_parameters(
             parameter.build_choice("mode", ("hybrid", "keyword", "vector")),
-            *map(parameter.build_text_or_list, ("session", "project", "memory_session_id")),
+            *parameter.build_text_or_lists("session", "project", "memory_session_id"),
         ),
         is_cut=True,
         title="Search the memory",
@@ -424,18 +409,14 @@ TOOLS = (
         parameter.build_parameter("ids", _IDS, "several"),
         parameter.build_flag("history", "how each was edited"),
         parameter.build_text("at", "as it was then"),
-        *parameter.hide_parameters(
-            parameter.build_choice("scope", ("project", "personal")),
-        ),
+        *parameter.hide_parameters(parameter.build_choice("scope", ("project", "personal"))),
         title="Read whole records",
     ),
     build_tool(
         timeline,
         READ_HINTS,
-        (
-            "What was saved around an id, a time or the best hit of a query; with topic: how "
-            "it was decided, oldest first."
-        ),
+        "What was saved around an id, a time or the best hit of a query; with topic: how "
+        "it was decided, oldest first.",
         parameter.build_text("topic", "whose decisions"),
         parameter.build_text("anchor", "id or time"),
         parameter.build_text("query", "its best hit"),
@@ -479,9 +460,7 @@ TOOLS = (
         parameter.build_text("id", _NAME, is_required=True),
         parameter.build_text("reason", "why it goes"),
         parameter.build_text("agent", "your name"),
-        *parameter.hide_parameters(
-            parameter.build_flag("allow_secret", "it is none"),
-        ),
+        *parameter.hide_parameters(parameter.build_flag("allow_secret", "it is none")),
         title="Remove a record",
     ),
 )

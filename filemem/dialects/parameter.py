@@ -1,4 +1,4 @@
-"""The parameters of tools: a function for each kind of value, and the JSON Schema of them all."""
+"""Build the parameters of tools, and the JSON Schema of all parameters of a tool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Parameter(NamedTuple):
     name: str
     schema: Schema  # of its value, with description and default
     is_required: bool = False
-    is_listed: bool = True  # whether clients are told of it; programs for other systems send more
+    is_listed: bool = True  # False for one that clients need not know, but programs may send
 
 
 def build_parameter(
@@ -28,14 +28,14 @@ def build_parameter(
     default: Any = None,
     is_required: bool = False,
 ) -> Parameter:
-    """Return a parameter with a schema of its own; the functions below are for the usual ones.
+    """Return a parameter with any schema; the functions below are for usual ones.
 
     Args:
-        name: under which it is sent.
+        name: of the argument.
         schema: JSON Schema 2020-12 of its value.
-        about: what a model should know of it.
-        default: its value where it is not sent; None for none.
-        required: whether a call without it is refused.
+        description: for the model.
+        default: its value if it is absent; None for no default.
+        is_required: whether a call without it is refused.
     """
     full_schema = dict(schema)
     if default is not None:
@@ -46,37 +46,37 @@ def build_parameter(
 
 
 def build_text(name: str, description: str = "", *, is_required: bool = False) -> Parameter:
-    """A text."""
+    """Return a parameter that takes a text."""
     return build_parameter(name, TEXT, description, is_required=is_required)
 
 
 def build_required_text(name: str, description: str = "") -> Parameter:
-    """A text that is required and not blank."""
+    """Return a required parameter that takes a text, which must not be blank."""
     return build_parameter(name, {**TEXT, "pattern": r"\S"}, description, is_required=True)
 
 
 def build_text_list(name: str, description: str = "") -> Parameter:
-    """A list of texts."""
+    """Return a parameter that takes a list of texts."""
     return build_parameter(name, TEXTS, description)
 
 
 def build_text_or_list(name: str, description: str = "") -> Parameter:
-    """A text or several."""
+    """Return a parameter that takes a text or a list of texts."""
     return build_parameter(name, {"anyOf": [TEXT, TEXTS]}, description)
 
 
 def build_flag(name: str, description: str = "") -> Parameter:
-    """True or false."""
+    """Return a parameter that takes true or false."""
     return build_parameter(name, {"type": "boolean"}, description)
 
 
 def build_object(name: str, description: str = "") -> Parameter:
-    """An object with any keys."""
+    """Return a parameter that takes an object with any keys."""
     return build_parameter(name, {"type": "object"}, description)
 
 
 def build_fraction(name: str, description: str = "", *, default: float | None = None) -> Parameter:
-    """A number from 0 to 1."""
+    """Return a parameter that takes a number from 0 to 1."""
     return build_parameter(
         name, {"type": "number", "minimum": 0, "maximum": 1}, description, default=default
     )
@@ -90,7 +90,7 @@ def build_integer(
     maximum: int | None = None,
     default: int | None = None,
 ) -> Parameter:
-    """A whole number."""
+    """Return a parameter that takes an integer."""
     schema: dict[str, Any] = {"type": "integer", "minimum": minimum}
     if maximum is not None:
         schema["maximum"] = maximum
@@ -105,27 +105,37 @@ def build_choice(
     default: str | None = None,
     is_required: bool = False,
 ) -> Parameter:
-    """One of several words."""
+    """Return a parameter that takes one of several words."""
     return build_parameter(
         name, {"enum": list(values)}, description, default=default, is_required=is_required
     )
 
 
 def build_identifier(name: str, description: str = "", *, is_required: bool = False) -> Parameter:
-    """A number, or text: older programs pass numbers as text."""
+    """Return a parameter that takes an integer, or a text as older programs send it."""
     return build_parameter(
         name, {"anyOf": [{"type": "integer"}, TEXT]}, description, is_required=is_required
     )
 
 
+def build_texts(*names: str) -> tuple[Parameter, ...]:
+    """Return a parameter that takes a text for each name."""
+    return tuple(build_text(name) for name in names)
+
+
+def build_text_or_lists(*names: str) -> tuple[Parameter, ...]:
+    """Return a parameter that takes a text or a list of texts for each name."""
+    return tuple(build_text_or_list(name) for name in names)
+
+
 def hide_parameters(*parameters: Parameter) -> tuple[Parameter, ...]:
-    """Parameters that are taken, and that clients are not told of."""
+    """Return parameters that clients need not know."""
     return tuple(parameter._replace(is_listed=False) for parameter in parameters)
 
 
 def build_schema(parameters: Iterable[Parameter], *, is_strict: bool = True) -> dict[str, Any]:
-    """Return the JSON Schema of an object with these parameters; `closed` refuses any other."""
-    rows = tuple(parameters)
+    """Return the JSON Schema of an object with these parameters; if strict, with no others."""
+    rows = list(parameters)
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {row.name: row.schema for row in rows},

@@ -1,6 +1,6 @@
 """Project-Memory's two tools, as its reference page describes them.
 
-The summary of a long text is made of sentences of the text itself and stands beside it.
+The summary of a long text consists of sentences of it, and is kept beside it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ _WORD = re.compile(r"\w{4,40}|[\u3040-\u9fff\uac00-\ud7a3]")
 
 def save_context(memory: Memory, arguments: Arguments) -> Answer:
     text = arguments["context_text"]
-    summary_text = build_summary(text)
-    options = {
-        "metadata": {"summary": summary_text} if summary_text else None,
-        "allow_secret": arguments.get("allow_secret"),
-    }
+    summary = build_summary(text)
     with translate_fields(text="context_text"):
-        saved = memory.save(type=OBSERVATION, kind="context", text=text, **options)
+        saved = memory.save(
+            type=OBSERVATION,
+            kind="context",
+            text=text,
+            metadata={"summary": summary} if summary else None,
+            allow_secret=arguments.get("allow_secret"),
+        )
     return {"status": "success", "id": saved.id, **build_unwritten_notes(saved)}
 
 
@@ -59,37 +61,45 @@ def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def build_summary(text: str) -> str:
-    """The sentences of a text that share most words with the others, in their order.
+    """Return the sentences of a text that share most words with the others, in their order.
 
-    A short text needs none: "".
+    A short text has no summary: "".
     """
     if len(text) <= SUMMARY_SIZE + SUMMARY_SIZE // 2:
         return ""
-    sentences = [" ".join(match[0].split()) for match in _SENTENCE.finditer(text[:_MAX_TEXT_SIZE])]
-    word_counts = [Counter(_WORD.findall(sentence.casefold())) for sentence in sentences]
-    total_counts: Counter[str] = sum(word_counts, Counter())
+    sentences: list[str] = []
+    word_counts: list[Counter[str]] = []
+    total_counts: Counter[str] = Counter()
+    for match in _SENTENCE.finditer(text[:_MAX_TEXT_SIZE]):
+        sentence = " ".join(match[0].split())
+        counts = Counter(_WORD.findall(sentence.casefold()))
+        sentences.append(sentence)
+        word_counts.append(counts)
+        total_counts.update(counts)
     weights = [_compute_weight(counts, total_counts) for counts in word_counts]
-    positions: set[int] = set()
+    heaviest = sorted(range(len(sentences)), key=weights.__getitem__, reverse=True)
+    positions: list[int] = []
     remaining_size = SUMMARY_SIZE
-    for position in sorted(range(len(sentences)), key=lambda at: (-weights[at], at)):
-        if weights[position] and len(sentences[position]) < remaining_size:
-            positions.add(position)
-            remaining_size -= len(sentences[position]) + 1
-    return " ".join(sentences[place] for place in sorted(positions))
+    for position in heaviest:
+        size = len(sentences[position])
+        if weights[position] and size < remaining_size:
+            positions.append(position)
+            remaining_size -= size + 1
+    return " ".join(sentences[position] for position in sorted(positions))
 
 
 def _compute_weight(counts: Counter[str], total_counts: Counter[str]) -> float:
-    """How many words of the other sentences a sentence has, by its length."""
+    """Return how many words of the other sentences a sentence has, relative to its length."""
     shared_count = sum(total_counts[word] - count for word, count in counts.items())
     return shared_count / (len(counts) + 3)
 
 
 def build_failure(error: FilememError) -> dict[str, object]:
     """Word a failure as Project-Memory does."""
-    return {
-        "status": "error",
-        "error": format_error(error) + (f" ({error.hint})" if error.hint else ""),
-    }
+    message = format_error(error)
+    if error.hint:
+        message = f"{message} ({error.hint})"
+    return {"status": "error", "error": message}
 
 
 DIALECT = Dialect(

@@ -1,13 +1,13 @@
-"""What the tools of other systems ask of a memory.
+"""Search a memory for the tools of other systems.
 
-They ask on behalf of a reader, and with tests that the index cannot make.
+They search on behalf of a reader, and filter hits by tests that the index cannot make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.errors import BadInput, NotFound
@@ -22,28 +22,31 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-UNNAMED_AGENT = "legacy"  # an agent that does not say who it is
-_EXTRA_HITS = 10  # hits that the first search asks for beyond those wanted
+UNNAMED_AGENT = "legacy"  # the name of an agent that gives none
+_EXTRA_HITS = 10  # how many more hits than wanted the first page has
 _MAX_HITS = 1_000  # hits of one search
 
 
 def restrict_to_caller(
     handler: Callable[[Memory, Any], _Answer], department: str = ""
 ) -> Callable[[Memory, Any], _Answer]:
-    """Let a call see what its caller may, by the agent and department that it names.
+    """Make a call see only what its caller may see.
 
-    Where it names none, the configured ones are meant.
+    The caller is the agent and department that the arguments name, or the configured ones.
 
     Args:
-        work: the call.
-        department: that of a caller for whom neither states any.
+        handler: the function of a tool.
+        department: of a caller for whom neither names one.
     """
 
     @wraps(handler)
     def call(memory: Memory, arguments: Any) -> _Answer:
-        agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent or UNNAMED_AGENT
-        caller_department = arguments.get("department") or memory.reader.department or department
-        return handler(memory.seen_by(Reader(agent=agent, department=caller_department)), arguments)
+        agent = arguments.get("agent") or arguments.get("agent_id") or memory.agent
+        caller = Reader(
+            agent=agent or UNNAMED_AGENT,
+            department=arguments.get("department") or memory.reader.department or department,
+        )
+        return handler(memory.seen_by(caller), arguments)
 
     return call
 
@@ -51,31 +54,43 @@ def restrict_to_caller(
 def search(
     memory: Memory, query: str, limit: int, is_match: Callable[[Hit], bool], **options: Any
 ) -> Results:
-    """Find the `wanted` first hits that pass, best first; without a query the newest first.
+    """Return the first hits that pass a test, best first; without a query the newest first.
 
-    `passes`: a test that the index cannot make; `how`: further arguments of `Memory.search`.
+    Args:
+        memory: to search.
+        query: may be empty.
+        limit: how many hits at most.
+        is_match: a test that the index cannot make.
+        options: further arguments of `Memory.search`.
     """
     hits_by_id: dict[str, Hit] = {}
     size = min(limit + _EXTRA_HITS, _MAX_HITS)
-    search_page = partial(memory.search, query, **options)
-    first_page = results = search_page(limit=size)
-    offset = size
+    first_page = memory.search(query, limit=size, **options)
+    page = first_page
+    offset = 0
     while True:
-        hits_by_id |= {hit.id: hit for hit in results if hit.id not in hits_by_id and is_match(hit)}
-        if len(hits_by_id) >= limit or len(results) < size:
+        for hit in page:
+            if hit.id not in hits_by_id and is_match(hit):
+                hits_by_id[hit.id] = hit
+        if len(hits_by_id) >= limit or len(page) < size:
             break
-        size = min(size * 4, _MAX_HITS)
-        results = search_page(limit=size, offset=offset)
         offset += size
-    is_all_filtered = bool(first_page.hits) and not hits_by_id
-    note = "what was found does not pass the filters" if is_all_filtered else first_page.note
-    return Results(
-        tuple(hits_by_id.values())[:limit], first_page.degraded, note, far=first_page.far
-    )
+        size = min(size * 4, _MAX_HITS)
+        page = memory.search(query, limit=size, offset=offset, **options)
+    note = first_page.note
+    if first_page.hits and not hits_by_id:
+        note = "what was found does not pass the filters"
+    hits = tuple(hits_by_id.values())[:limit]
+    return Results(hits, first_page.degraded, note, far=first_page.far)
+
+
+def drop_empty(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that have a value; programs send empty ones for absent ones."""
+    return {name: value for name, value in arguments.items() if value not in ("", None, [])}
 
 
 def slice_page(results: Results, offset: int, limit: int) -> Results:
-    """A page of results; if it lies past the last hit, the note says so."""
+    """Return a page of results; the note says if it lies behind the last hit."""
     hits = results.hits[offset : offset + limit]
     if hits or not results.hits:
         return results.replace(hits=hits)
@@ -83,36 +98,36 @@ def slice_page(results: Results, offset: int, limit: int) -> Results:
 
 
 def find_hit(memory: Memory, reference: object, field: str) -> Hit | None:
-    """Return the record with a number, or with a name that `Memory.get` takes; None for none."""
-    text = str(reference).strip()
-    if isinstance(reference, bool) or not text:
+    """Return the record with a number or a name that `Memory.get` takes; None if there is none."""
+    name = str(reference).strip()
+    if isinstance(reference, bool) or not name:
         raise BadInput(f"{field} must be the id of a record", field=field)
-    if text.isascii() and text.isdigit():
-        record_number = int(text[:20])
-        ids = memory.keeper.ask(
-            lambda store: [
-                node.id
-                for node in store.index.read_nodes()
-                if compute_number(node.id) == record_number
-            ]
-        )
-        if isinstance(reference, int) and not ids:
+    if name.isascii() and name.isdigit():
+        id_ = _find_id(memory, int(name[:20]))
+        if id_ is None and isinstance(reference, int):
             return None
-        text = ids[0] if ids else text
+        name = id_ or name
     with suppress(NotFound):
-        return memory.get(text)[0]
+        return memory.get(name)[0]
+    return None
+
+
+def _find_id(memory: Memory, number: int) -> str | None:
+    """Return the id of the record with a number; None if there is none."""
+    for node in memory.keeper.ask(lambda store: store.index.read_nodes()):
+        if compute_number(node.id) == number:
+            return node.id
     return None
 
 
 @contextmanager
 def translate_fields(**names: str) -> Iterator[None]:
-    """Make failures name the caller's arguments: `in_words(text="context_text")`."""
+    """Make failures name the caller's arguments: `translate_fields(text="context_text")`."""
     try:
         yield
     except BadInput as error:
         field = error.field.partition("[")[0]
         if field not in names:
             raise
-        raise BadInput(
-            error.message.replace(field, names[field], 1), error.hint, names[field]
-        ) from None
+        message = error.message.replace(field, names[field], 1)
+        raise BadInput(message, error.hint, names[field]) from None

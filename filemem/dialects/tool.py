@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects.parameter import Parameter, build_schema
@@ -113,21 +112,19 @@ class Dialect(NamedTuple):
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()  # `profile` gives every dialect the same
     server_name: str = "filemem"  # the name that the handshake gives
-    other_profiles: tuple[
-        str, ...
-    ] = ()  # profiles whose tools can be called, where no own has the name
+    other_profiles: tuple[str, ...] = ()  # their tools can be called too; own tools come first
     has_readable_text: bool = False  # whether the text of an answer is for reading; else it is JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
     full_text_hint: str = "limit 1 shows the best one whole"  # how to read what was cut
     listed_tools: tuple[Tool, ...] = ()  # what a server shows; `profile` says which
 
     def add_scope(self, name: str, description: str, calls: Mapping[str, Call | None]) -> Dialect:
-        """Let some native tools take one more value of `scope`.
+        """Return the dialect with one more value of `scope` in some native tools.
 
         Args:
             name: the value.
-            about: what it means, for the model.
-            calls: what runs then, by the name of the tool; None for the same as else.
+            description: what it means, for the model.
+            calls: the function for that value by the name of the tool; None for the usual one.
         """
 
         def extend_tool(base_tool: Tool) -> Tool:
@@ -137,32 +134,28 @@ class Dialect(NamedTuple):
             return _add_scope_value(base_tool, name, description, calls[call.__name__])
 
         return self._replace(
-            tools=tuple(map(extend_tool, self.tools)),
-            listed_tools=tuple(map(extend_tool, self.listed_tools)),
+            tools=tuple(extend_tool(tool) for tool in self.tools),
+            listed_tools=tuple(extend_tool(tool) for tool in self.listed_tools),
         )
 
 
-def _add_scope_value(
-    base_tool: Tool, name: str, scope_description: str, scope_call: Call | None
-) -> Tool:
-    """A tool with one more value of its parameter `scope`, for which another function may run."""
+def _add_scope_value(base_tool: Tool, name: str, description: str, scope_call: Call | None) -> Tool:
+    """Return a tool with one more value of its parameter `scope`, with a function for it."""
     properties = base_tool.input_schema["properties"]
-    first_value, *other_values = properties["scope"]["enum"]
-    scope_description = (
-        f"{scope_description}; {properties['scope']['description']}"
-        if len(other_values) > 1
-        else scope_description
-    )
-    scope = {"enum": [first_value, name, *other_values], "description": scope_description}
+    values = list(properties["scope"]["enum"])
+    if len(values) > 2:  # then other values were added before, with a description
+        description = f"{description}; {properties['scope']['description']}"
+    values.insert(1, name)
+    scope = {"enum": values, "description": description}
+    schema = {**base_tool.input_schema, "properties": {**properties, "scope": scope}}
 
     def call(memory: Memory, arguments: Arguments) -> Payload:
-        selected_call = (
-            scope_call if scope_call and arguments.get("scope") == name else base_tool.call
-        )
-        return selected_call(memory, arguments)
+        if scope_call and arguments.get("scope") == name:
+            return scope_call(memory, arguments)
+        return base_tool.call(memory, arguments)
 
     return base_tool._replace(
-        input_schema={**base_tool.input_schema, "properties": {**properties, "scope": scope}},
+        input_schema=schema,
         call=call if scope_call else base_tool.call,
         hidden_parameters=base_tool.hidden_parameters - {"scope"},
     )
@@ -209,35 +202,36 @@ def build_tool(
     is_strict: bool = True,
     is_cut: bool = False,
 ) -> Tool:
-    """Make the tool of a function, under its name.
+    """Return the tool of a function, with its name.
 
     Args:
         call: the function.
-        hints: READS, WRITES or DELETES.
-        description: what a model should know of it.
-        parameters: what it takes.
+        hints: READ_HINTS, WRITE_HINTS or DELETE_HINTS.
+        description: for the model.
+        parameters: of the function.
         title: for people.
-        closed: whether other parameters are refused.
-        cut: whether its answer is cut to the dialect's budget.
+        is_strict: whether other parameters are refused.
+        is_cut: whether the answer is cut to the dialect's budget.
     """
+    hidden_names = [row.name for row in parameters if not row.is_listed]
     return Tool(
-        call.__name__,
-        description,
-        build_schema(parameters, is_strict=is_strict),
-        call,
-        hints,
+        name=call.__name__,
+        description=description,
+        input_schema=build_schema(parameters, is_strict=is_strict),
+        call=call,
+        annotations=hints,
         title=title,
         is_cut=is_cut,
-        hidden_parameters=frozenset(row.name for row in parameters if not row.is_listed),
+        hidden_parameters=frozenset(hidden_names),
     )
 
 
 def load_profile(name: str, prefix: str = "") -> Dialect:
-    """Return what a profile offers; the tools of all others stay callable.
+    """Return the dialect of a profile; the tools of all other profiles can be called too.
 
     Args:
         name: one of DIALECTS.
-        prefix: what every listed name of a tool begins with.
+        prefix: of the name of every listed tool.
 
     Raises:
         BadInput: there is no such profile, or hosts refuse names with that prefix.
@@ -247,40 +241,46 @@ def load_profile(name: str, prefix: str = "") -> Dialect:
             f"no profile named {name!r}", suggest_choice(name, DIALECTS), field="profile"
         )
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
+    other_names = [other for other in DIALECTS if other not in (name, _ALL_PROFILES)]
     dialect = dialect._replace(
         tools=dialect.tools + dialect.hidden_tools,
         listed_tools=dialect.tools,
-        other_profiles=tuple(other for other in DIALECTS if other not in (name, _ALL_PROFILES)),
+        other_profiles=tuple(other_names),
         prompts=_PROMPTS,
     )
     if name == _ALL_PROFILES:
         dialect = _merge_profiles(dialect)
-    prefix += _PREFIXES.get(name, "")
-    return _add_prefix(dialect, prefix) if prefix else dialect
+    full_prefix = prefix + _PREFIXES.get(name, "")
+    return _add_prefix(dialect, full_prefix) if full_prefix else dialect
 
 
 def _merge_profiles(dialect: Dialect) -> Dialect:
-    """A dialect that lists the tools and resources of all profiles."""
-    profiles = [load_profile(name) for name in DIALECTS if name != _ALL_PROFILES]
+    """Return a dialect that lists the tools and resources of all profiles."""
     tools_by_name: dict[str, Tool] = {}
-    for other in profiles:
-        for row in other.listed_tools:
-            tools_by_name.setdefault(row.name, row)
-    resources = tuple(row for other in profiles for row in other.resources)
-    return dialect._replace(resources=resources, listed_tools=tuple(tools_by_name.values()))
+    resources: list[Resource] = []
+    for name in DIALECTS:
+        if name == _ALL_PROFILES:
+            continue
+        profile = load_profile(name)
+        resources += profile.resources
+        for tool in profile.listed_tools:
+            tools_by_name.setdefault(tool.name, tool)
+    tools = tuple(tools_by_name.values())
+    return dialect._replace(resources=tuple(resources), listed_tools=tools)
 
 
 def _add_prefix(dialect: Dialect, prefix: str) -> Dialect:
-    """A dialect that lists its tools with a prefix, and takes their names without it too."""
+    """Return a dialect that lists its tools with a prefix; their own names can be called too."""
     instructions = dialect.instructions
-    for row in dialect.listed_tools:
-        instructions = instructions.replace(f"`{row.name}`", f"`{prefix}{row.name}`")
-    listed_tools = tuple(_add_tool_prefix(row, prefix) for row in dialect.listed_tools)
+    listed_tools = []
+    for tool in dialect.listed_tools:
+        instructions = instructions.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
+        listed_tools.append(_add_tool_prefix(tool, prefix))
     return dialect._replace(
-        tools=listed_tools + dialect.tools,
+        tools=(*listed_tools, *dialect.tools),
         hidden_tools=dialect.tools,
         instructions=instructions,
-        listed_tools=listed_tools,
+        listed_tools=tuple(listed_tools),
     )
 
 
@@ -296,23 +296,30 @@ def _add_tool_prefix(tool: Tool, prefix: str) -> Tool:
 
 def resolve_tool(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
     """Return a tool, of another profile if needed, and its dialect. Raises NotFound."""
-    for owner in chain((dialect,), map(load_profile, dialect.other_profiles)):
-        for row in owner.tools:
-            if row.name == name:
-                return owner, row
-    tool_names = [row.name for row in dialect.listed_tools]
+    for tool in dialect.tools:
+        if tool.name == name:
+            return dialect, tool
+    for profile in dialect.other_profiles:
+        other_dialect = load_profile(profile)
+        for tool in other_dialect.tools:
+            if tool.name == name:
+                return other_dialect, tool
+    tool_names = [tool.name for tool in dialect.listed_tools]
     raise NotFound(f"no tool named {name[:64]!r}", suggest_choice(name, tool_names))
 
 
 def format_count(count: int, word: str) -> str:
-    """A number of things."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    """Return a number of things, such as `3 files`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def build_failure(error: FilememError) -> dict[str, object]:
     """Word a failure as the native dialect does: kind, message, hint, and the field or heads."""
-    kind = next((_KINDS[cls] for cls in type(error).__mro__ if cls in _KINDS), "internal")
-    failure: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
+    failure: dict[str, object] = {
+        "kind": _get_kind(error),
+        "message": error.message,
+        "hint": error.hint,
+    }
     if isinstance(error, BadInput) and error.field:
         failure["field"] = error.field
     if isinstance(error, Conflict) and error.heads:
@@ -320,8 +327,16 @@ def build_failure(error: FilememError) -> dict[str, object]:
     return {"success": False, "error": failure}
 
 
+def _get_kind(error: FilememError) -> str:
+    """Return the kind of the nearest class of an error."""
+    for error_class in type(error).__mro__:
+        if error_class in _KINDS:
+            return _KINDS[error_class]
+    return "internal"
+
+
 def format_error(error: FilememError) -> str:
-    """A failure as one sentence, with the name of the invalid argument."""
+    """Return a failure as one sentence with the name of the invalid argument."""
     field = error.field if isinstance(error, BadInput) else ""
     return error.message if field in error.message else f"{field}: {error.message}"
 
@@ -329,9 +344,12 @@ def format_error(error: FilememError) -> str:
 def build_failure_formatter(
     name: str, **leading_fields: object
 ) -> Callable[[FilememError], Payload]:
-    """Word failures as an object: `first`, the sentence under a name, and the hint."""
-    return lambda error: {
-        **leading_fields,
-        name: format_error(error),
-        **({"hint": error.hint} if error.hint else {}),
-    }
+    """Return a function that words failures: leading fields, the sentence, and the hint."""
+
+    def format_failure(error: FilememError) -> Payload:
+        failure = {**leading_fields, name: format_error(error)}
+        if error.hint:
+            failure["hint"] = error.hint
+        return failure
+
+    return format_failure

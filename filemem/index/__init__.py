@@ -1,7 +1,7 @@
-"""The search index of one work tree: derived, disposable, shared by processes.
+"""The search index of one work tree: derived from the records, disposable, shared by processes.
 
-Rule: it knows documents and chain facts, and nothing of Git, files or the clock. It never answers
-"nothing" if it is broken: damage raises `IndexDamaged`, and `degraded` says what an answer lacks.
+It knows documents and facts about chains, and nothing about Git, files or the clock. A damaged
+index raises `IndexDamaged` instead of returning nothing, and `degraded` says what an answer lacks.
 Other packages use `Index` only.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -28,10 +28,9 @@ from filemem.index.chains import (
     build_rows,
     list_links,
 )
-from filemem.index.database import NAME, Database
+from filemem.index.database import Database
 from filemem.index.document import Doc, build_document
 from filemem.index.embed import Model, ModelUnavailable, open_model
-from filemem.index.folder import IndexDamaged, list_names, read_file_stamp, writable_folder
 from filemem.index.place import (
     NO_MODEL,
     CandidateSet,
@@ -40,8 +39,9 @@ from filemem.index.place import (
     Neighbour,
     search_with_predecessors,
 )
-from filemem.index.plan import TermCounts, find_synonyms, match_synonyms, merge_counts
+from filemem.index.storage import NAME, IndexDamaged, list_names, read_file_stamp, writable_folder
 from filemem.index.update import HiddenCheck, IndexWriter, Loader, Progress
+from filemem.index.words import TermCounts, find_synonyms, match_synonyms, merge_counts
 
 __all__ = [
     "CandidateSet",
@@ -70,9 +70,7 @@ __all__ = [
 ]
 
 
-_FOLDER_PATTERN = re.compile(
-    r"\d+\.[0-9a-f]{8}"
-)  # of folders: the layout, and the rest of the form
+_FOLDER_PATTERN = re.compile(r"\d+\.[0-9a-f]{8}")  # the layout, and a hash of all other formats
 
 
 _NUMBER_GAP = 1_000_000
@@ -80,15 +78,15 @@ _REBUILD_LOCK = "rebuild.lock"
 
 
 class Notes(NamedTuple):
-    """Where HEAD was, and what the work tree looked like, when the index was last found right.
+    """What was known when the index last matched the files.
 
-    Losing them costs one full look at the store, never an answer.
+    If they are lost, all files are looked at once more.
     """
 
-    head: str = ""
-    looked: int = 0  # when every file was looked at last, in nanoseconds since 1970
+    head: str = ""  # commit of HEAD
+    looked: int = 0  # when all files were looked at, in nanoseconds since 1970
     cost: int = 0  # how long that took, in nanoseconds
-    forgotten: str = ""  # what the tombstones were then, in the caller's words
+    forgotten: str = ""  # a text by which the caller recognizes the tombstones of that time
 
 
 def _is_hidden(_: str) -> bool:
@@ -102,19 +100,18 @@ class Index(IndexSearcher):
     """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        """Arguments as for `Questions`."""
+        """Set up an index; see `IndexReader`."""
         super().__init__(*arguments, **keywords)
         self._write_lock = RLock()  # one change at a time
-        self._write_database = Database(
-            None
-        )  # by which this process writes, so that questions see no half of it
+        # A second connection for writes, so that searches of this process see none of them early.
+        self._write_database = Database(None)
         self._write_inode: list[int] = []
 
     # what state it is in
 
     @property
     def is_built(self) -> bool:
-        """Whether all files were ever looked at."""
+        """Whether all files were ever indexed."""
         with self._current_database() as database:
             return bool(database.read_state("built"))
 
@@ -133,28 +130,31 @@ class Index(IndexSearcher):
             return NO_MODEL
         with self._search_snapshot():
             gap = self._describe_gap("vector")
-            # Where there is none, the model was read: loading it takes longer than all else.
-            return (gap and self.model.trouble) or (self.is_built and gap) or ""
+            if not gap:  # then the model was readable; loading it here would be slow
+                return ""
+            if self.model.trouble:
+                return self.model.trouble
+            return gap if self.is_built else ""
 
     @property
     def notes(self) -> Notes:
-        """The notes kept by `note`."""
+        """The notes that `write_notes` wrote."""
+        notes = Notes()
         with self._current_database() as database:
-            return Notes(
-                **{
-                    name: database.read_state(name) or default
-                    for name, default in _DEFAULT_NOTES.items()
-                }
-            )
+            for name in Notes._fields:
+                value = database.read_state(name)
+                if value:
+                    notes = notes._replace(**{name: value})
+        return notes
 
     @property
     def folder_times(self) -> dict[str, int]:
-        """The times of folders kept by `note`, in nanoseconds."""
+        """The times of folders that `write_notes` wrote, in nanoseconds."""
         with self._current_database() as database:
             return database.read_folder_times()
 
     def write_notes(self, folder_times: Mapping[str, int] | None = None, **fields: Any) -> None:
-        """Keep the times of folders, and some fields of `Notes`; what is not given stays."""
+        """Write some fields of `Notes`, and the times of folders unless None; keep the others."""
         with self._writable_database() as database, database.transaction():
             if folder_times is not None:
                 database.write_folder_times(folder_times)
@@ -162,12 +162,12 @@ class Index(IndexSearcher):
 
     @property
     def stamp(self) -> int:
-        """A number that is another one after any change of what can be found."""
+        """A number that changes whenever a search may find something else."""
         with self._current_database() as database:
             return zlib.crc32(repr((self._inode, database.stamp)).encode())
 
     def check_database(self) -> list[str]:
-        """Read all of the database; return what is damaged. `fold` makes damaged caches anew."""
+        """Read the whole database; return what is damaged. `update_caches` repairs the caches."""
         try:
             with self._current_database() as database:
                 database.verify_integrity()
@@ -176,64 +176,75 @@ class Index(IndexSearcher):
         return []
 
     def read_check_results(self, state: str) -> dict[str, str]:
-        """Return what was noted of a state, see `Database`; nothing where there is no index."""
+        """Return what `check` found in a state; nothing if there is no index."""
         if self.in_memory or not self.is_readable:
             return {}
         with self._writable_database() as database:
             return database.read_check_results(state)
 
     def write_check_results(self, state: str, problems: Mapping[str, str]) -> None:
-        """Keep what `check` has found, where there is an index."""
-        if problems and self.is_readable and not self.in_memory:
-            with self._writable_database() as database, database.transaction():
-                database.write_check_results(state, problems)
+        """Write what `check` found, if there is an index."""
+        if not problems or not self.is_readable or self.in_memory:
+            return
+        with self._writable_database() as database, database.transaction():
+            database.write_check_results(state, problems)
 
     # changes
 
     def add_document(self, doc: Doc, entry: Entry | None = None) -> None:
-        """Make a saved record findable at once by every process.
+        """Index a saved record, so that every process can find it.
 
-        `entry` is its file as it stands, so that the next scan need not hash it.
+        `entry`: its file, so that the next scan need not hash it; None if not known.
         """
+
+        def load(_: str) -> Doc:
+            return doc
+
+        entries = {doc.path: entry or Entry(doc.blob)}
         with self._writer(self.model) as writer:
-            writer.apply_changes(
-                {doc.path: entry or Entry(doc.blob)}, lambda _: doc, is_hidden=_is_hidden
-            )
+            writer.apply_changes(entries, load, is_hidden=_is_hidden)
 
     def remove_document(self, path: str) -> None:
-        """Make a removed record invisible to every process at once."""
+        """Hide a removed record from every process."""
         with self._writer(self.model) as writer:
             writer.apply_changes({path: None}, lambda _: None, is_hidden=_is_hidden)
 
     def apply_changes(
         self,
-        changes: Iterable[Change],  # what a look at the store found
+        changes: Iterable[Change],
         load: Loader,
         progress: Progress | None = None,
         *,
-        before: Manifest | None = None,  # what the index said then; what was saved since stays
-        scan_manifest: Manifest
-        | None = None,  # the whole scan; renews size and time of unchanged files
-        is_hidden: HiddenCheck = _is_hidden,  # whether the record with an id is forgotten
-        with_vectors: bool = True,  # whether to make vectors now; the next change makes what lacks
-        rebuild: bool = False,  # build it anew; the changes are all files
+        before: Manifest | None = None,
+        scan_manifest: Manifest | None = None,
+        is_hidden: HiddenCheck = _is_hidden,
+        with_vectors: bool = True,
+        rebuild: bool = False,
     ) -> None:
-        """Update the index after a look at the store: all who ask see it grow by batches."""
+        """Index the changes that a scan of the store found, batch by batch.
+
+        Args:
+            changes: of files; all files for a rebuild.
+            load: reads a document.
+            progress: is called after each batch.
+            before: what the index said before the scan; what was saved since then is kept.
+            scan_manifest: all files, to note size and time of those with the same content.
+            is_hidden: whether the record with an id was forgotten.
+            with_vectors: whether to make vectors now; if not, a later change makes them.
+            rebuild: whether to build the index again from nothing.
+        """
         entries = {change.path: change.entry for change in changes}
         if rebuild:
             self._rebuild(entries, load, progress, is_hidden)
             return
-        with self._writer(self.model if with_vectors else None) as writer:
+        model = self.model if with_vectors else None
+        with self._writer(model) as writer:
             writer.date_records()
             writer.add_missing_vectors()
             writer.apply_changes(
                 entries, load, is_hidden=is_hidden, expected=before, progress=progress
             )
-        renewed_entries = [
-            (path, entry)
-            for path, entry in (scan_manifest or {}).items()
-            if path not in entries and (before or {}).get(path) != entry
-        ]
+        renewed_entries = _list_renewed(scan_manifest or {}, before or {}, entries)
         with self._writable_database() as database, database.transaction():
             is_first = not database.read_state("built")
             database.update_file_stats(renewed_entries)
@@ -243,23 +254,23 @@ class Index(IndexSearcher):
 
     @property
     def has_missing_vectors(self) -> bool:
-        """Whether records were indexed without the model that is here."""
+        """Whether there is a model now and some records were indexed without it."""
         with self._current_database() as database:
             return bool(self.model and database.count_missing_vectors())
 
     def add_missing_vectors(self) -> None:
-        """Make the vectors of these records."""
+        """Make the vectors of records that were indexed without the model."""
         if self.has_missing_vectors:
             with self._writer(self.model) as writer:
                 writer.add_missing_vectors()
 
     def _remove_older_indexes(self) -> None:
         """Delete the indexes that earlier versions of filemem made of the same store."""
-        import shutil  # 2 ms, for its archives; most commands build nothing
+        import shutil  # takes 2 ms; most commands build nothing
 
-        layout = int(self.root.name.partition(".")[0])
+        layout = _parse_layout(self.root.name)
         for name in list_names(self.root.parent):
-            if _FOLDER_PATTERN.fullmatch(name) and int(name.partition(".")[0]) < layout:
+            if _FOLDER_PATTERN.fullmatch(name) and _parse_layout(name) < layout:
                 shutil.rmtree(self.root.parent / name, ignore_errors=True)
 
     def _rebuild(
@@ -269,7 +280,7 @@ class Index(IndexSearcher):
         progress: Progress | None,
         is_hidden: HiddenCheck,
     ) -> None:
-        """Build the index anew beside the one in use, which answers and takes saves until then."""
+        """Build a new index beside the one in use, which meanwhile answers and takes saves."""
         root = self.root
         new_path = root / f"{NAME}.new"
         with writable_folder(root), caches.exclusive_lock(root / _REBUILD_LOCK) as lock:
@@ -282,21 +293,26 @@ class Index(IndexSearcher):
             writer.apply_changes(entries, load, is_hidden=is_hidden, progress=progress)
             database.write_state(built=1)
             database.close()
-            try:
-                with self._writable_database() as database:
-                    database.replace_from(new_path)
-            except IndexDamaged:
-                with self._write_lock:
-                    self._write_database.close()
-                    _delete_database(root / NAME)
-                    with self._writable_database() as database:
-                        database.replace_from(new_path)
+            self._replace_database(new_path)
             _delete_database(new_path)
 
-    def _compute_start_state(self) -> dict[str, int]:
-        """Where numbers and stamps of an index begin that takes the place of this one.
+    def _replace_database(self, new_path: Path) -> None:
+        """Copy another database into the one in use, or into a new file if that is damaged."""
+        try:
+            with self._writable_database() as database:
+                database.replace_from(new_path)
+        except IndexDamaged:
+            with self._write_lock:
+                self._write_database.close()
+                _delete_database(self.root / NAME)
+                with self._writable_database() as database:
+                    database.replace_from(new_path)
 
-        Who has read of this one keeps rows by number and stamp, and it may grow meanwhile.
+    def _compute_start_state(self) -> dict[str, int]:
+        """Return the first number and stamp of an index that replaces this one.
+
+        Other processes cache rows of this index by number and stamp, and it may grow meanwhile, so
+        the new ones must be higher.
         """
         try:
             with self._current_database() as database:
@@ -304,14 +320,11 @@ class Index(IndexSearcher):
                     "last": database.last_number + _NUMBER_GAP,
                     "stamp": database.stamp + _NUMBER_GAP,
                 }
-        except IndexDamaged:  # then the file is replaced, and nobody keeps anything of it
+        except IndexDamaged:  # the file is replaced, so all caches are dropped
             return {}
 
     def update_caches(self, *, check_all: bool = False, with_usearch: bool = False) -> bool:
-        """Move the caches forward; return whether this process did.
-
-        Arguments as for `caches.fold`.
-        """
+        """Add to the caches what they lack; see `caches.update_caches`."""
         if self.in_memory:
             return False
         with self._writable_database() as database:
@@ -321,7 +334,7 @@ class Index(IndexSearcher):
 
     @property
     def uncached_count(self) -> int:
-        """How many records the caches do not hold."""
+        """How many records the caches lack."""
         with self._current_database() as database:
             return len(database.read_uncached_numbers())
 
@@ -332,7 +345,7 @@ class Index(IndexSearcher):
 
     @contextlib.contextmanager
     def _writable_database(self) -> Iterator[Database]:
-        """The database, open for changes; it is made where it is not there."""
+        """Open the database for changes; create it if it is missing."""
         with self._write_lock:
             if self.in_memory:
                 with self._lock:
@@ -347,19 +360,20 @@ class Index(IndexSearcher):
             yield self._write_database
 
     def open_past(self, dates: Dates) -> PastIndex:
-        """Return an index of a past: it begins as this one is; its changes stay in memory."""
+        """Return an index that begins as this one and whose changes stay in memory."""
         return PastIndex(self, dates)
 
     def release_memory(self) -> None:
-        """Hold nothing in memory that the next question can open again."""
+        """Close the database and free memory; the next question opens it again."""
         with self._write_lock, self._lock:
-            if self.in_memory or not (self._inode or self._write_inode):
+            is_closed = not self._inode and not self._write_inode
+            if self.in_memory or is_closed:
                 return
             self._write_database.close()
             self._write_database = Database(None)
             self._write_inode = []
             self._reset()
-            # The C library keeps what is freed, 10 MB here.
+            # The C library keeps 10 MB that was freed, unless it is told to return it.
             with contextlib.suppress(AttributeError, OSError):
                 import ctypes
 
@@ -374,17 +388,18 @@ class Index(IndexSearcher):
 
 
 class PastIndex(Index):
-    """The same content as an index, of which other documents stand."""
+    """An index of the past: the content of another index, of which other documents stand."""
 
     def __init__(self, present: Index, dates: Dates) -> None:
-        super().__init__(None if present.in_memory else present.root.parent, present.model, dates)
+        folder = None if present.in_memory else present.root.parent
+        super().__init__(folder, present.model, dates)
 
     def _connect(self, inode: list[int]) -> None:
         self._database = Database(self.root / NAME, is_past=True)
         self._inode = inode
 
     def _open(self) -> None:
-        if not self._inode:  # once: what happens to the present does not change a past
+        if not self._inode:  # only once: changes of the present must not change the past
             super()._open()
 
     @contextlib.contextmanager
@@ -394,10 +409,23 @@ class PastIndex(Index):
             yield self._database
 
 
-_DEFAULT_NOTES = Notes()._asdict()
+def _list_renewed(
+    scanned: Manifest, indexed: Manifest, changed_paths: Container[str]
+) -> list[tuple[str, Entry]]:
+    """Return the unchanged files of a scan whose size or time is not what the index notes."""
+    renewed = []
+    for path, entry in scanned.items():
+        if path not in changed_paths and indexed.get(path) != entry:
+            renewed.append((path, entry))
+    return renewed
+
+
+def _parse_layout(name: str) -> int:
+    """Return the layout in the name of the folder of an index."""
+    return int(name.partition(".")[0])
 
 
 def _delete_database(path: Path) -> None:
-    """Delete a database, with what SQLite keeps beside it."""
+    """Delete a database and the files that SQLite keeps beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)

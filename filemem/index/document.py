@@ -1,13 +1,14 @@
 """What is indexed of a record: texts, exact terms, passages to embed, and the card of a hit.
 
-Rule: a document is a function of one file, its path and its bytes.
+A document depends on the path and the bytes of one file, and on nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from filemem import query
@@ -38,17 +39,17 @@ _UNSPACED_END = re.compile(r"[。！？]")
 
 
 def build_node(parts: Sequence[Any]) -> Node:
-    """Return the node that was written as JSON: as the list of its fields."""
-    values = [*map(_to_tuples, parts)]
-    values[_EDGES_INDEX] = tuple(map(Edge._make, parts[_EDGES_INDEX]))
-    return Node._make(values)
-
-
-_EDGES_INDEX = Node._fields.index("edges")
+    """Return a node from the list of its fields, as JSON has it."""
+    node = Node(*_to_tuples(list(parts)))
+    edges = tuple(Edge(*edge) for edge in node.edges)
+    return node._replace(edges=edges)
 
 
 def _to_tuples(value: Any) -> Any:
-    return tuple(map(_to_tuples, value)) if isinstance(value, list) else value
+    """Return a value with every list in it replaced by a tuple."""
+    if not isinstance(value, list):
+        return value
+    return tuple(_to_tuples(part) for part in value)
 
 
 class Doc(NamedTuple):
@@ -57,9 +58,8 @@ class Doc(NamedTuple):
     path: str
     blob: str  # Git blob id of the bytes it was made from; embeddings are cached under it
     created: int
-    terms: Mapping[
-        str, tuple[str, ...]
-    ]  # exact values by field (see TERM_FIELDS); matched whole, never analysed
+    # Values by field (see TERM_FIELDS), which a search matches exactly.
+    terms: Mapping[str, tuple[str, ...]]
     title: str  # analysed, as are topic and body
     topic: str
     body: str
@@ -69,69 +69,81 @@ class Doc(NamedTuple):
 
 
 def build_document(record: Record, blob: str) -> Doc:
-    """Return what the index should know of a record; `blob` is the Git blob id of its file."""
-    body = "\n\n".join(part for part in _list_body_parts(record) if part)
-    analysed_text = f"{record.title}\n{body}"
-    topic = (
-        record.topic if record.topic_stated else ""
-    )  # else it is the title, which would count twice
+    """Return the document of a record; `blob` is the Git blob id of its file."""
+    body = "\n\n".join(_list_body_parts(record))
+    identifiers = query.split_identifiers(f"{record.title}\n{body}")
+    topic = ""
+    heading = record.title
+    if record.topic_stated:  # else the topic is the title, which would count twice
+        topic = record.topic
+        heading = f"{topic}: {record.title}" if topic else record.title
     return Doc(
         path=record.path,
         blob=blob,
         created=record.created or 0,
-        terms={name: values for name, values in _build_terms(record).items() if values},
+        terms=_build_terms(record),
         title=record.title,
-        topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
-        body=f"{body}\n\n{query.split_identifiers(analysed_text)}",
-        passages=build_passages(f"{topic}: {record.title}" if topic else record.title, body),
+        topic=_join_present(" ", [topic, query.split_identifiers(topic)]),
+        body=f"{body}\n\n{identifiers}",
+        passages=build_passages(heading, body),
         node=Node.from_record(record),
         card=json.dumps(to_plain(record), separators=(",", ":"), default=str),
     )
 
 
+def _join_present(separator: str, parts: Iterable[str]) -> str:
+    """Join the parts that are not empty."""
+    return separator.join(part for part in parts if part)
+
+
 def build_passages(title: str, text: str, size: int = PASSAGE_SIZE) -> tuple[str, ...]:
     """Return the texts to embed for a record, each with the title in front.
 
-    They are pieces of about `size` characters, cut at line ends and sentence ends where possible.
-    At most MOST_PASSAGES; what lies behind is found by words only.
+    They are pieces of about `size` characters, cut at the ends of lines and sentences if possible.
+    Text after the first MAX_PASSAGES pieces is not embedded.
     """
     heading = " ".join(title.split())[:MAX_TITLE_SIZE]
-    pairs = ((heading, piece) for piece in _join_pieces(text, size) or [""])
-    texts = ("\n".join(filter(None, pair)) for pair in pairs)
-    return tuple(filter(None, texts))
+    pieces = _join_pieces(text, size)
+    if not pieces:
+        return (heading,) if heading else ()
+    return tuple(_join_present("\n", [heading, piece]) for piece in pieces)
 
 
 def _join_pieces(text: str, size: int) -> list[str]:
-    """Sentences and lines, joined up to `size` characters."""
+    """Return sentences and lines, joined up to `size` characters."""
     pieces: list[str] = []
     passage = ""
     for piece in _iter_pieces(text, size):
         if len(pieces) == MAX_PASSAGES:
             break
-        if passage and len(passage) + 1 + len(piece) > size:
+        if not passage:
+            passage = piece
+        elif len(passage) + 1 + len(piece) > size:
             pieces.append(passage)
             passage = piece
         else:
-            passage = f"{passage} {piece}" if passage else piece
+            passage = f"{passage} {piece}"
     if passage and len(pieces) < MAX_PASSAGES:
         pieces.append(passage)
     return pieces
 
 
 def _iter_pieces(text: str, size: int) -> Iterator[str]:
-    """Yield sentences and lines, and parts of those that are longer than `size`."""
+    """Yield sentences and lines, those longer than `size` in parts."""
     if not text.isascii():
         text = _UNSPACED_END.sub(r"\g<0>\n", text)
     for sentence in _SENTENCE_END.split(text):
-        normalized = " ".join(sentence.split())
-        position = 0
-        while len(normalized) - position > size:
-            gap = normalized.rfind(" ", position + size // 2, position + size)
-            cut = gap if gap > 0 else position + size
-            yield normalized[position:cut]
-            position = cut + 1 if gap > 0 else cut
-        if normalized[position:]:
-            yield normalized[position:]
+        rest = " ".join(sentence.split())
+        while len(rest) > size:
+            gap = rest.rfind(" ", size // 2, size)
+            if gap > 0:
+                yield rest[:gap]
+                rest = rest[gap + 1 :]
+            else:
+                yield rest[:size]
+                rest = rest[size:]
+        if rest:
+            yield rest
 
 
 def parse_card(text: str) -> Record:
@@ -140,59 +152,80 @@ def parse_card(text: str) -> Record:
 
 
 def to_plain(record: Record) -> dict[str, Any]:
-    """The fields that say something, in their order."""
+    """Return the fields of a record that differ from their defaults, in order."""
     defaults = Record._field_defaults
-    return {
-        name: value
-        for name, value in record._asdict().items()
-        if name not in defaults or value != defaults[name]
-    }
+    fields = {}
+    for name, value in record._asdict().items():
+        is_default = name in defaults and value == defaults[name]
+        if not is_default:
+            fields[name] = value
+    return fields
 
 
 def from_plain(fields: Mapping[str, Any]) -> Record:
-    """The record of plain values, or of what JSON made of them."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    values["outcomes"] = tuple(Outcome(*row) for row in values.get("outcomes", ()))
-    values["mentions"] = tuple(Edge(*row) for row in values.get("mentions", ()))
-    values["guards"] = tuple(Guard(*_to_tuples(guard)) for guard in values.get("guards", ()))
+    """Return the record of fields that `to_plain` made, also if they went through JSON."""
+    values = {name: _parse_field(name, value) for name, value in fields.items()}
     return Record(**values)
 
 
+def _parse_field(name: str, value: Any) -> Any:
+    """Return the value of a field of a record, with the classes and tuples that JSON lacks."""
+    if name == "outcomes":
+        return tuple(Outcome(*outcome) for outcome in value)
+    if name == "mentions":
+        return tuple(Edge(*edge) for edge in value)
+    if name == "guards":
+        return tuple(Guard(*_to_tuples(guard)) for guard in value)
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _build_terms(record: Record) -> dict[str, tuple[str, ...]]:
-    is_decision = record.type == DECISION
-    return {
+    """Return the exact values of a record by field, without fields that have none."""
+    terms = {
         "short": (shorten_id(record.id),),
         "type": (record.type,),
-        "topic": _as_tuple(build_topic_key(record.topic)),
-        "tag": tuple({query.fold_value(tag) for tag in (*record.tags, *record.concepts)}),
-        "outcome": (record.outcome,) if is_decision else (),
-        "status": (record.status,) if is_decision else (),
-        "agent": tuple({query.fold_value(name) for name in (record.agent, record.agent_id)} - {""}),
+        "topic": (build_topic_key(record.topic),),
+        "tag": _fold_values((*record.tags, *record.concepts)),
+        "outcome": (),
+        "status": (),
+        "agent": _fold_values((record.agent, record.agent_id)),
         "affects": record.affects,
-        "branch": _as_tuple(record.branch),
-        "user": _as_tuple(record.user_id),
-        "run": _as_tuple(record.run_id),
-        "session": _as_tuple(query.fold_value(record.session)),
-        "project": _as_tuple(query.fold_value(record.project)),
+        "branch": (record.branch,),
+        "user": (record.user_id,),
+        "run": (record.run_id,),
+        "session": (query.fold_value(record.session),),
+        "project": (query.fold_value(record.project),),
     }
+    if record.type == DECISION:
+        terms["outcome"] = (record.outcome,)
+        terms["status"] = (record.status,)
+    return {name: values for name, values in terms.items() if any(values)}
 
 
-def _as_tuple(value: str) -> tuple[str, ...]:
-    return (value,) if value else ()
+def _fold_values(values: Iterable[str]) -> tuple[str, ...]:
+    """Return values in the form in which they are compared, each once and not empty."""
+    folded = {query.fold_value(value) for value in values}
+    return tuple(value for value in folded if value)
 
 
-def _list_body_parts(record: Record) -> tuple[str, ...]:
-    """Everything a person could search for, in reading order. The title stands apart."""
-    return (
-        record.decision if record.decision != record.title else "",
+def _list_body_parts(record: Record) -> list[str]:
+    """Return all texts of a record that a person may search for, in reading order.
+
+    The title is not one of them.
+    """
+    parts = []
+    if record.decision != record.title:
+        parts.append(record.decision)
+    reasons = [entry.reason for entry in record.outcomes if entry.reason]
+    files = chain(record.affects, record.open_files, record.files_read, record.files_modified)
+    parts += [
         record.text,
         record.next_steps,
         "\n".join(record.facts),
         "\n".join(record.rejected),
-        "\n".join(entry.reason for entry in record.outcomes if entry.reason),
+        "\n".join(reasons),
         record.limitation,
-        " ".join((*record.tags, *record.concepts)),
-        " ".join((*record.affects, *record.open_files, *record.files_read, *record.files_modified)),
-    )
+        " ".join(chain(record.tags, record.concepts)),
+        " ".join(files),
+    ]
+    return [part for part in parts if part]

@@ -1,7 +1,6 @@
-"""The embedding model, before it is loaded: nothing heavy is imported until a text is compared.
+"""The embedding model before it is loaded; numpy is imported when the first text is compared.
 
-Rule: nothing is fetched from the network, and a model that cannot be had is a reason in words
-(`ModelUnavailable`).
+Nothing is fetched from the network. A model that cannot be read raises `ModelUnavailable`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,10 @@ from filemem.errors import FilememError
 if TYPE_CHECKING:
     from filemem.index.model import EmbeddingTable, Floats
 
-BUNDLED_NAME = (
-    "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
-)
-_BUNDLED_FOLDER = (
-    Path(__file__).parents[1] / "model"
-)  # importlib.resources takes 60 ms to say the same
+# Must change when the files in filemem/model change, or what is kept of a text.
+BUNDLED_NAME = "static-128.4"
+# importlib.resources would take 60 ms to find it.
+_BUNDLED_FOLDER = Path(__file__).parents[1] / "model"
 _THREAD_SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -32,22 +29,22 @@ _THREAD_SETTINGS = {
 
 
 def limit_threads() -> None:
-    """Let numpy, not imported yet, use one thread.
+    """Make numpy use one thread; call it before numpy is imported.
 
-    Two that fight for busy cores make a search 100 times slower.
+    Two threads on busy cores make a search 100 times slower.
     """
     for name, value in _THREAD_SETTINGS.items():
         os.environ.setdefault(name, value)
 
 
 class ModelUnavailable(FilememError):
-    """No embedding can be made; the message is the reason, for people."""
+    """There is no model to use; the message says why."""
 
 
 class Model:
-    """A static model in model2vec's layout, ours or the user's.
+    """A static model in the layout of model2vec, bundled or configured.
 
-    Each `name`, a state of its files, has an index of its own.
+    Its name stands for one state of its files; each name has a separate index.
     """
 
     def __init__(self, folder: Path = _BUNDLED_FOLDER, name: str = BUNDLED_NAME) -> None:
@@ -56,17 +53,15 @@ class Model:
 
     @cached_property
     def table(self) -> EmbeddingTable:
-        """What the files hold; raises `ModelUnavailable`."""
+        """The loaded model. Raises ModelUnavailable."""
         limit_threads()
         from filemem.index.model import load_bundled, load_configured
 
         try:
-            return (
-                load_bundled(self._folder)
-                if self.name == BUNDLED_NAME
-                else load_configured(self._folder)
-            )
-        except Exception as error:  # the libraries below raise bare Exception for unreadable files
+            if self.name == BUNDLED_NAME:
+                return load_bundled(self._folder)
+            return load_configured(self._folder)
+        except Exception as error:  # the libraries raise bare Exception for unreadable files
             raise ModelUnavailable(
                 f"the embedding model in {self._folder} cannot be read",
                 "put a model2vec model there, or remove the setting to use the one that comes with"
@@ -75,7 +70,7 @@ class Model:
 
     @property
     def trouble(self) -> str:
-        """Why it cannot be had and what to do, or ""; loads it."""
+        """Why the model cannot be used and what to do, or ""; loads it."""
         try:
             _ = self.table
         except ModelUnavailable as error:
@@ -83,16 +78,21 @@ class Model:
         return ""
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return one row per text, of length 1 or all zeros; raises `ModelUnavailable`."""
-        return self.table.encode(texts)[0]
+        """Return a vector for each text, of length 1 or 0. Raises ModelUnavailable."""
+        vectors, _, _ = self.table.encode(texts)
+        return vectors
 
 
 def open_model(folder: str = "") -> Model:
-    """Return the model in a folder, or the bundled one."""
+    """Return the model in a folder, or the bundled one; it is loaded later."""
     if not folder:
         return Model()
     path = Path(folder).expanduser().resolve()
-    files = [path / name for name in ("model.safetensors", "tokenizer.json")]
-    states = [file.stat() for file in files if file.is_file()]
-    stamps = [(state.st_size, state.st_mtime_ns) for state in states]
-    return Model(path, f"{path}@{zlib.crc32(repr(stamps).encode()):08x}")
+    stamps = []
+    for name in ("model.safetensors", "tokenizer.json"):
+        file = path / name
+        if file.is_file():
+            state = file.stat()
+            stamps.append((state.st_size, state.st_mtime_ns))
+    stamp_hash = zlib.crc32(repr(stamps).encode())
+    return Model(path, f"{path}@{stamp_hash:08x}")

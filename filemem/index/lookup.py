@@ -1,6 +1,6 @@
-"""What can be asked of the rows of an index: listings, lookups and chains.
+"""Read the rows of an index: listings, lookups and chains.
 
-Rule: every question sees one state of the database, whoever writes meanwhile.
+Each method sees one state of the database, also while another process writes.
 """
 
 from __future__ import annotations
@@ -15,48 +15,53 @@ from threading import RLock
 from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.index.chains import TOPIC_PREFIX, ChainIndex, ChainSet, Dates, Row
-from filemem.index.database import NAME, Database
+from filemem.index.database import Database
 from filemem.index.document import TERM_FIELDS, Doc, parse_card
 from filemem.index.embed import Model
-from filemem.index.folder import read_file_stamp
+from filemem.index.storage import NAME, read_file_stamp
 from filemem.index.words import READING_FORMAT
 from filemem.query import Filter
 from filemem.record import Record
 
 _LAYOUT = 21  # of the files, and what they say of chains; the rest follows from how texts are read
 _FORMAT = (READING_FORMAT, Doc._fields, Node._fields, TERM_FIELDS)
-_COLUMNS = {"topic": "key", "heading": "name", "ref": "target"}  # as `Chains.rows` has them
+_COLUMNS = {"topic": "key", "heading": "name", "ref": "target"}  # as in `ChainIndex.read_rows`
 _SHORT_ID_FIELD = "short"
-_MAX_CACHED_RECORDS = 512  # records; those that one question shows are shown by the next
+_MAX_CACHED_RECORDS = 512  # a search often shows records of the search before it
 
 
 class IndexReader(ChainIndex):
     """The rows of an index, open for questions. Errors: IndexDamaged, BrokenStore."""
 
     def __init__(
-        self,
-        folder: Path | None,  # each format has its own in it; None for one in memory
-        model: Model | None = None,  # turns texts into vectors; None for keyword search only
-        dates: Dates = lambda _: {},  # asked only for records that state no date
+        self, folder: Path | None, model: Model | None = None, dates: Dates = lambda _: {}
     ) -> None:
+        """Set up an index; nothing is opened before the first question.
+
+        Args:
+            folder: has a subfolder for each format; None for an index in memory.
+            model: turns texts into vectors; None to search by words only.
+            dates: dates the records that state no date.
+        """
         self.model = model
-        format_hash = zlib.crc32(repr((_FORMAT, model.name if model else "")).encode())
+        model_name = model.name if model else ""
+        format_hash = zlib.crc32(repr((_FORMAT, model_name)).encode())
         self.in_memory = folder is None
         self.root = Path(folder or os.devnull, f"{_LAYOUT}.{format_hash:08x}")
         self._dates = dates
-        self._lock = RLock()  # of questions; not the writer's: a search does not wait for a rebuild
+        self._lock = RLock()  # not that of the writer: a search does not wait for a rebuild
         self._database = Database(None)
         self._reset()
 
     def _reset(self) -> None:
-        """Let go of the database, and of what was read of it."""
+        """Close the database and forget what was read from it."""
         self._database.close()
         self._database = Database(None)
-        self._inode: list[int] = []  # of the file that is open
-        self._record_cache: dict[int, Record] = {}  # records by number, which never change
+        self._inode: list[int] = []  # of the open file
+        self._record_cache: dict[int, Record] = {}  # by number; a record never changes
 
     def _open(self) -> None:
-        """Open the database that is there now. Raises IndexDamaged."""
+        """Open the database again if the file was replaced. Raises IndexDamaged."""
         if self.in_memory:
             return
         inode = read_file_stamp(self.root / NAME)[:1]
@@ -66,7 +71,7 @@ class IndexReader(ChainIndex):
                 self._connect(inode)
 
     def _connect(self, inode: list[int]) -> None:
-        """Open the file, or nothing as long as its tables are being made."""
+        """Open the file, unless another process is still creating its tables."""
         database = Database(self.root / NAME)
         if database.has_tables:
             self._database = database
@@ -76,7 +81,7 @@ class IndexReader(ChainIndex):
 
     @contextlib.contextmanager
     def _current_database(self) -> Iterator[Database]:
-        """The present state, which stands still from then on. Raises IndexDamaged."""
+        """See one state of the database until the end of the block. Raises IndexDamaged."""
         with self._lock:
             if not self._database.is_reading:
                 self._open()
@@ -85,7 +90,7 @@ class IndexReader(ChainIndex):
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Database]:
-        """The rows of the present state, for several questions."""
+        """See one state of the database for several questions. Raises IndexDamaged."""
         with self._current_database() as database:
             yield database
 
@@ -99,11 +104,13 @@ class IndexReader(ChainIndex):
     def read_nodes_by_field(self, field: str, values: Collection[str]) -> list[Node]:
         """Return the records with one of some values in a field.
 
-        Fields: id, path, name, topic and heading (keys), short, ref, and those of `Chains.rows`.
+        Fields are id, path, name, topic and heading (keys), short, ref, and those of
+        `ChainIndex.read_rows`.
         """
-        values = [TOPIC_PREFIX + value for value in values] if field == "heading" else values
         if not values:
             return []
+        if field == "heading":
+            values = [TOPIC_PREFIX + value for value in values]
         with self._current_database() as database:
             if field == _SHORT_ID_FIELD:
                 rows = database.read_rows_with_term(field, values)
@@ -114,17 +121,19 @@ class IndexReader(ChainIndex):
     def read_barred_ids(self, record_filter: Filter) -> frozenset[str]:
         """Return the ids of the records that the reader of a filter may not see."""
         with self._current_database() as database:
-            return frozenset(
-                row.raw_node.id for row in database.read_barred_rows(record_filter.reader)
-            )
+            rows = database.read_barred_rows(record_filter.reader)
+            return frozenset(row.raw_node.id for row in rows)
 
     def count_terms(
         self, field: str, prefix: str = "", record_filter: Filter | None = None
     ) -> list[tuple[str, int]]:
-        """Return (value, number of records) of a field, in order, of what a reader may see."""
-        reader_filter = Filter(reader=record_filter.reader if record_filter else None)
+        """Return the values of a field in order, each with how many records have it.
+
+        Of `record_filter` only the reader counts.
+        """
+        reader = record_filter.reader if record_filter else None
         with self._current_database() as database:
-            return database.count_terms(field, prefix, reader_filter)
+            return database.count_terms(field, prefix, Filter(reader=reader))
 
     def read_nodes(self) -> list[Node]:
         """Return the nodes of all records, newest first."""
@@ -136,13 +145,13 @@ class IndexReader(ChainIndex):
         return {node.path: node.id for node in self.read_nodes()}
 
     def read_topics(self, words: str, limit: int, offset: int) -> tuple[list[Node], int]:
-        """Return the last decisions of topics with some words in their names, and how many."""
+        """Return a page of the last decisions of topics with some words, and how many there are."""
         with self._current_database() as database:
             rows, count = database.read_topic_rows(words, limit, offset)
-            return [row.node for row in rows], count
+        return [row.node for row in rows], count
 
     def read_rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
-        """See `Chains`."""
+        """Return the records that have one of some values in a field; see `Database.read_rows`."""
         with self._current_database() as database:
             return database.read_rows(field, values)
 
@@ -152,7 +161,7 @@ class IndexReader(ChainIndex):
             return super().read_chains(nodes)
 
     def read_nodes_by_name(self, name: str) -> list[Node]:
-        """Return the records that a name may mean, one if it is clear.
+        """Return the records that a name may mean; one if the name is unambiguous.
 
         A name is an id, a short id, a path, a file name, a number or a title.
         """
@@ -160,16 +169,24 @@ class IndexReader(ChainIndex):
             return [row.node for row in self.read_rows_by_name(name)]
 
     def read_records(self, paths: Iterable[str]) -> dict[str, tuple[Entry, Record]]:
-        """Return records as they were indexed, by path, each with its file as it was then."""
+        """Return by path the records as they were indexed, each with its file at that time."""
         with self._current_database() as database:
             files = database.read_files(paths)
-            missing_numbers = {number for _, _, number in files} - self._record_cache.keys()
-            if len(self._record_cache) + len(missing_numbers) > _MAX_CACHED_RECORDS:
-                self._record_cache = {}
-                missing_numbers = {number for _, _, number in files}
-            cards = database.read_cards(missing_numbers) if missing_numbers else {}
-            self._record_cache |= {number: parse_card(card) for number, card in cards.items()}
-            return {path: (entry, self._record_cache[number]) for path, entry, number in files}
+            self._load_records(database, {number for _, _, number in files})
+            records = {}
+            for path, entry, number in files:
+                records[path] = entry, self._record_cache[number]
+            return records
+
+    def _load_records(self, database: Database, numbers: set[int]) -> None:
+        """Read the records with some numbers into the cache."""
+        missing_numbers = numbers - self._record_cache.keys()
+        if len(self._record_cache) + len(missing_numbers) > _MAX_CACHED_RECORDS:
+            self._record_cache = {}
+            missing_numbers = numbers
+        if missing_numbers:
+            for number, card in database.read_cards(missing_numbers).items():
+                self._record_cache[number] = parse_card(card)
 
     def read_manifest(self, folders: Collection[str] = ("",)) -> dict[str, Entry]:
         """Return what the index was built from below some folders: path -> entry."""

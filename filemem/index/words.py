@@ -1,6 +1,6 @@
-"""The words of the index: the only module that knows Tantivy. User text is looked up, never parsed.
+"""The words of the index: the only module that uses Tantivy. Text of users is never parsed.
 
-What Tantivy throws, panics included, leaves here as `IndexDamaged`.
+Exceptions of Tantivy, panics included, leave this module as `IndexDamaged`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import contextlib
 import errno
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ import tantivy
 from tantivy import Occur, Query
 
 from filemem.index.document import Doc
-from filemem.index.folder import IndexDamaged, build_system_error
+from filemem.index.storage import IndexDamaged, build_system_error
+from filemem.query.terms import Alternative, Synonyms, build_synonyms, list_alternatives
 from filemem.record.lines import replace_surrogates
 
 # The two ways of reading a text; unspaced scripts are in the exact one only.
@@ -40,7 +42,7 @@ NUMBER = "number"
 _PARTS = ("title", "topic", "body")
 _PART_SEPARATOR = "\x1f"  # two parts of a document
 _MAX_TOKEN_SIZE = 100  # bytes
-_MAX_CACHED_COUNTS = 8_000  # terms; a query asks for each of its own several times
+_MAX_CACHED_COUNTS = 8_000  # terms; a search needs each count several times
 _HEAP_SIZE = 50_000_000  # bytes that are written at a time
 # Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
 UNSPACED_SCRIPTS = (
@@ -56,6 +58,8 @@ _STOP_WORDS = (
     " this those through to too until up very was we were what when where which while who whom"
     " why will with would you your s t ll re ve"
 )
+MAX_WIDENED_WORDS = 8  # a query with more content words is precise without synonyms
+_SYNONYMS_PATH = Path(__file__).parents[1] / "query/synonyms.txt"
 _VERSION = 12  # of what is read and kept: raised where documents have other texts
 READING_FORMAT = (
     _VERSION,
@@ -74,18 +78,18 @@ Restriction = list[tuple[Occur, Query]]
 
 @contextlib.contextmanager
 def error_boundary() -> Iterator[None]:
-    """Turn what Tantivy throws into `IndexDamaged`, and what the system refused into `BrokenStore`.
+    """Turn exceptions of Tantivy into `IndexDamaged`, or `BrokenStore` if the system refuses.
 
-    A panic in Rust arrives as an exception that is no `Exception`; its class cannot be imported.
+    A panic in Rust is an exception that is no `Exception`; its class cannot be imported.
     """
     try:
         yield
     except BaseException as error:
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
-        # So Rust ends its words for what the system refused.
+        # Rust ends the messages of system errors in this way.
         code = re.search(r"\(os error (\d{1,5})\)", str(error))
-        # A file that is gone is damage, a full disk is none.
+        # A missing file is damage; a full disk is not.
         if code and int(code[1]) != errno.ENOENT:
             raise build_system_error(int(code[1])) from error
         raise IndexDamaged("its words cannot be read or written") from error
@@ -96,7 +100,7 @@ def error_boundary() -> Iterator[None]:
 
 @cache
 def _compile_unspaced() -> re.Pattern[str]:
-    return re.compile(f"[{UNSPACED_SCRIPTS}]+")  # 5 ms, which plain English need not pay
+    return re.compile(f"[{UNSPACED_SCRIPTS}]+")  # takes 5 ms; plain English does not need it
 
 
 def normalize_text(text: str) -> str:
@@ -110,18 +114,24 @@ def normalize_text(text: str) -> str:
 def prepare_text(way: str, text: str) -> str:
     """Return a normal text as the analyser of a way takes it.
 
-    Unspaced characters stand alone, or are left out.
+    Characters of unspaced scripts stand alone (EXACT) or are left out (STEM).
     """
     if text.isascii():
         return text
-    return _compile_unspaced().sub(
-        lambda run: f" {' '.join(run[0])} " if way == EXACT else " ", text
-    )
+    if way == STEM:
+        return _compile_unspaced().sub(" ", text)
+    return _compile_unspaced().sub(_split_characters, text)
+
+
+def _split_characters(run: re.Match[str]) -> str:
+    return f" {' '.join(run[0])} "
 
 
 def list_runs(text: str) -> list[str]:
-    """Return the runs of scripts without spaces in a normal text."""
-    return [] if text.isascii() else _compile_unspaced().findall(text)
+    """Return the runs of unspaced scripts in a normal text."""
+    if text.isascii():
+        return []
+    return _compile_unspaced().findall(text)
 
 
 def analyze_text(way: str, text: str) -> list[str]:
@@ -130,15 +140,14 @@ def analyze_text(way: str, text: str) -> list[str]:
 
 
 def stem_phrase(text: str) -> tuple[str, ...]:
-    """Return what all forms of a phrase share: its words stemmed, in order.
+    """Return the stems of the words of a phrase, which all of its forms share.
 
-    A word of which no stem is kept stays as it is.
+    A word without a stem, such as a stop word, stays as it is.
     """
-    return tuple(
-        part
-        for word in analyze_text(EXACT, normalize_text(text))
-        for part in (analyze_text(STEM, word) or (word,))
-    )
+    parts: list[str] = []
+    for word in analyze_text(EXACT, normalize_text(text)):
+        parts += analyze_text(STEM, word) or [word]
+    return tuple(parts)
 
 
 def tokenize_document(doc: Doc) -> dict[str, list[str]]:
@@ -147,18 +156,30 @@ def tokenize_document(doc: Doc) -> dict[str, list[str]]:
 
 
 def format_exact_tokens(doc: Doc) -> str:
-    """Return the exact tokens of a document, from which `read_tokens` makes those of all fields."""
-    texts = (normalize_text(doc.title), normalize_text(doc.topic), normalize_text(doc.body))
-    return _PART_SEPARATOR.join(" ".join(analyze_text(EXACT, text)) for text in texts)
+    """Return the exact tokens of a document, from which `parse_exact_tokens` makes all tokens."""
+    parts = []
+    for text in (doc.title, doc.topic, doc.body):
+        tokens = analyze_text(EXACT, normalize_text(text))
+        parts.append(" ".join(tokens))
+    return _PART_SEPARATOR.join(parts)
 
 
 def parse_exact_tokens(exact_tokens: str) -> dict[str, list[str]]:
     """Return the tokens of each text field of a document from its exact ones."""
-    texts = dict(zip(_PARTS, exact_tokens.split(_PART_SEPARATOR), strict=True))
-    return {
-        name: texts[part].split() if way == EXACT else analyze_text(STEM, texts[part])
-        for name, (part, way, _) in FIELDS.items()
-    }
+    texts = _split_parts(exact_tokens)
+    tokens = {}
+    for field, (part, way, _) in FIELDS.items():
+        if way == EXACT:
+            tokens[field] = texts[part].split()
+        else:
+            tokens[field] = analyze_text(STEM, texts[part])
+    return tokens
+
+
+def _split_parts(exact_tokens: str) -> dict[str, str]:
+    """Return the exact tokens of each part of a document."""
+    parts = exact_tokens.split(_PART_SEPARATOR)
+    return dict(zip(_PARTS, parts, strict=True))
 
 
 @cache
@@ -184,18 +205,71 @@ def build_schema() -> tantivy.Schema:
     """Return the fields of the index."""
     builder = tantivy.SchemaBuilder()
     for name, (_, way, _) in FIELDS.items():
-        builder.add_text_field(
-            name, tokenizer_name=way, index_option="freq" if way == STEM else "position"
-        )
+        option = "freq" if way == STEM else "position"
+        builder.add_text_field(name, tokenizer_name=way, index_option=option)
     builder.add_integer_field(NUMBER, indexed=True, fast=True)
     return builder.build()
+
+
+# synonyms
+
+
+@cache
+def _read_synonyms() -> str:
+    return _SYNONYMS_PATH.read_text(encoding="utf-8")
+
+
+def find_synonyms(words: Sequence[str], own_list: str = "") -> tuple[Alternative, ...]:
+    """Return the synonyms of the words of a short query.
+
+    Args:
+        words: of the query.
+        own_list: the list of synonyms of the project, as a text.
+    """
+    content_words = [
+        word for word in words if analyze_text(STEM, normalize_text(word)) or list_runs(word)
+    ]
+    if len(content_words) > MAX_WIDENED_WORDS:
+        return ()
+    prefixes = set()
+    for word in words:
+        for part in stem_phrase(word):
+            prefixes.add(part[:2])  # a stemmer does not change these
+    tables = []
+    for text in (own_list, _read_synonyms()):
+        tables += [_build_synonym_table(text, prefix) for prefix in sorted(prefixes)]
+    return list_alternatives(words, tables, stem_phrase)
+
+
+@lru_cache(maxsize=1024)
+def _build_synonym_table(text: str, prefix: str) -> Synonyms:
+    """Return the synonyms in a list for words with a prefix; a server reads the same ones often."""
+    return build_synonyms(text, stem_phrase, (prefix,))
+
+
+def match_synonyms(text: str, alike_words: Iterable[Alternative]) -> dict[str, tuple[str, ...]]:
+    """Return the words of a query that a text lacks, each with the synonyms that it has."""
+    normal_text = normalize_text(text)
+    tokens = set(analyze_text(STEM, normal_text))
+    tokens.update(analyze_text(EXACT, normal_text))
+    matches: dict[str, tuple[str, ...]] = {}
+    for row in alike_words:
+        typed = " ".join(row.words)
+        if tokens.issuperset(stem_phrase(typed)):
+            continue
+        phrases = [
+            phrase for phrase, _ in row.substitutes if tokens.issuperset(stem_phrase(phrase))
+        ]
+        if phrases:
+            matches[typed] = tuple(phrases)
+    return matches
 
 
 # questions
 
 
 class Clause(NamedTuple):
-    """One term of one text field, or several in a row, and the weight of finding them."""
+    """One term of a text field, or several in a row, with the weight of a match."""
 
     field: str
     terms: tuple[str, ...]
@@ -214,111 +288,167 @@ class WordIndex:
             self._searcher = tantivy_index.searcher()
             self._schema = tantivy_index.schema
         self.total: int = self._searcher.num_docs
-        self._document_counts: dict[tuple[str, str], int] = {}  # of the terms asked for lately
+        self._document_counts: dict[tuple[str, str], int] = {}  # of the latest terms
         self._average_lengths: dict[str, float] = {}  # by field
 
     def get_document_count(self, field: str, term: str) -> int:
-        """Return how many documents hold a term, removed ones that are not merged away included."""
-        count = self._document_counts.get((field, term))
-        if count is None:
+        """Return how many documents have a term, including removed ones that are not merged yet."""
+        key = (field, term)
+        if key not in self._document_counts:
             if len(self._document_counts) > _MAX_CACHED_COUNTS:
                 self._document_counts.clear()
             with error_boundary():
-                count = self._searcher.doc_freq(field, term)
-            self._document_counts[field, term] = count
-        return count
+                self._document_counts[key] = self._searcher.doc_freq(field, term)
+        return self._document_counts[key]
 
     def get_average_length(self, field: str, terms: Iterable[str]) -> float:
-        """Return how many tokens a document has in a text field, on average.
+        """Return the average number of tokens of a text field.
 
-        It is 0 if no document has one of the terms: the library says it only where it explains a
+        It is 0 if no document has any of the terms, as Tantivy says it only when it explains a
         score.
         """
-        term = next((term for term in terms if self.get_document_count(field, term)), None)
-        if field not in self._average_lengths and term is not None:
-            self._average_lengths[field] = self._read_average_length(field, term)
+        if field not in self._average_lengths:
+            for term in terms:
+                if self.get_document_count(field, term):
+                    self._average_lengths[field] = self._read_average_length(field, term)
+                    break
         return self._average_lengths.get(field, 0.0)
 
     def _read_average_length(self, field: str, term: str) -> float:
-        """How many tokens a field has on average, from the explanation of a score."""
+        """Return the average number of tokens of a field, from the explanation of a score."""
         query = Query.term_query(self._schema, field, term, "freq")
         with error_boundary():
             hits = self._searcher.search(query, 1, count=False).hits
-            text = query.explain(self._searcher, hits[0][1]).to_json() if hits else ""
-        match = re.search(r'"value": ([\d.e+-]+),\s*"description": "avgdl', text)
-        return float(match[1]) if match else 0.0
+            if not hits:
+                return 0.0
+            _, address = hits[0]
+            explanation = query.explain(self._searcher, address).to_json()
+        match = re.search(r'"value": ([\d.e+-]+),\s*"description": "avgdl', explanation)
+        if match is None:
+            return 0.0
+        return float(match[1])
 
     def build_number_query(self, numbers: Iterable[int]) -> Query:
-        """Return a query for documents with any of some numbers, without any score."""
+        """Return a query for documents with any of some numbers, which adds no score."""
         number_list = list(numbers)
         if not number_list:
             return Query.empty_query()
-        if len(number_list) > 200:  # beyond that one automaton is cheaper than many terms
+        if len(number_list) > 200:  # from then on one automaton is cheaper than many terms
             return build_unscored_query(Query.term_set_query(self._schema, NUMBER, number_list))
         terms = [Query.term_query(self._schema, NUMBER, number, "basic") for number in number_list]
-        return build_unscored_query(Query.boolean_query([(Occur.Should, term) for term in terms]))
+        return build_unscored_query(Query.boolean_query([(SHOULD, term) for term in terms]))
 
     def search(self, query: Query, limit: int) -> dict[int, float]:
-        """Return the best matches, best first: number -> score."""
+        """Return the numbers of the best matches with their scores, best first."""
         with error_boundary():
             hits = self._searcher.search(query, max(1, limit), count=False).hits
             addresses = [address for _, address in hits]
             numbers = self._searcher.fast_field_values(NUMBER, addresses)
-        return {int(number or 0): hit[0] for number, hit in zip(numbers, hits, strict=True)}
+        scores: dict[int, float] = {}
+        for number, (score, _) in zip(numbers, hits, strict=True):
+            scores[int(number or 0)] = score
+        return scores
 
     def build_any_query(self, clauses: Iterable[Clause]) -> Query | None:
-        """Return the scoring query for any of some clauses; None where no document can match."""
+        """Return the scoring query for any of some clauses; None if no document can match."""
         queries = []
         for field, terms, boost in clauses:
-            if boost and all(self.get_document_count(field, term) for term in terms):
-                if len(terms) == 1:
-                    query = Query.term_query(self._schema, field, terms[0], "freq")
-                else:
-                    query = Query.phrase_query(self._schema, field, list(terms))
-                queries.append(Query.boost_query(query, boost))
+            if not boost or not all(self.get_document_count(field, term) for term in terms):
+                continue
+            if len(terms) == 1:
+                query = Query.term_query(self._schema, field, terms[0], "freq")
+            else:
+                query = Query.phrase_query(self._schema, field, list(terms))
+            queries.append(Query.boost_query(query, boost))
         return build_sum_query(queries)
 
     def build_best_query(
         self, clauses: Iterable[Clause], alternatives: Iterable[Iterable[Iterable[Clause]]]
     ) -> Query | None:
-        """Return the query of which one side counts, the best.
+        """Return the query that scores by the best side: clauses or one of their alternatives.
 
-        A side is any of the clauses, or one of each group of another.
+        Any of the clauses may match; of an alternative, one clause of each group must. None if no
+        document can match.
         """
-        sides = [self._build_group_query([clauses]), *map(self._build_group_query, alternatives)]
-        queries = [query for query in sides if query]
+        queries = []
+        for groups in ([clauses], *alternatives):
+            query = self._build_group_query(groups)
+            if query:
+                queries.append(query)
         if len(queries) > 1:
             return Query.disjunction_max_query(queries)
         return queries[0] if queries else None
 
     def _build_group_query(self, groups: Iterable[Iterable[Clause]]) -> Query | None:
-        """The query for one clause of each group; None where no document can match."""
-        queries = [self.build_any_query(group) for group in groups]
-        if not all(queries):
-            return None
-        return Query.boolean_query([(MUST, query) for query in queries if query])
+        """Return the query for one clause of each group; None if no document can match."""
+        queries = []
+        for group in groups:
+            query = self.build_any_query(group)
+            if query is None:
+                return None
+            queries.append((MUST, query))
+        return Query.boolean_query(queries)
+
+
+class TermCounts(NamedTuple):
+    """Counts of the terms of one query, where `WordIndex` has those of all terms.
+
+    They decide the weight of each word. Candidates of several indexes have comparable scores if
+    each index uses the counts of all indexes together.
+    """
+
+    total: int = 0  # documents
+    # (field, term) -> documents that have it
+    document_counts: Mapping[tuple[str, str], int] = {}
+    # Field -> documents and the tokens of all of them; only fields whose lengths are known
+    field_sizes: Mapping[str, tuple[int, float]] = {}
+
+    def get_document_count(self, field: str, term: str) -> int:
+        """Return how many documents have a term in a field; 0 for a term that was not counted."""
+        return self.document_counts.get((field, term), 0)
+
+    def get_average_length(self, field: str, _terms: Iterable[str]) -> float:
+        """Return the average number of tokens of a field; 0 if not known."""
+        documents, tokens = self.field_sizes.get(field, (0, 0.0))
+        return tokens / documents if documents else 0.0
+
+
+def merge_counts(parts: Iterable[TermCounts]) -> TermCounts:
+    """Return the sum of the counts of several indexes."""
+    total = 0
+    document_counts: Counter[tuple[str, str]] = Counter()
+    field_sizes: dict[str, tuple[int, float]] = {}
+    for part in parts:
+        total += part.total
+        document_counts.update(part.document_counts)
+        for field, (documents, tokens) in part.field_sizes.items():
+            old_documents, old_tokens = field_sizes.get(field, (0, 0.0))
+            field_sizes[field] = old_documents + documents, old_tokens + tokens
+    return TermCounts(total, document_counts, field_sizes)
 
 
 def build_sum_query(queries: Iterable[Query | None]) -> Query | None:
-    """Return the query to whose score each of some queries adds; None where none can match."""
-    parts = [(Occur.Should, query) for query in queries if query]
+    """Return the query whose score is the sum of those of others; None if none can match."""
+    parts = [(SHOULD, query) for query in queries if query]
     return Query.boolean_query(parts) if parts else None
 
 
 @cache
 def build_empty_index() -> WordIndex:
-    """Return the words of no document."""
+    """Return a word index without documents."""
     return WordIndex(tantivy.Index(build_schema()))
 
 
 def build_match_all_query() -> Query:
-    """Return the query that all documents match, without any score."""
+    """Return the query that all documents match and that adds no score."""
     return build_unscored_query(Query.all_query())
 
 
 def restrict_query(query: Query, restriction: Restriction) -> Query:
     """Return `query` under a restriction."""
-    return Query.boolean_query([(Occur.Must, query), *restriction]) if restriction else query
+    if not restriction:
+        return query
+    return Query.boolean_query([(MUST, query), *restriction])
 
 
 def build_unscored_query(query: Query) -> Query:
@@ -330,18 +460,17 @@ def build_unscored_query(query: Query) -> Query:
 
 
 def add_documents(folder: Path, documents: Iterable[tuple[int, str]]) -> None:
-    """Add documents, each by its number and its exact tokens, to the words in a folder."""
+    """Add documents, given as number and exact tokens, to the word index in a folder."""
     with error_boundary():
         index = tantivy.Index(build_schema(), str(folder))
         for way in (EXACT, STEM):
             index.register_tokenizer(way, _build_analyzer(way))
         writer = index.writer(_HEAP_SIZE, 1)
         for number, exact_tokens in documents:
-            parts = dict(zip(_PARTS, exact_tokens.split(_PART_SEPARATOR), strict=True))
-            values: dict[str, Any] = {
-                name: prepare_text(way, parts[part]) for name, (part, way, _) in FIELDS.items()
-            }
-            values[NUMBER] = number
+            parts = _split_parts(exact_tokens)
+            values: dict[str, Any] = {NUMBER: number}
+            for field, (part, way, _) in FIELDS.items():
+                values[field] = prepare_text(way, parts[part])
             writer.add_document(tantivy.Document.from_dict(values, build_schema()))
         writer.commit()
         writer.wait_merging_threads()

@@ -53,13 +53,13 @@ def test_a_search_asks_the_database_for_what_is_new_alone(
     terms = parse_query("redis cache")[0]
     expected = index.search_candidates(terms)
     asked = list[str]()
-    ask = Database._query
+    ask = Database.query
 
     def counted(self: Database, sql: str, *values: object) -> list[object]:
         asked.append(sql)
         return ask(self, sql, *values)
 
-    monkeypatch.setattr(Database, "_query", counted)
+    monkeypatch.setattr(Database, "query", counted)
     assert index.search_candidates(terms) == expected
     assert asked == []
     other = Index(root, index.model)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Index
-from filemem.index.database import NAME
+from filemem.index.storage import NAME
 from filemem.query import parse_query
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, fold, make, serial

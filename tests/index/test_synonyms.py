@@ -29,7 +29,7 @@ def scores(
 
 
 def test_the_list_that_ships_is_well_formed_and_knows_what_developers_say() -> None:
-    from filemem.index.plan import _read_synonyms
+    from filemem.index.words import _read_synonyms
 
     found, wrong = parse_groups(_read_synonyms())
     assert wrong == []
