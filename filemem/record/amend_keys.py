@@ -237,15 +237,16 @@ def _replace_items(text: str, entry: Entry, old_items: list[Value], new_items: l
     rows = [_find_lines(text, item) for item in entry.items]
     prefix = _find_item_prefix(text, rows, old_items)
     head, tail = count_kept_ends(old_items, new_items)
-    old_stop = len(old_items) - tail
-    new_stop = len(new_items) - tail
-    start = rows[head].start if head < len(rows) else rows[-1].stop
-    stop = start
-    if head < old_stop:
-        stop = rows[old_stop - 1].stop
+    replaced_rows = rows[head : len(rows) - tail]
+    if replaced_rows:
+        start = replaced_rows[0].start
+        stop = replaced_rows[-1].stop
+    else:
+        start = rows[head].start if tail else rows[-1].stop
+        stop = start
     _refuse_comments(text[start:stop])
     added_text = ""
-    for item in new_items[head:new_stop]:
+    for item in new_items[head : len(new_items) - tail]:
         added_text += f"{prefix} {format_scalar(item)}\n"
     return text[:start] + added_text + text[stop:]
 
