@@ -74,7 +74,7 @@ def answer_from_memory(
 ) -> str | None:
     """Return what `run` would print, by an open memory.
 
-    Returns None if a process of its own must answer: the event saves, or is of another work tree.
+    Returns None if another process must answer: the event saves, or is of another work tree.
     Raises FilememError.
     """
     command = _parse_arguments(arguments)

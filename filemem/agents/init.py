@@ -1,13 +1,13 @@
 """Set up a project for `filemem init`, and undo that: plan the files, then write them.
 
 A file is replaced as a whole or not at all. In a file of another program only our own part changes,
-and undoing removes only that part.
+and undoing removes only that part. `agents/plan` plans the files of the project, `agents/clients`
+those of coding agents.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
 import posixpath
 import shutil
 import sys
@@ -19,67 +19,27 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from filemem import config
-from filemem.agents import clients, splice
-from filemem.dialects.tool import format_count
+from filemem.agents import clients
+from filemem.agents.plan import (
+    README,
+    Step,
+    build_step,
+    iter_block_removals,
+    plan_agent_files,
+    plan_settings,
+    plan_store,
+    plan_store_removal,
+    read_text,
+    resolve_target,
+)
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import Files, describe_unread_files
+from filemem.files import Files
 from filemem.memory import own_branch
-from filemem.memory.own_branch import find_other_records, list_numbered_files
-from filemem.record.identity import PRIVATE_FOLDER, is_markup
+from filemem.memory.own_branch import find_other_records
 from filemem.repo import Repo
 from filemem.repo.run import GitFolders, init_repository
 
-BEGIN = "<!-- filemem:begin -->"
-END = "<!-- filemem:end -->"
-IMPORT = "@AGENTS.md <!-- filemem -->"
 PLUGIN = Path(__file__).with_name("opencode.js")
-
-README = """\
-# Memory
-
-What this project decided, and why: one Markdown file per decision, checkpoint or observation.
-They are written by people, and by coding agents through filemem.
-Read them in any editor, change them like any other file, review them in pull requests.
-No tool is needed to read them, and nothing else holds the truth.
-
-- `decisions/<year>/<month>/`: decisions, each file named after its topic; a newer one names the \
-older in `supersedes`.
-  Write `topic: ...` in the header of one that you add by hand: that is what joins it to the \
-others, not its name.
-- `checkpoints/<year>/<month>/`: where the work stood at the end of a session
-- `observations/<year>/<month>/<day>/`: things learned on the way
-
-How a topic was decided shows in any clone, without a tool: `git log --grep 'decision(TOPIC)'` \
-lists the decisions on
-it with what came of them, `git log -p -- '{folder}decisions/*/TOPIC--*'` every change to their \
-files.
-`filemem search "a question"` finds what holds today.
-"""
-
-BLOCK = f"""\
-{BEGIN}
-## Project memory
-
-Decisions and their reasons live in `{{store}}/`, served by the `filemem` MCP server.
-- Before you choose an approach, `search` for what was decided; follow what holds today, or \
-supersede it openly.
-- When you decide something that others must know, `save` it: topic, decision, reasoning, what \
-you rejected.
-- When you learn what came of a decision, `update` its outcome with the reason.
-- At the end of a session `save` a checkpoint (summary, next_steps); at the start \
-`load_checkpoint`.
-- Never save secrets.{{sync}}
-{END}
-"""
-
-
-class Step(NamedTuple):
-    """A file of the plan: its new content, None if it is not written, and a note."""
-
-    path: str
-    action: str  # create, change, keep, remove
-    content: str | None = None
-    note: str = ""
 
 
 _REPOSITORY = Step(".git", "create", None, "a Git repository: memories are commits")
@@ -135,15 +95,15 @@ def _set_up_repository(
             own_branch.open_home(code, name)  # refuses a folder that cannot be a store
             _refuse_second_memory(top, store, code)
         client_plan = _plan_clients(top, wiring)
-        steps = _plan_settings(top, name, branch)
+        steps = plan_settings(top, name, branch)
         if "--profile" not in wiring.command_words:  # the block names our own tools
-            steps += _plan_agent_files(top, name, branch)
+            steps += plan_agent_files(top, name, branch)
         if branch:  # after all steps that can raise
             store_steps = [
                 _attach_branch(code, name, branch, is_new_branch=is_new_branch, dry_run=dry_run)
             ]
         else:
-            store_steps = _plan_store(top, name)
+            store_steps = plan_store(top, name)
         steps = store_steps + steps + client_plan.steps
         if not dry_run:
             _apply_steps(code, steps)
@@ -204,7 +164,7 @@ def create_repository(folder: Path) -> bool:
         raise BrokenStore(message, "check space and permissions there") from None
     init_repository(folder)
     with closing(Repo.discover(folder)) as code:
-        _apply_steps(code, _plan_store(folder, config.load(folder).store))
+        _apply_steps(code, plan_store(folder, config.load(folder).store))
     return True
 
 
@@ -224,8 +184,8 @@ def undo_set_up(
             settings = config.load(top)
             name = config.validate_store_path(store) if store else settings.store
             branch = own_branch.find_branch(code, settings)
-            steps += _iter_block_removals(top)
-            steps += _plan_store_removal(top, name, branch)
+            steps += iter_block_removals(top)
+            steps += plan_store_removal(top, name, branch)
         if not dry_run:
             _apply_steps(code, steps)
     answer = _build_answer(top, "", steps, dry_run=dry_run)
@@ -240,12 +200,12 @@ def _iter_client_removals(
     """Remove our entries from the files of these clients; report those that are left."""
     plugin = PLUGIN.read_text()
     for path in clients.list_files(names):
-        old = _read_text(top, path)
+        old = read_text(top, path)
         if old is None:
             continue
         new, note = clients.remove_parts(path, old, plugin, wiring.command_words)
         if new != old or note:
-            yield _build_step(path, old, new, note)
+            yield build_step(path, old, new, note)
 
 
 def _build_answer(
@@ -268,14 +228,16 @@ def _build_answer(
 
 def _build_diff(folder: Path, step: Step) -> list[str]:
     """Return the change of a file as a unified diff."""
-    if step.content is None and step.action != "remove":
+    new = step.content
+    if new is None and step.action != "remove":
         return []
-    old = _read_text(folder, step.path)
+    old = read_text(folder, step.path)
     old_label = "/dev/null" if old is None else f"a/{step.path}"
-    new_label = "/dev/null" if step.content is None else f"b/{step.path}"
+    new_label = "/dev/null" if new is None else f"b/{step.path}"
     old_lines = (old or "").splitlines()
-    new_lines = (step.content or "").splitlines()
-    return list(difflib.unified_diff(old_lines, new_lines, old_label, new_label, lineterm=""))
+    new_lines = (new or "").splitlines()
+    lines = difflib.unified_diff(old_lines, new_lines, old_label, new_label, lineterm="")
+    return list(lines)
 
 
 class _ClientPlan(NamedTuple):
@@ -291,9 +253,9 @@ def _plan_clients(work_tree: Path, wiring: clients.Wiring) -> _ClientPlan:
     plan = clients.build_plan(names, work_tree, wiring, PLUGIN.read_text())
     steps: list[Step] = []
     for path, parts in plan.files.items():
-        old = _read_text(work_tree, path)
+        old = read_text(work_tree, path)
         new, note = clients.add_parts(path, old, parts)
-        steps.append(_build_step(path, old, new, note))
+        steps.append(build_step(path, old, new, note))
     if wiring.client == "auto":
         other_names = [name for name in clients.CLIENTS if name not in names]
         installed_names = [name for name in other_names if shutil.which(name)]
@@ -319,89 +281,6 @@ def _find_warning(program: str) -> str:
         f"no command {program} on the PATH{place_note}, so agents cannot start it:"
         f" use `pipx install` or `uv tool install`{alternative_note}"
     )
-
-
-def _build_step(path: str, old: str | None, new: str | None, note: str = "") -> Step:
-    if new == old:
-        return Step(path, "keep", None, note or "is up to date")
-    if new is None:
-        return Step(path, "remove", None, note)
-    return Step(path, "create" if old is None else "change", new, note)
-
-
-def _plan_store(work_tree: Path, store: str) -> list[Step]:
-    """Return the files for the folder of records; records of other tools are not changed."""
-    steps = []
-    unread_reason = describe_unread_files(work_tree / store)
-    if unread_reason:
-        steps.append(Step(f"{store}/", "keep", None, f"not read: {unread_reason}"))
-    steps += _plan_store_files(work_tree, store)
-    return steps
-
-
-def _plan_store_files(work_tree: Path, store: str) -> list[Step]:
-    records = list_numbered_files(work_tree / store)
-    if records:
-        return [Step(f"{store}/", "keep", None, _describe_records(records))]
-    folder = "" if store == own_branch.TOP else f"{store}/"
-    note = "private records are never committed"
-    readme = Step(f"{folder}README.md", "create", README.format(folder=folder))
-    gitignore = Step(f"{folder}{PRIVATE_FOLDER}/.gitignore", "create", "*\n", note)
-    steps = []
-    for step in (readme, gitignore):
-        if _read_text(work_tree, step.path) is None:
-            steps.append(step)
-        else:
-            steps.append(Step(step.path, "keep", None, "already exists"))
-    return steps
-
-
-def _describe_records(records: Sequence[str]) -> str:
-    note = f"{format_count(len(records), 'decision record')}, read where they are"
-    suffixes = {path.rpartition(".")[2] for path in records if is_markup(path)}
-    if suffixes:
-        forms = [f".{suffix}" for suffix in sorted(suffixes)]
-        note += f"; those in {', '.join(forms)} are never changed"
-    return note
-
-
-def _plan_store_removal(work_tree: Path, store: str, branch: str) -> list[Step]:
-    """Remove a folder without records and the setting that names it; report any other files."""
-    own_files = {step.path: step.content for step in _plan_store(work_tree / "nowhere", store)}
-    paths = _list_files(work_tree, store)
-    other_count = 0
-    for path in paths:
-        if path not in own_files or _read_text(work_tree, path) != own_files[path]:
-            other_count += 1
-    if branch or store == own_branch.TOP or other_count:
-        return [Step(f"{store}/", "keep", None, _format_kept_note(store, branch, other_count))]
-    steps = [Step(path, "remove") for path in paths]
-    return steps + _plan_setting_removal(work_tree, store)
-
-
-def _format_kept_note(store: str, branch: str, count: int) -> str:
-    if branch:
-        note = f"holds the branch {branch}"
-    else:
-        note = f"holds {format_count(count, 'file')} that init did not write"
-    if branch or store != config.Config().store:
-        note += f"; {config.REPOSITORY_FILE} names it"
-    return note
-
-
-def _list_files(work_tree: Path, store: str) -> list[str]:
-    files = [path for path in (work_tree / store).rglob("*") if not path.is_dir()]
-    return [path.relative_to(work_tree).as_posix() for path in files]
-
-
-def _plan_setting_removal(work_tree: Path, store: str) -> list[Step]:
-    """Remove the line of the settings that names the store, if init wrote it."""
-    old = _read_text(work_tree, config.REPOSITORY_FILE) or ""
-    line = f'store = "{store}"{splice.find_line_end(old)}'
-    if not old.startswith(line):
-        return []
-    new = old.removeprefix(line)
-    return [_build_step(config.REPOSITORY_FILE, old, new or None)]
 
 
 def _attach_branch(
@@ -431,7 +310,7 @@ def _apply_steps(code: Repo, steps: Iterable[Step]) -> None:
         elif step.path.endswith("/.gitignore"):  # no other file of Git's is ever written
             files.hide_folder(posixpath.dirname(step.path))
         else:
-            target = _resolve_target(code.work_tree, step.path)
+            target = resolve_target(code.work_tree, step.path)
             staged_file = files.stage(target, step.content.encode())
             with suppress(FileNotFoundError):  # an existing file keeps its permissions
                 mode = (code.work_tree / target).stat().st_mode
@@ -441,110 +320,8 @@ def _apply_steps(code: Repo, steps: Iterable[Step]) -> None:
 
 def _remove_file(work_tree: Path, path: str) -> None:
     """Remove a file and the folders that are empty then."""
-    target = _resolve_target(work_tree, path)
+    target = resolve_target(work_tree, path)
     (work_tree / target).unlink()
     with suppress(OSError):  # a folder that is not empty stays
         for folder in Path(target).parents[:-1]:
             (work_tree / folder).rmdir()
-
-
-def _plan_settings(work_tree: Path, store: str, branch: str) -> list[Step]:
-    """Name a store in another folder or on its own branch, for the server and for other clones."""
-    path = config.REPOSITORY_FILE
-    current_config = config.load(work_tree)
-    settings: dict[str, str] = {}
-    if store not in (current_config.store, config.read_repository_store(work_tree)):
-        settings["store"] = store
-    if branch != current_config.branch:
-        settings["branch"] = branch
-    if not settings:
-        return []
-    old = _read_text(work_tree, path) or ""
-    end = splice.find_line_end(old)
-    lines = [f'{name} = "{value}"{end}' for name, value in settings.items()]
-    note = "names the " + " and the ".join(settings)
-    return [Step(path, "change" if old else "create", "".join(lines) + old, note)]
-
-
-def _plan_agent_files(work_tree: Path, store: str, branch: str) -> list[Step]:
-    """Add the block for agents to AGENTS.md, and import it in an existing CLAUDE.md.
-
-    Claude Code reads only that file.
-    """
-    block = _plan_block(work_tree, store, branch)
-    path = "CLAUDE.md"
-    old = _read_text(work_tree, path)
-    if old is None or "@AGENTS.md" in old or BEGIN in old:
-        return [block]
-    if _resolve_target(work_tree, path) == _resolve_target(work_tree, block.path):
-        return [block]  # one file, linked
-    note = "Claude Code reads AGENTS.md by this line"
-    return [block, Step(path, "change", splice.add_block(old, IMPORT), note)]
-
-
-def _plan_block(work_tree: Path, store: str, branch: str) -> Step:
-    path = "AGENTS.md"
-    sync_note = ""
-    if branch:
-        sync_note = "\n- The memory has a branch of its own: `filemem sync` shares what was saved."
-    text = BLOCK.format(store=store, sync=sync_note)
-    old = _read_text(work_tree, path)
-    if old is None:
-        return Step(path, "create", text)
-    block = text.rstrip()
-    start = old.find(BEGIN)
-    end = old.find(END)
-    if start < 0 and end < 0:
-        new = splice.add_block(old, block)
-        return Step(path, "change", new, "a block is added at the end")
-    if start < 0 or end <= start:
-        message = f"{path}: the block between {BEGIN} and {END} is broken"
-        raise BadInput(message, "restore or remove both lines")
-    block = block.replace("\n", splice.find_line_end(old))
-    after_block = old[end + len(END) :]
-    return _build_step(path, old, old[:start] + block + after_block)
-
-
-def _iter_block_removals(work_tree: Path) -> Iterator[Step]:
-    """Remove the parts that `_plan_agent_files` adds; CLAUDE.md and AGENTS.md may be one file."""
-    targets = {_resolve_target(work_tree, path): path for path in ("CLAUDE.md", "AGENTS.md")}
-    for path in targets.values():
-        old = _read_text(work_tree, path) or ""
-        start = old.find(BEGIN)
-        end = old.find(END)
-        block = IMPORT
-        if 0 <= start < end:
-            block = old[start : end + len(END)]
-        new = splice.remove_block(old, block)
-        if new == old:
-            continue
-        is_rest_empty = start == 0 and not old[end + len(END) :].strip()
-        yield _build_step(path, old, None if is_rest_empty else new)
-
-
-def _read_text(work_tree: Path, path: str) -> str | None:
-    """Return the text of a file of the work tree; None if it is missing."""
-    target = work_tree / _resolve_target(work_tree, path)
-    try:
-        return target.read_bytes().decode()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as text: {error}") from None
-
-
-def _resolve_target(work_tree: Path, path: str) -> str:
-    """Return the path of a file or, for a link, of the file that it leads to.
-
-    Raises BadInput if that is not a file of the work tree.
-    """
-    top = os.path.realpath(work_tree)
-    real = Path(os.path.realpath(work_tree / path))
-    is_inside = real.is_relative_to(top) and ".git" not in real.relative_to(top).parts
-    if not is_inside or real.is_symlink():
-        raise BadInput(
-            f"{path} is a symbolic link to no file of the project", "replace or remove it"
-        )
-    if real.exists() and not real.is_file():  # reading a FIFO would block
-        raise BadInput(f"{path} is not a regular file", "move it away, then run filemem init again")
-    return real.relative_to(top).as_posix()

@@ -31,7 +31,7 @@ class _Item(NamedTuple):
 
 
 def strip_comments(text: str) -> str:
-    """Return JSON with comments as plain JSON of the same length.
+    """Return JSON with comments as plain JSON of equal length.
 
     Spaces replace comments, trailing commas and a byte order mark.
     """
@@ -149,16 +149,15 @@ def remove_item(text: str, path: Path, value: Any) -> str:
     while len(steps) > 1 and steps[-1].is_own_object(text):
         steps.pop()
     step = steps[-1]
-    start = len(text[: step.item.start].rstrip())
-    end = step.item.value_end
     comma = _find_comma(plain_text, step)
-    rest = text[end:]
+    end = step.item.value_end
+    text_above = text[: step.item.start].rstrip()
+    if 0 <= comma < len(text_above):
+        text_above = text_above[:comma] + text_above[comma + 1 :]
+    text_below = text[end:]
     if comma >= end:
-        rest = text[end:comma] + text[comma + 1 :]
-    head = text[:start]
-    if 0 <= comma < start:
-        head = text[:comma] + text[comma + 1 : start]
-    return head + rest
+        text_below = text[end:comma] + text[comma + 1 :]
+    return text_above + text_below
 
 
 def _list_steps(plain_text: str, path: Path, value: Any) -> list[_PathStep]:

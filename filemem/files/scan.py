@@ -25,7 +25,7 @@ from filemem.record import MAX_FILE_SIZE, Problem, parse_adr_number
 from filemem.record.identity import strip_suffix
 
 MAX_SIZE = MAX_FILE_SIZE  # of any file that is read
-_TICK = 20_000_000  # nanoseconds; two writes within this time may leave the same time
+_TICK = 20_000_000  # nanoseconds; two writes within this time may leave equal times
 _INVALID_PARTS = frozenset(("", ".", ".."))
 # Control characters, undecodable bytes, line and paragraph separators.
 _CONTROL_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))

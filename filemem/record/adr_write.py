@@ -116,21 +116,19 @@ def render_adr(
         links.append(f"Supersedes {format_link(title, path)}")
         targets.append(quote(path))
     heading = _format_heading(shape, record, name)
-    parts = [f"# {heading}", *_iter_parts(record, shape, status, day, links)]
+    parts = [f"# {heading}"]
+    parts += _iter_parts(record, shape, status, day, links)
     body = "\n\n".join(parts) + "\n"
     rows = list(_iter_header_rows(shape, record, name, status, day))
-    expected = _expect_links(record, targets)
     actual = parse_record(_render_file(rows, body), name.path).record or record
+    expected = record._replace(supersedes=tuple(targets))
+    if not targets and not record.topic_stated:
+        expected = record._replace(supersedes=None)  # only a stated topic needs an empty list
     rows += _iter_missing_rows(expected, actual)
-    stated_id = actual.id if actual.id_stated else ""
+    stated_id = ""
+    if actual.id_stated:
+        stated_id = actual.id
     return NewFile(name.path, _render_file(rows, body), stated_id)
-
-
-def _expect_links(record: Record, targets: list[str]) -> Record:
-    """Return the record that the new file must state; a stated topic needs a list of links."""
-    if targets or record.topic_stated:
-        return record._replace(supersedes=tuple(targets))
-    return record._replace(supersedes=None)
 
 
 def _parse_shape(data: bytes, name: str) -> Shape:

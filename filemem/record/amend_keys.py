@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from filemem.errors import Conflict
 from filemem.record.keys import KEY_ORDER, strip_hash_sign
-from filemem.record.lines import count_kept_ends
+from filemem.record.lines import KeptCounts, count_kept_ends
 from filemem.record.parse import HeaderSplit, parse_header, split_header
 from filemem.record.yaml import (
     Entry,
@@ -236,30 +236,37 @@ def _replace_items(text: str, entry: Entry, old_items: list[Value], new_items: l
     """Write a list with one item on each line; kept items at both ends keep their lines."""
     rows = [_find_lines(text, item) for item in entry.items]
     prefix = _find_item_prefix(text, rows, old_items)
-    head, tail = count_kept_ends(old_items, new_items)
-    replaced_rows = rows[head : len(rows) - tail]
-    if replaced_rows:
-        start = replaced_rows[0].start
-        stop = replaced_rows[-1].stop
-    else:
-        start = rows[head].start if tail else rows[-1].stop
-        stop = start
+    kept = count_kept_ends(old_items, new_items)
+    start, stop = _find_replaced_lines(rows, kept)
     _refuse_comments(text[start:stop])
+    new_stop = len(new_items) - kept.tail
     added_text = ""
-    for item in new_items[head : len(new_items) - tail]:
+    for item in new_items[kept.head : new_stop]:
         added_text += f"{prefix} {format_scalar(item)}\n"
     return text[:start] + added_text + text[stop:]
+
+
+def _find_replaced_lines(rows: Sequence[Span], kept: KeptCounts) -> Span:
+    """Return the lines of the items between the kept ones; an empty range if there are none."""
+    replaced_rows = rows[kept.head : len(rows) - kept.tail]
+    if replaced_rows:
+        return Span(replaced_rows[0].start, replaced_rows[-1].stop)
+    position = rows[-1].stop
+    if kept.tail:
+        position = rows[kept.head].start
+    return Span(position, position)
 
 
 def _find_item_prefix(text: str, rows: Sequence[Span], items: list[Value]) -> str:
     """Return the indented dash of a list. Raises _UnsupportedSyntax for a list of another form."""
     dash = _DASH.match(text, rows[0].start)
-    has_text_only = all(isinstance(item, str) for item in items)
     line_starts = {row.start for row in rows}
-    has_own_lines = len(line_starts) == len(items)
-    if dash and has_text_only and has_own_lines:
-        return dash[0].rstrip()
-    raise _UnsupportedSyntax("is not one item on each line")
+    if dash is None or len(line_starts) < len(items):
+        raise _UnsupportedSyntax("is not one item on each line")
+    for item in items:
+        if not isinstance(item, str):
+            raise _UnsupportedSyntax("is not one item on each line")
+    return dash[0].rstrip()
 
 
 def _find_lines(text: str, item: Span) -> Span:

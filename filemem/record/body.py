@@ -351,9 +351,8 @@ def normalize_outcomes(log: Iterable[Outcome]) -> tuple[Outcome, ...]:
 def sort_outcomes(entries: Iterable[Outcome]) -> tuple[Outcome, ...]:
     """Return entries oldest first, each once.
 
-    Entries of the same time stay in their order, unless the log is not sorted by time (after a
-    union merge of two branches). Then their text decides, so that both directions of a merge give
-    the same order.
+    Entries with equal times keep their order. If the log is not sorted by time, after a union merge
+    of two branches, their text decides instead, so that both directions of the merge are equal.
     """
     distinct = list(dict.fromkeys(entries))
     is_sorted = all(earlier.at <= later.at for earlier, later in pairwise(distinct))

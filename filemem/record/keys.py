@@ -377,7 +377,7 @@ class _FieldReader(NamedTuple):
             message = f"{name} must be {error}, not {quoted_value}"
         level = "warning"
         if key.name == "type" and "id" not in self.header.values:
-            level = "hint"  # a file of another tool, with types of its own
+            level = "hint"  # a file of another tool, with other types
         code = "bad-" + key.name.replace("_", "-")
         line = self.header.lines.get(name, 1)
         return Problem("", line, code, level, message)

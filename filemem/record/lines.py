@@ -26,7 +26,7 @@ CONFLICT_CODE = "conflict"  # the code of a merge that was not finished
 CONFLICT_HINT = "keep one side of the text, and every line under Outcomes"
 MAX_HEADING_LENGTH = 100  # characters of a first line that become the heading
 
-# What may stand before a fence: blanks and list markers.
+# Blanks and list markers before a fence.
 PREFIX = r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"
 FENCE = re.compile(rf"({PREFIX})(`{{3,}}+|~{{3,}}+)(.*)")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -128,7 +128,7 @@ def count_kept_ends(old: Sequence[object], new: Sequence[object]) -> KeptCounts:
 def restore_line_ends(old: str, new: str) -> str:
     """Return `new`, which has LF line ends, with the line ends of `old`.
 
-    A changed line gets the end of the line that it replaces; an added one that of its neighbours.
+    A changed line gets the end of the line that it replaces, an added line a neighbour's.
     """
     old_lines = _LINE.findall(old)
     new_lines = _LINE.findall(new)

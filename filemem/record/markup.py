@@ -14,7 +14,7 @@ from filemem.record.keys import ALIASES
 # Patterns and their replacements, as `re.sub` takes them.
 Rules = tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
 _VERBATIM = re.compile(r"-{4,}|\.{4,}|/{4,}|```.*")  # the delimiters of code and of comments
-_LONE_CELL = re.compile(r"\|[^|]*")  # a cell on a line of its own
+_LONE_CELL = re.compile(r"\|[^|]*")  # a line with a single cell
 _UNDERLINE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
 _COMMENT = re.compile(r"\s*\.\.(?:$|\s+(?![_|\[]|[\w:-]+::))")
 _TARGET = re.compile(r"^ *\.\. _`?([^:`\n]{1,200})`?:[ \t]+(\S+)", re.MULTILINE)
@@ -22,7 +22,7 @@ _NAMED_REFERENCE = re.compile(r"`([^`\n]{1,200})`_")
 
 
 def to_markdown(text: str, path: str) -> str:
-    """Return the text of a record as Markdown; `path` tells its markup by its suffix."""
+    """Return the text of a record as Markdown; the suffix of `path` tells its markup."""
     if not is_markup(path):
         return text
     if path.lower().endswith(".rst"):

@@ -457,7 +457,7 @@ def _build_unread_header(split: HeaderSplit, code: str, message: str, line: int)
 
 
 def _parse_other_header(split: HeaderSplit, first_line: int) -> Header:
-    """Read TOML or JSON by way of YAML that says the same."""
+    """Read TOML or JSON by converting it to YAML."""
     text = split.header
     handler = _load_handlers()[split.kind]
     try:

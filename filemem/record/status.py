@@ -108,7 +108,7 @@ _MEANINGS = index_words(
         "then": """
             now, then, later, jetzt, nun, dann, maintenant, puis, ahora, luego, agora, ora, poi
         """,
-        # What may stand in front of a status and says nothing.
+        # Words in front of a status without a meaning.
         "": """
             closed, n, ne, durch, に, で, により, によって, 로, 으로,
             this, adr, decision, record, proposal, it, we, the, team, have, has, been, is, are,
@@ -146,7 +146,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CHECK_MARK = re.compile(r"\[[xX]\]")
 _PART_SEPARATOR = re.compile(r"\n\s*\n|\n(?=[ \t]*[-*+|] )")
-# A mark -> what it makes of `accepted`; `gone` is `over` in brackets.
+# A mark -> the status that it makes of `accepted`; `gone` is `over` in brackets.
 _NEGATED_STATUSES = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}
 
 
@@ -227,7 +227,7 @@ def _find_newest_entry(parts: list[str]) -> str:
 
 @lru_cache(maxsize=8)
 def normalize_words(words: Words) -> Words:
-    """Return a project's words in the form that is compared, without those that have no letters."""
+    """Return a project's words in the form that is compared, without words that have no letters."""
     normalized_words = []
     for word, status in words:
         normalized = _normalize_text(word)
@@ -343,7 +343,7 @@ def _iter_claims(text: str, words: Words) -> Iterator[_Claim]:
 
 @lru_cache(maxsize=8)
 def _build_scanner(words: Words) -> re.Pattern[str]:
-    """Return the pattern of all words; in scripts without spaces a word may stand within text."""
+    """Return the pattern of all words; in scripts without spaces a word may be inside text."""
     all_words = [*_MEANINGS, *dict(words)]
     all_words.sort(key=len, reverse=True)
     spaced_patterns = []
