@@ -1,4 +1,4 @@
-"""Add our server and hooks to the files of coding agents, and remove them. Pure, except for lookups.
+"""Add our server and hooks to the files of coding agents, and remove them. Mostly pure functions.
 
 Existing content stays, also an entry of ours that was changed. A file that cannot be parsed is
 refused.

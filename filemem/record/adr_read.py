@@ -1,4 +1,4 @@
-"""Read status, date and links from the body of decision records in other formats: MADR, Nygard, FIP.
+"""Read status, date and links from the body of decision records of other tools: MADR, Nygard, FIP.
 
 They are above the first section, in sections such as `## Status`, `### 2. Date` and `## Metadata`,
 and in the earliest entry of a changelog. Links stay as written; `references` resolves them.
@@ -148,13 +148,22 @@ class _PreambleReader:
         value = untrimmed_value.strip()
         if value:
             self._read_field(name, value, section.start - 1)
-            return
-        if field == _LOG_FIELD:
+        elif field == _LOG_FIELD:
             self._read_changelog(lines[section.start : section.stop])
-            return
-        if not field and section.name and not is_link_start(name):
-            return
-        max_lines = _MAX_PREAMBLE_LINES if field in ("", "metadata") else _MAX_STATUS_LINES
+        elif field or not section.name or is_link_start(name):
+            self._read_content(section, field, lines, skipped_lines)
+
+    def _read_content(
+        self,
+        section: _Section,
+        field: str,
+        lines: Sequence[str],
+        skipped_lines: frozenset[int],
+    ) -> None:
+        """Read the fields and links in a section, and the section as a value."""
+        max_lines = _MAX_STATUS_LINES
+        if field in ("", "metadata"):
+            max_lines = _MAX_PREAMBLE_LINES
         stop = min(section.stop, section.start + max_lines)
         numbers = [at for at in range(section.start, stop) if at not in skipped_lines]
         if not section.name or field in _FIELDS_WITH_BLOCKS:

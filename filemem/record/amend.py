@@ -237,7 +237,7 @@ class _Body(NamedTuple):
     outline: md.Outline
     final_newline: str
 
-    def trim_range(self, start: int, stop: int) -> int:
+    def strip_range(self, start: int, stop: int) -> int:
         """Return the end of a range without the blank lines at its end."""
         while stop > start and not self.lines[stop - 1].strip():
             stop -= 1
@@ -284,13 +284,13 @@ def _append_outcome(text: str, path: str, before: Record, outcome: Outcome) -> s
     body = _parse_body(text, DECISION)
     ranges = body.outline.get_ranges(md.OUTCOMES)
     if not ranges:
-        stop = body.trim_range(0, len(body.lines))
+        stop = body.strip_range(0, len(body.lines))
         new_lines = [f"## {md.OUTCOMES}", format_outcome(outcome)]
         if stop:
             new_lines.insert(0, "")
         return body.replace_range(stop, stop, new_lines)
     log = ranges[-1]
-    stop = body.trim_range(log.start, log.stop)
+    stop = body.strip_range(log.start, log.stop)
     sign = "-"
     if stop > log.start:
         bullet = _BULLET.match(body.lines[stop - 1])
@@ -401,7 +401,7 @@ def _build_insertion(
     text_start = body.outline.text_start
     if old_lines:
         old_start = old_lines[0].position
-        if body.trim_range(text_start, old_start) == text_start:
+        if body.strip_range(text_start, old_start) == text_start:
             return _Insertion(old_start, new_lines)
     next_lines = body.lines[text_start : text_start + 1]
     rows = _add_blank_lines(new_lines, text_start, next_lines)

@@ -131,19 +131,19 @@ def _shift_entry(entry: Entry, text: str, offset: int) -> Entry:
     """Return an entry with positions in the whole text, its end without blanks and empty lines."""
     items = []
     for item in entry.items:
-        stop = _trim_end(text, item.stop + offset)
+        stop = _strip_end(text, item.stop + offset)
         items.append(Span(item.start + offset, stop))
     key_end = entry.key_end + offset
     return entry._replace(
         key_start=entry.key_start + offset,
         key_end=key_end,
         start=entry.start + offset,
-        end=max(key_end, _trim_end(text, entry.end + offset)),
+        end=max(key_end, _strip_end(text, entry.end + offset)),
         items=tuple(items),
     )
 
 
-def _trim_end(text: str, position: int) -> int:
+def _strip_end(text: str, position: int) -> int:
     """Return a position without the blanks and empty lines before it."""
     text_above = text[:position]
     return len(text_above.rstrip())

@@ -190,7 +190,7 @@ def _get_reference_name(match: re.Match[str]) -> str:
 
 def _iter_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a paragraph, without a status in front: `Accepted (superseded ...`."""
-    masked_text = re.sub(REFERENCE, _mask_reference, text)
+    masked_text = re.sub(REFERENCE, _hide_reference, text)
     start = 0
     for match in _SENTENCE_END.finditer(masked_text):
         yield _strip_status(text[start : match.end()])
@@ -198,7 +198,7 @@ def _iter_sentences(text: str) -> Iterator[str]:
     yield _strip_status(text[start:])
 
 
-def _mask_reference(match: re.Match[str]) -> str:
+def _hide_reference(match: re.Match[str]) -> str:
     """Return a text of the same length without the end of a sentence."""
     return "x" * len(match[0])
 

@@ -59,12 +59,12 @@ def is_chosen(text: str, name: str) -> bool:
         text_before = words[: match.start()].casefold()
         if not text_before or match[0][0].isupper():
             return True
-        if _ends_in_leading_words(text_before):
+        if _has_leading_words_at_end(text_before):
             return True
     return False
 
 
-def _ends_in_leading_words(text: str) -> bool:
+def _has_leading_words_at_end(text: str) -> bool:
     end = 0
     for match in _LEADING_WORDS.finditer(text):
         end = match.end()

@@ -383,7 +383,7 @@ def split_header(text: str) -> HeaderSplit:
     blank_lines = _BLANK_LINES.match(text)
     page_start = blank_lines.end() if blank_lines else 0
     page = text[page_start:]
-    kind = _detect_kind(page)
+    kind = _find_kind(page)
     if not kind:
         return HeaderSplit()
     handler = _load_handlers()[kind]
@@ -407,7 +407,7 @@ def split_header(text: str) -> HeaderSplit:
     return HeaderSplit(kind, header, start, body_start)
 
 
-def _detect_kind(page: str) -> str:
+def _find_kind(page: str) -> str:
     """Return the kind of the header that opens a text, or ""."""
     if not page.startswith(("-", "+", "{")):  # JSONHandler also takes a closing brace
         return ""

@@ -117,16 +117,20 @@ def format_key_value(record: Record, field: str, shape: str) -> str:
         return ""
     if field == "topic" and not record.topic_stated:
         return ""
+    if isinstance(value, tuple):
+        value = _list_items(value, shape)
+    if not value and field != _EMPTY_LIST_FIELD and shape not in (TIME, SHARE):
+        return ""
+    return _format_value(value, shape)
+
+
+def _format_value(value: Any, shape: str) -> str:
     if shape == TIME:
         return format_scalar(format_time(value))
     if shape == SHARE:
         return repr(float(value))
     if shape == FLAG:
-        return SECRETS_ALLOWED if value else ""
-    if isinstance(value, tuple):
-        value = _list_items(value, shape)
-    if not value and field != _EMPTY_LIST_FIELD:
-        return ""
+        return SECRETS_ALLOWED
     return format_flow(value)
 
 
