@@ -387,10 +387,10 @@ def _find_own_parts(path: str, text: str, plugin: str, command_words: Sequence[s
     for client in (*CLIENTS.values(), *ALTERNATIVE_CLIENTS.values()):
         if client.path != path:
             continue
-        server, server_words = parse_server(client, value)
-        is_usual = USUAL_COMMAND.fullmatch(" ".join(server_words))
-        if is_usual or server_words == list(command_words):
-            parts[client.key, "filemem"] = server
+        server = parse_server(client, value)
+        is_usual = USUAL_COMMAND.fullmatch(" ".join(server.command_words))
+        if is_usual or server.command_words == list(command_words):
+            parts[client.key, "filemem"] = server.content
     return parts | _find_own_hooks(value.get("hooks"))
 
 
@@ -408,18 +408,28 @@ def _find_own_hooks(events: Any) -> Parts:
     return parts
 
 
-def parse_server(client: Client, value: Any) -> tuple[Any, list[str]]:
-    """Return our entry in a client's file, or None, and its command if it is as init writes it."""
-    server = value.get(client.key, {}).get("filemem")
-    if not server:
-        return None, []
-    command = server.get("command")
+class Server(NamedTuple):
+    """Our entry in a client's file, None if it is missing, and its command.
+
+    The command is empty if the entry is not as init writes it.
+    """
+
+    content: Any
+    command_words: list[str]
+
+
+def parse_server(client: Client, value: Any) -> Server:
+    """Return our entry in a client's file."""
+    content = value.get(client.key, {}).get("filemem")
+    if not content:
+        return Server(None, [])
+    command = content.get("command")
     words = command
     if not isinstance(command, list):
-        words = [command, *server.get("args", [])]
-    if "serve" in words and server == build_entry(client, words):
-        return server, words
-    return server, []
+        words = [command, *content.get("args", [])]
+    if "serve" in words and content == build_entry(client, words):
+        return Server(content, words)
+    return Server(content, [])
 
 
 def parse_settings(path: str, text: str) -> Any:

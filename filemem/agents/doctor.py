@@ -149,10 +149,10 @@ def _check_agent(name: str, top: Path, try_start: TryStart, *, is_used: bool) ->
 
 def _read_entry(client: Client, top: Path) -> _ServerEntry | None:
     settings = _read_settings(top / client.path)
-    content, command_words = clients.parse_server(client, settings)
-    if not content:
+    server = clients.parse_server(client, settings)
+    if not server.content:
         return None
-    return _ServerEntry(client.path, content, tuple(command_words))
+    return _ServerEntry(client.path, server.content, tuple(server.command_words))
 
 
 def _check_connection(

@@ -68,47 +68,47 @@ class Key(NamedTuple):
         return self.record_field or self.name
 
 
-_D = (DECISION,)
-_C = (CHECKPOINT,)
-_O = (OBSERVATION,)
+_DECISIONS = (DECISION,)
+_CHECKPOINTS = (CHECKPOINT,)
+_OBSERVATIONS = (OBSERVATION,)
 
 # The order is the order in which new files are written.
 KEYS: tuple[Key, ...] = (
     Key("id", TEXT),
     Key("type", CHOICE, choices=TYPES),
-    Key("topic", TEXT, _D),
+    Key("topic", TEXT, _DECISIONS),
     Key("created", TIME),
-    Key("status", CHOICE, _D, STATUSES),
-    Key("confidence", SHARE, _D),
-    Key("outcome", CHOICE, _D, OUTCOMES),
-    Key("limitation", TEXT, _D),
-    Key("decided_by", CHOICE, _D, DECIDERS),
-    Key("supersedes", EDGES, _D),
-    Key("builds_on", EDGES, _D),
-    Key("debates", EDGES, _D),
-    Key("synthesizes", EDGES, _D),
-    Key("affects", LIST, _D),
-    Key("guards", GUARDS, _D),
-    Key("branch", TEXT, _C),
-    Key("open_files", LIST, _C),
-    Key("kind", CHOICE, _O, KINDS),
-    Key("project", TEXT, _O),
-    Key("concepts", WORDS, _O),
-    Key("files_read", LIST, _O),
-    Key("files_modified", LIST, _O),
-    Key("department", TEXT, _O),
-    Key("visibility", CHOICE, _O, VISIBILITIES),
-    Key("user_id", TEXT, _O),
-    Key("agent_id", TEXT, _O),
-    Key("run_id", TEXT, _O),
-    Key("scope", TEXT, _O),
-    Key("memory_type", TEXT, _O),
+    Key("status", CHOICE, _DECISIONS, STATUSES),
+    Key("confidence", SHARE, _DECISIONS),
+    Key("outcome", CHOICE, _DECISIONS, OUTCOMES),
+    Key("limitation", TEXT, _DECISIONS),
+    Key("decided_by", CHOICE, _DECISIONS, DECIDERS),
+    Key("supersedes", EDGES, _DECISIONS),
+    Key("builds_on", EDGES, _DECISIONS),
+    Key("debates", EDGES, _DECISIONS),
+    Key("synthesizes", EDGES, _DECISIONS),
+    Key("affects", LIST, _DECISIONS),
+    Key("guards", GUARDS, _DECISIONS),
+    Key("branch", TEXT, _CHECKPOINTS),
+    Key("open_files", LIST, _CHECKPOINTS),
+    Key("kind", CHOICE, _OBSERVATIONS, KINDS),
+    Key("project", TEXT, _OBSERVATIONS),
+    Key("concepts", WORDS, _OBSERVATIONS),
+    Key("files_read", LIST, _OBSERVATIONS),
+    Key("files_modified", LIST, _OBSERVATIONS),
+    Key("department", TEXT, _OBSERVATIONS),
+    Key("visibility", CHOICE, _OBSERVATIONS, VISIBILITIES),
+    Key("user_id", TEXT, _OBSERVATIONS),
+    Key("agent_id", TEXT, _OBSERVATIONS),
+    Key("run_id", TEXT, _OBSERVATIONS),
+    Key("scope", TEXT, _OBSERVATIONS),
+    Key("memory_type", TEXT, _OBSERVATIONS),
     Key("tags", WORDS),
     Key("agent", TEXT),
     Key("session", TEXT),
     Key("source", ORIGIN),
     Key("secrets", FLAG, record_field="secrets_allowed"),
-    Key("metadata", MAPPING, _O),
+    Key("metadata", MAPPING, _OBSERVATIONS),
 )
 KEY_BY_NAME = {key.name: key for key in KEYS}
 KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
@@ -122,7 +122,7 @@ ALIASES |= {"guard": "guards"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
 _NAME_BY_FIELD = {"status": "status", "date": "created", "created": "created"}
 # Keys that are read and never written.
-SUPERSEDED_BY = Key("superseded_by", EDGES, _D)
+SUPERSEDED_BY = Key("superseded_by", EDGES, _DECISIONS)
 TITLE = Key("title", TEXT)
 # They distinguish a header from other text.
 HEADER_NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))

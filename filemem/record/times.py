@@ -24,20 +24,20 @@ _MONTHS = (
     ("nov",),
     ("dec", "dez", "déc", "dic"),
 )
-_Y = r"(?P<year>\d{4})"
-_D = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
-_NAME = r"(?P<month>[^\W\d_]{3,10})\.?"
+_YEAR = r"(?P<year>\d{4})"
+_MONTH_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
+_MONTH_NAME = r"(?P<month>[^\W\d_]{3,10})\.?"
 # What people write besides ISO 8601.
 _DATE_PATTERNS = (
-    rf"{_Y}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
-    rf"{_Y}[ -]{_NAME}[ -]{_D}",
-    rf"{_D}[ -](?:de )?{_NAME},?[ -](?:de )?{_Y}",
-    rf"{_NAME} {_D},? {_Y}",
-    rf"(?P<day>\d{{1,2}})[.-](?P<month>\d{{1,2}})[.-]{_Y}",
+    rf"{_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
+    rf"{_YEAR}[ -]{_MONTH_NAME}[ -]{_MONTH_DAY}",
+    rf"{_MONTH_DAY}[ -](?:de )?{_MONTH_NAME},?[ -](?:de )?{_YEAR}",
+    rf"{_MONTH_NAME} {_MONTH_DAY},? {_YEAR}",
+    rf"(?P<day>\d{{1,2}})[.-](?P<month>\d{{1,2}})[.-]{_YEAR}",
     # Of a day and a month between slashes, one must be above 12: else they may be either.
-    rf"(?P<day>1[3-9]|2\d|3[01])/(?P<month>\d{{1,2}})/{_Y}",
-    rf"(?P<month>\d{{1,2}})/(?P<day>1[3-9]|2\d|3[01])/{_Y}",
-    rf"{_Y} ?[年년] ?(?P<month>\d{{1,2}}) ?[月월] ?(?P<day>\d{{1,2}}) ?[日일]",
+    rf"(?P<day>1[3-9]|2\d|3[01])/(?P<month>\d{{1,2}})/{_YEAR}",
+    rf"(?P<month>\d{{1,2}})/(?P<day>1[3-9]|2\d|3[01])/{_YEAR}",
+    rf"{_YEAR} ?[年년] ?(?P<month>\d{{1,2}}) ?[月월] ?(?P<day>\d{{1,2}}) ?[日일]",
 )
 _YEAR_MONTH = r"(\d{4})-(\d{1,2})"
 _WEEK = r"\d{4}-?W\d{2}"
