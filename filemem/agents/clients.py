@@ -1,26 +1,26 @@
-"""Where coding agents look for servers and hooks: tables, and functions from text to new text.
+"""Add our server and hooks to the files of coding agents, and remove them. Mostly pure functions.
 
-Rule: existing content stays, also an entry of ours that was changed. A file that cannot be parsed
-is refused.
+Existing content stays, also an entry of ours that was changed. A file that cannot be parsed is
+refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from filemem.agents import splice
+from filemem.agents.hook_entries import build_hook, format_command, is_own_hook, list_hooks
 from filemem.config import HOOKS
 from filemem.errors import BadInput
 
 Parts = dict[splice.Path, Any]
-"""What a file gets: the place in its JSON or TOML -> the value there; (): a whole file."""
+"""The entries for a file: the place in its JSON or TOML -> the value; (): the whole file."""
 
 ROOT = ".mcp.json"
 _TRUST_HINT = "trust this folder when it asks"
@@ -31,18 +31,12 @@ class Client(NamedTuple):
     """A coding agent whose files init writes."""
 
     title: str
-    path: str
-    """Its file of servers."""
-    key: str
-    """The object in this file that lists servers."""
-    todo: str
-    """What its user must still do."""
-    marker_paths: Sequence[str] = ()
-    """Paths that show that a project uses it."""
-    hooks: str = ""
-    """Its file of hooks."""
-    extra_fields: Mapping[str, Any] = MappingProxyType({})
-    """What our entry holds besides the command."""
+    path: str  # its file of servers
+    key: str  # the object in this file that lists servers
+    todo: str  # what its user must still do
+    marker_paths: Sequence[str] = ()  # paths that show that a project uses it
+    hooks: str = ""  # its file of hooks
+    extra_fields: Mapping[str, Any] = MappingProxyType({})  # of our entry, besides the command
 
 
 CLIENTS = {
@@ -104,7 +98,7 @@ ALTERNATIVE_CLIENTS = {
     ),
     "opencode": CLIENTS["opencode"]._replace(path="opencode.jsonc"),
 }
-"""Clients with another file, where that is there or the first is not wanted."""
+"""Clients with another file, if that exists or the first is not wanted."""
 
 
 def _format_json_entry(program: str, args: Sequence[str]) -> str:
@@ -117,7 +111,7 @@ def _format_goose_entry(program: str, args: Sequence[str]) -> str:
 
 
 class ManualClient(NamedTuple):
-    """A client that could not be tried: its user adds the entry by hand."""
+    """A client that was not tested: its user adds the entry by hand."""
 
     title: str
     path: str
@@ -137,61 +131,21 @@ MANUAL_CLIENTS = {
 }
 
 
-class Event(NamedTuple):
-    """An event of a client that runs one of our hooks, for some of the client's tools."""
-
-    client: str
-    hooks: Sequence[str]
-    name: str
-    tools: str = ""
-
-
-_PROMPTS = ("prompt-first", "prompt")
-_EVENTS = (
-    Event("claude", ("start",), "SessionStart"),
-    Event("claude", _PROMPTS, "UserPromptSubmit"),
-    Event("claude", ("edits",), "PreToolUse", "Edit|MultiEdit|NotebookEdit|Write|Bash"),
-    Event("claude", ("failures",), "PostToolUseFailure", "Bash"),
-    Event("claude", ("capture",), "PreCompact"),
-    Event("claude", ("capture",), "SessionEnd"),
-    Event("claude", ("remind",), "Stop"),
-    Event("codex", ("start",), "SessionStart"),
-    Event("codex", _PROMPTS, "UserPromptSubmit"),
-    Event("codex", ("edits",), "PreToolUse", "apply_patch|Edit|Write|Bash"),
-    Event("codex", ("failures",), "PostToolUse", "Bash"),
-    Event("codex", ("capture",), "PreCompact"),
-    Event("codex", ("remind",), "Stop"),
-    Event("gemini", ("start",), "SessionStart"),
-    Event("gemini", _PROMPTS, "BeforeAgent"),
-    Event("gemini", ("edits",), "AfterTool", "replace|write_file"),
-    Event("gemini", ("failures",), "AfterTool", "run_shell_command"),
-    Event("gemini", ("capture",), "PreCompress"),
-    Event("gemini", ("capture",), "SessionEnd"),
-    Event("cursor", ("start",), "sessionStart"),
-    Event("cursor", ("edits",), "postToolUse", "Write"),
-    Event("cursor", ("failures",), "postToolUseFailure", "Shell"),
-    Event("cursor", ("capture",), "preCompact"),
-    Event("cursor", ("capture",), "sessionEnd"),
-    Event("cursor", ("remind",), "stop"),
-    Event("opencode", ("start",), "plugin"),
-)
 DEFAULT_HOOKS = "start,prompt-first,edits,failures"
-_TIMEOUT_SECONDS = 5  # for a hook; `filemem hook` itself ends within two
 _KEPT_NOTE = "kept as it is"
 USUAL_COMMAND = re.compile(r"(uvx )?filemem serve( --profile [\w-]+)?")
 """How init starts the server unless its options say otherwise."""
-_OWN_HOOK_COMMAND = re.compile(r"command -v \S+ >/dev/null 2>&1 && .+ hook( [a-z-]+)? \|\| exit 0")
-_INITIAL_TEXTS = {  # what a new file needs beside our entries
+_INITIAL_TEXTS = {  # the content of a new file besides our entries
     ".cursor/hooks.json": '{\n  "version": 1\n}\n',
     # opencode would add it.
     "opencode.json": '{\n  "$schema": "https://opencode.ai/config.json"\n}\n',
 }
 READ_ERRORS = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""Errors of a file that cannot be read as what it should be."""
+"""Errors of a file that cannot be read in the expected format."""
 
 
 class Wiring(NamedTuple):
-    """Which clients start the server, by what command, and with which hooks."""
+    """The clients that start the server, its command, and the hooks."""
 
     client: str = "auto"
     command_words: Sequence[str] = ("filemem", "serve")
@@ -199,42 +153,53 @@ class Wiring(NamedTuple):
 
     @classmethod
     def from_options(cls, client: str, command: str, profile: str, hooks: str | None) -> Wiring:
-        """From the options of the command line. Raises BadInput for an unknown hook.
+        """Read the options of the command line. Raises BadInput for an unknown hook.
 
-        What hooks say names our own tools: none by itself where a profile lists others.
+        With a profile the default is no hooks, because their texts name our own tools.
         """
-        command_words = [*(command.split() or ["filemem"]), "serve"]
+        command_words = command.split() or ["filemem"]
+        command_words.append("serve")
+        default_hooks = DEFAULT_HOOKS
         if profile:
             command_words += ["--profile", profile]
-        hook_names = hooks or ("none" if profile else DEFAULT_HOOKS)
-        return cls(
-            client,
-            command_words,
-            () if hook_names == "none" else _parse_names("hooks", hook_names, HOOKS),
-        )
+            default_hooks = "none"
+        hook_names = hooks or default_hooks
+        if hook_names == "none":
+            return cls(client, command_words, ())
+        return cls(client, command_words, _parse_names("hooks", hook_names, HOOKS))
 
 
 class Plan(NamedTuple):
-    """The parts that each file gets, by path; and for each client what its user must still do."""
+    """The entries for each file, by path; and for each client what its user must still do."""
 
     files: dict[str, Parts]
     notes: list[str]
 
 
+class FileChange(NamedTuple):
+    """The new text of a file, None to remove it; and a note about entries that are left."""
+
+    text: str | None
+    note: str
+
+
 def resolve_clients(option: str, top: Path) -> list[str]:
-    """The clients that `--client` means: those of this project, all, or those that it names."""
-    marker_paths = {name: client.marker_paths for name, client in CLIENTS.items()}
-    marker_paths |= {name: client.marker_paths for name, client in MANUAL_CLIENTS.items()}
+    """Return the clients that `--client` means: those of this project, all, or those it names."""
+    marker_paths: dict[str, Sequence[str]] = {}
+    for name, client in CLIENTS.items():
+        marker_paths[name] = client.marker_paths
+    for name, manual_client in MANUAL_CLIENTS.items():
+        marker_paths[name] = manual_client.marker_paths
     if option == "all":
         return list(marker_paths)
     if option != "auto":
         return _parse_names("client", option, ("auto", "all", *marker_paths))
-    root_clients = [name for name, client in CLIENTS.items() if client.path == ROOT]
-    return [
-        name
-        for name in marker_paths
-        if name in root_clients or _has_any_path(top, marker_paths[name])
-    ]
+    names = []
+    for name, paths in marker_paths.items():
+        reads_root = name in CLIENTS and CLIENTS[name].path == ROOT
+        if reads_root or _has_any_path(top, paths):
+            names.append(name)
+    return names
 
 
 def _has_any_path(top: Path, paths: Sequence[str]) -> bool:
@@ -242,110 +207,120 @@ def _has_any_path(top: Path, paths: Sequence[str]) -> bool:
 
 
 def _parse_names(option: str, value: str, choices: Collection[str]) -> list[str]:
-    """The names of an option, which commas separate. Raises BadInput for any other."""
+    """Return the comma-separated names of an option. Raises BadInput for an unknown one."""
     names = [name.strip() for name in value.split(",")]
-    for name in set(names) - {*choices}:
-        raise BadInput(
-            f"--{option}: {name!r} is not known", f"known are {', '.join(choices)}", field=option
-        )
+    for name in names:
+        if name not in choices:
+            hint = f"known are {', '.join(choices)}"
+            raise BadInput(f"--{option}: {name!r} is not known", hint, field=option)
     return names
 
 
 def build_plan(names: Sequence[str], top: Path, wiring: Wiring, plugin: str) -> Plan:
-    """What the files of these clients get; `plugin` is the text of opencode's."""
-    files: dict[str, Parts] = {}
-    notes: list[str] = []
+    """Return the entries for the files of these clients; `plugin` is the text of opencode's."""
+    plan = Plan({}, [])
     named_clients = () if wiring.client == "auto" else names
     for name in names:
         if name in CLIENTS:
             client = _resolve_client(name, names, top)
-            files.setdefault(client.path, {})[client.key, "filemem"] = build_entry(
-                client, wiring.command_words
-            )
-            for path, key_path, value in _iter_hook_parts(name, named_clients, wiring, plugin):
-                files.setdefault(path, {})[key_path] = value
-            paths = [path for path in dict.fromkeys((client.path, client.hooks)) if path in files]
-            notes.append(f"{client.title}: {', '.join(paths)}; {client.todo}")
+            server = plan.files.setdefault(client.path, {})
+            server[client.key, "filemem"] = build_entry(client, wiring.command_words)
+            hooks = _build_hook_parts(name, named_clients, wiring, plugin)
+            if hooks:
+                plan.files.setdefault(client.hooks, {}).update(hooks)
+            paths = [client.path]
+            if client.hooks != client.path and client.hooks in plan.files:
+                paths.append(client.hooks)
+            plan.notes.append(f"{client.title}: {', '.join(paths)}; {client.todo}")
     program, *args = wiring.command_words
     for name in names:
         if name in MANUAL_CLIENTS:
-            client_entry = MANUAL_CLIENTS[name]
-            text = client_entry.format_entry(program, args)
-            notes.append(f"{client_entry.title}: not written; add to {client_entry.path}: {text}")
-    return Plan(files, notes)
+            manual_client = MANUAL_CLIENTS[name]
+            text = manual_client.format_entry(program, args)
+            note = f"{manual_client.title}: not written; add to {manual_client.path}: {text}"
+            plan.notes.append(note)
+    return plan
 
 
-def _iter_hook_parts(
+def _build_hook_parts(
     name: str, named_clients: Sequence[str], wiring: Wiring, plugin: str
-) -> Iterator[tuple[str, splice.Path, Any]]:
-    """Path, place and value of each hook of a client."""
-    path = CLIENTS[name].hooks
-    for event, hook in _merge_hooks(_list_hooks(name, named_clients, wiring.hooks)):
-        command = _format_command(wiring.command_words, hook)
+) -> Parts:
+    """Return the entries of a client's hooks."""
+    parts = Parts()
+    for hook in list_hooks(name, named_clients, wiring.hooks):
+        command = format_command(wiring.command_words, hook.name)
         if name == "opencode":
-            yield path, (), plugin.replace("COMMAND", json.dumps(command))
+            parts[()] = plugin.replace("COMMAND", json.dumps(command))
         else:
-            yield path, ("hooks", event.name, None), _build_hook(name, event.tools, command)
-
-
-def _merge_hooks(hooks: Iterable[tuple[Event, str]]) -> Iterable[tuple[Event, str]]:
-    """One hook an event: that of several tools has no name, which means any of the usual ones."""
-    merged_hooks: dict[str, tuple[Event, str]] = {}
-    for event, hook in hooks:
-        previous, _ = merged_hooks.get(event.name, (event, ""))
-        if previous.tools == event.tools:
-            merged_hooks[event.name] = (event, hook)
-        else:
-            merged_hooks[event.name] = (event._replace(tools=f"{previous.tools}|{event.tools}"), "")
-    return merged_hooks.values()
+            parts["hooks", hook.event, None] = build_hook(name, hook.tools, command)
+    return parts
 
 
 def list_files(names: Collection[str]) -> list[str]:
-    """Every file of these clients that may hold an entry of ours."""
-    rows = (*CLIENTS.items(), *ALTERNATIVE_CLIENTS.items())
-    paths = (path for name, client in rows if name in names for path in (client.path, client.hooks))
-    return [path for path in dict.fromkeys(paths) if path]
+    """Return the files of these clients that may have an entry of ours."""
+    paths: dict[str, None] = {}
+    for table in (CLIENTS, ALTERNATIVE_CLIENTS):
+        for name, client in table.items():
+            if name in names:
+                paths[client.path] = None
+                paths[client.hooks] = None
+    return [path for path in paths if path]
 
 
 def build_entry(client: Client, command_words: Sequence[str]) -> dict[str, Any]:
-    """The entry for a server with this command, in a client's format."""
+    """Return the entry for a server with this command, in a client's format."""
+    entry = dict(client.extra_fields)
     if client.key == "mcp":
-        return {**client.extra_fields, "command": list(command_words)}
-    return {**client.extra_fields, "command": command_words[0], "args": list(command_words[1:])}
+        entry["command"] = list(command_words)
+    else:
+        entry["command"] = command_words[0]
+        entry["args"] = list(command_words[1:])
+    return entry
 
 
-def add_parts(path: str, text: str | None, parts: Parts) -> tuple[str, str]:
-    """The new text of a file, and our entries that differ and are kept.
+def add_parts(path: str, text: str | None, parts: Parts) -> FileChange:
+    """Return the new text of a file, None for a new file; keep entries of ours that differ.
 
-    Raises BadInput if it cannot be parsed.
+    Raises BadInput if the text cannot be parsed.
     """
+    if text is None:
+        return FileChange(_build_new_file(path, parts), "")
     if path.endswith(".js"):
         plugin = parts[()]
-        return text or plugin, _KEPT_NOTE if text and text != plugin else ""
-    initial_text = _INITIAL_TEXTS.get(path, "" if path.endswith(".toml") else splice.EMPTY_OBJECT)
+        if text and text != plugin:
+            return FileChange(text, _KEPT_NOTE)
+        return FileChange(plugin, "")
     try:
-        new_text, kept_entries = _add_missing_parts(
-            path, initial_text if text is None else text, parts
-        )
+        new_text, kept_entries = _add_missing_parts(path, text, parts)
         parse_settings(path, new_text)
     except READ_ERRORS as error:
-        example = add_parts(path, None, parts)[0].strip()
+        example = _build_new_file(path, parts).strip()
         hint = f"nothing was written; correct it, or add by hand: {example}"
         raise BadInput(f"{path}: {error}", hint) from None
-    note = f"{_KEPT_NOTE}: {', '.join(kept_entries)}" if kept_entries else ""
-    return new_text.lstrip() if text is None else new_text, note
+    note = ""
+    if kept_entries:
+        note = f"{_KEPT_NOTE}: {', '.join(kept_entries)}"
+    return FileChange(new_text, note)
+
+
+def _build_new_file(path: str, parts: Parts) -> str:
+    if path.endswith(".js"):
+        return str(parts[()])
+    default_text = "" if path.endswith(".toml") else splice.EMPTY_OBJECT
+    initial_text = _INITIAL_TEXTS.get(path, default_text)
+    text, _ = _add_missing_parts(path, initial_text, parts)
+    return text.lstrip()
 
 
 def _add_missing_parts(path: str, text: str, parts: Parts) -> tuple[str, list[str]]:
-    """The text with the parts that are not there, and those there that differ from ours."""
+    """Return the text with the missing parts, and the present ones that differ from ours."""
     value = parse_settings(path, text)
     kept_entries: list[str] = []
     for key_path, own_value in reversed(parts.items()):
         existing_values = _list_own_values(value, key_path)
         name = key_path[-1] or key_path[-2]
-        kept_entries += [
-            f"{name}: {json.dumps(part)}" for part in existing_values if part != own_value
-        ]
+        kept_values = [kept for kept in existing_values if kept != own_value]
+        kept_entries += [f"{name}: {json.dumps(kept)}" for kept in kept_values]
         if existing_values:
             continue
         if path.endswith(".toml"):
@@ -355,28 +330,27 @@ def _add_missing_parts(path: str, text: str, parts: Parts) -> tuple[str, list[st
     return text, kept_entries
 
 
-def remove_parts(
-    path: str, text: str, plugin: str, command_words: Sequence[str]
-) -> tuple[str | None, str]:
-    """The text of a file without what `wired` added, and what is left of ours.
+def remove_parts(path: str, text: str, plugin: str, command_words: Sequence[str]) -> FileChange:
+    """Return the text of a file without the entries of `add_parts`, and a note of those left.
 
-    The text is None if `wired` created the file. A server with a command other than the usual one
-    or `words` is not ours.
+    The text is None if `add_parts` created the file. A server with another command than the usual
+    one or `command_words` is not ours.
     """
     try:
         while parts := _find_own_parts(path, text, plugin, command_words):
-            if text == add_parts(path, None, parts)[0]:
-                return None, ""
+            if text == _build_new_file(path, parts):
+                return FileChange(None, "")
             previous_text = text
-            text = _remove_part(path, text, *next(iter(parts.items())))
+            key_path = next(iter(parts))
+            text = _remove_part(path, text, key_path, parts[key_path])
             if text == previous_text:
                 break
     except READ_ERRORS as error:
-        return text, f"cannot be read: {error}"
-    note = (
-        "keeps an entry for filemem that differs from what init writes" if "filemem" in text else ""
-    )
-    return text, note
+        return FileChange(text, f"cannot be read: {error}")
+    note = ""
+    if "filemem" in text:
+        note = "keeps an entry for filemem that differs from what init writes"
+    return FileChange(text, note)
 
 
 def _remove_part(path: str, text: str, key_path: splice.Path, value: Any) -> str:
@@ -386,131 +360,106 @@ def _remove_part(path: str, text: str, key_path: splice.Path, value: Any) -> str
 
 
 def _resolve_client(name: str, names: Sequence[str], top: Path) -> Client:
-    """A client with the file that it uses here.
+    """Return a client with the file that it uses here.
 
-    VS Code reads the root's too, and would list the server twice.
+    VS Code also reads the root's file, and would list the server twice.
     """
-    needs_own_file = (
-        name == "vscode"
-        and not _has_any_path(top, (ROOT,))
-        and not {"claude", "copilot"} & set(names)
-    )
-    needs_alternative = needs_own_file or (
-        name == "opencode" and _has_any_path(top, ("opencode.jsonc",))
-    )
-    return ALTERNATIVE_CLIENTS[name] if needs_alternative else CLIENTS[name]
-
-
-def _list_hooks(
-    name: str, named_clients: Sequence[str], hooks: Sequence[str]
-) -> list[tuple[Event, str]]:
-    """The events of a client, each with its hook.
-
-    Copilot denies a tool whose hook fails, so whoever names it gets none for edits there.
-    """
-    reads_claude = CLIENTS[name].hooks == _CLAUDE_HOOKS
-    events = [event for event in _EVENTS if event.client == ("claude" if reads_claude else name)]
-    denied_hook = "edits" if reads_claude and "copilot" in named_clients else ""
-    hook_names = [hook for hook in HOOKS if hook in hooks and hook != denied_hook]
-    return [(event, hook) for hook in hook_names for event in events if hook in event.hooks]
-
-
-def _build_hook(name: str, tools: str, command: str) -> dict[str, Any]:
-    """A hook in a client's format."""
-    matcher = {"matcher": tools} if tools else {}
-    if name == "cursor":
-        return {"command": command, "timeout": _TIMEOUT_SECONDS, **matcher}
-    hook: dict[str, Any] = {"type": "command", "command": command, "timeout": _TIMEOUT_SECONDS}
-    if name == "gemini":
-        hook = {"name": "filemem", **hook, "timeout": _TIMEOUT_SECONDS * 1000}
-    return {**matcher, "hooks": [hook]}
-
-
-def _format_command(command_words: Sequence[str], hook: str) -> str:
-    """A hook's command as one string, as Copilot runs Claude Code's.
-
-    It does nothing if filemem is not installed.
-    """
-    program = shlex.join(command_words[: command_words.index("serve")])
-    hook_command = f"{program} hook {hook}".rstrip()
-    return f"command -v {shlex.quote(command_words[0])} >/dev/null 2>&1 && {hook_command} || exit 0"
-
-
-def _is_own_hook(element: Any) -> bool:
-    """Whether an element of a list is a hook of ours."""
-    inner_hooks = element.get("hooks", [element]) if isinstance(element, dict) else []
-    if len(inner_hooks) != 1 or not isinstance(inner_hooks[0], dict):
-        return False
-    has_usual_timeout = inner_hooks[0].get("timeout") in (_TIMEOUT_SECONDS, 1000 * _TIMEOUT_SECONDS)
-    return has_usual_timeout and bool(
-        _OWN_HOOK_COMMAND.fullmatch(str(inner_hooks[0].get("command")))
-    )
+    needs_alternative = False
+    if name == "vscode":
+        is_root_used = "claude" in names or "copilot" in names
+        needs_alternative = not is_root_used and not _has_any_path(top, (ROOT,))
+    elif name == "opencode":
+        needs_alternative = _has_any_path(top, ("opencode.jsonc",))
+    if needs_alternative:
+        return ALTERNATIVE_CLIENTS[name]
+    return CLIENTS[name]
 
 
 def _find_own_parts(path: str, text: str, plugin: str, command_words: Sequence[str]) -> Parts:
-    """The parts of a file that init wrote and that are unchanged."""
+    """Return the entries in a file that init wrote and that are unchanged."""
     if path.endswith(".js"):
         head, _, tail = plugin.partition("COMMAND")
-        return {(): text} if text.startswith(head) and text.endswith(tail) else {}
+        if text.startswith(head) and text.endswith(tail):
+            return {(): text}
+        return {}
     value = parse_settings(path, text)
     parts = Parts()
     for client in (*CLIENTS.values(), *ALTERNATIVE_CLIENTS.values()):
-        if client.path == path:
-            server, server_words = parse_server(client, value)
-            if server_words == list(command_words) or USUAL_COMMAND.fullmatch(
-                " ".join(server_words)
-            ):
-                parts[client.key, "filemem"] = server
+        if client.path != path:
+            continue
+        server = parse_server(client, value)
+        is_usual = USUAL_COMMAND.fullmatch(" ".join(server.command_words))
+        if is_usual or server.command_words == list(command_words):
+            parts[client.key, "filemem"] = server.content
     return parts | _find_own_hooks(value.get("hooks"))
 
 
 def _find_own_hooks(events: Any) -> Parts:
-    """Our hook in each event of a client's file; anything else there is not ours."""
+    """Return our hook in each event of a client's file."""
+    parts = Parts()
     if not isinstance(events, dict):
-        return {}
-    return {
-        ("hooks", name, None): element
-        for name, elements in events.items()
-        if isinstance(elements, list)
-        for element in elements
-        if _is_own_hook(element)
-    }
+        return parts
+    for name, elements in events.items():
+        if not isinstance(elements, list):
+            continue
+        for element in elements:
+            if is_own_hook(element):
+                parts["hooks", name, None] = element
+    return parts
 
 
-def parse_server(client: Client, value: Any) -> tuple[Any, list[str]]:
-    """Our entry in a client's file, if any, and its command, if the entry is as init writes it."""
-    server = value.get(client.key, {}).get("filemem")
-    if not server:
-        return None, []
-    command = server.get("command")
-    command_words = command if isinstance(command, list) else [command, *server.get("args", [])]
-    is_usual = "serve" in command_words and server == build_entry(client, command_words)
-    return server, command_words if is_usual else []
+class Server(NamedTuple):
+    """Our entry in a client's file, None if it is missing, and its command.
+
+    The command is empty if the entry is not as init writes it.
+    """
+
+    content: Any
+    command_words: list[str]
+
+
+def parse_server(client: Client, value: Any) -> Server:
+    """Return our entry in a client's file."""
+    content = value.get(client.key, {}).get("filemem")
+    if not content:
+        return Server(None, [])
+    command = content.get("command")
+    words = command
+    if not isinstance(command, list):
+        words = [command, *content.get("args", [])]
+    if "serve" in words and content == build_entry(client, words):
+        return Server(content, words)
+    return Server(content, [])
 
 
 def parse_settings(path: str, text: str) -> Any:
-    """The parsed content of a client's file. Raises ValueError, or RecursionError."""
+    """Return the parsed content of a client's file. Raises ValueError, or RecursionError."""
     text = text.removeprefix("\ufeff")
     if path.endswith(".toml"):
         return tomllib.loads(text)
-    value = json.loads(
-        text if path == ROOT else splice.strip_comments(text)
-    )  # no comments in the root's
+    if path != ROOT:  # the root's file may have no comments
+        text = splice.strip_comments(text)
+    value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value
 
 
 def _format_block(server: Mapping[str, Any]) -> str:
-    rows = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in server.items())
-    return "\n".join(("[mcp_servers.filemem]", *rows))
+    rows = ["[mcp_servers.filemem]"]
+    for key, value in server.items():
+        text = json.dumps(value, ensure_ascii=False)
+        rows.append(f"{key} = {text}")
+    return "\n".join(rows)
 
 
 def _list_own_values(value: Any, key_path: splice.Path) -> list[Any]:
-    """Our present content at this place."""
+    """Return our present content at this place."""
     for key in key_path[:-1]:
         value = value.get(key, {})
     last_key = key_path[-1]
     if last_key is None:
-        return [element for element in value if _is_own_hook(element)]
-    return [value[last_key]] if last_key in value else []
+        return [element for element in value if is_own_hook(element)]
+    if last_key in value:
+        return [value[last_key]]
+    return []

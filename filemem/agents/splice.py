@@ -1,7 +1,7 @@
-"""Add an entry to a file that others write too, and remove it again; no other byte changes.
+"""Add an entry to a JSON or text file of another program, and remove it; no other byte changes.
 
-Rule: an addition is one line after the opening bracket, or after the last element of a list. An
-object that was empty keeps a space, which distinguishes it from one of ours.
+An addition is one line after the opening bracket, or after the last element of a list. An object
+that was empty keeps a space, which distinguishes it from an object that was added.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from typing import Any, NamedTuple
 
 Path = tuple[str | None, ...]
-"""The names that lead to a member; None, the last, stands for an element of a list."""
-EMPTY_OBJECT = "{\n}\n"  # a file that holds nothing yet
+"""The names that lead to a member; a last None is an element of a list."""
+EMPTY_OBJECT = "{\n}\n"  # a new file
 
 _SPACE = re.compile(r"\s*")
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
@@ -22,7 +22,7 @@ _DECODER = json.JSONDecoder(parse_int=str)  # of any length
 
 
 class _Item(NamedTuple):
-    """A member or an element: where it starts, and where its value begins and ends."""
+    """A member or an element: where it starts, and where its value starts and ends."""
 
     name: str | None
     start: int
@@ -31,74 +31,105 @@ class _Item(NamedTuple):
 
 
 def strip_comments(text: str) -> str:
-    """JSON with comments as plain JSON of the same length.
+    """Return JSON with comments as plain JSON of equal length.
 
-    Spaces replace comments, trailing commas and a BOM.
+    Spaces replace comments, trailing commas and a byte order mark.
     """
+    text = _COMMENT.sub(_blank_out, text)
+    text = _LAST_COMMA.sub(_blank_out, text)
+    return re.sub("^\ufeff", " ", text)
 
-    def blank_out(match: re.Match[str]) -> str:
-        return match[0] if match[0].startswith('"') else re.sub(r"[^\r\n]", " ", match[0])
 
-    return re.sub("^\ufeff", " ", _LAST_COMMA.sub(blank_out, _COMMENT.sub(blank_out, text)))
+def _blank_out(match: re.Match[str]) -> str:
+    """Return spaces for a comment or comma; a string stays as it is."""
+    if match[0].startswith('"'):
+        return match[0]
+    return re.sub(r"[^\r\n]", " ", match[0])
 
 
 def add_item(text: str, path: Path, value: Any) -> str:
-    """The text of a JSON object with one more item.
+    """Return the text of a JSON object with one more item.
 
-    Raises ValueError if the path leads through something else.
+    Raises ValueError if the path leads through another kind of value.
     """
     plain_text = strip_comments(text)
-    offset, missing_names = _find_holder(plain_text, path)
-    items = _parse_items(plain_text, offset)
-    space = _get_indent(text, offset, items)
-    item = space + _format_item(missing_names, value, space)
-    if items and missing_names[0] is None:  # the place of an element may count: ours is the last
-        end = items[-1].value_end
-        return text[:end] + "," + item + text[end:]
-    comma = "," if items else ""
-    return text[: offset + 1] + item + comma + text[offset + 1 :]
+    holder = _find_holder(plain_text, path)
+    items = _parse_items(plain_text, holder.offset)
+    space = _get_indent(text, holder.offset, items)
+    item = space + _format_item(holder.missing_names, value, space)
+    position = holder.offset + 1
+    if items:
+        if holder.missing_names[0] is None:
+            position = items[-1].value_end  # the place of an element may matter: ours is the last
+            item = f",{item}"
+        else:
+            item = f"{item},"
+    return text[:position] + item + text[position:]
 
 
-def _find_holder(plain_text: str, path: Path) -> tuple[int, Path]:
-    """Where the innermost object or list begins that is there, and the rest of the path."""
+class _Holder(NamedTuple):
+    """The innermost existing object or list on a path, and the rest of the path."""
+
+    offset: int
+    missing_names: Path
+
+
+def _find_holder(plain_text: str, path: Path) -> _Holder:
     offset = _skip_space(plain_text, 0)
     for depth, name in enumerate(path[:-1]):
-        same_named = [item for item in _parse_items(plain_text, offset) if item.name == name]
-        if not same_named:
-            return offset, path[depth:]
-        offset = same_named[-1].value_start  # the last of a name counts
-        bracket, kind = ("[", "a list") if path[depth + 1] is None else ("{", "an object")
-        if plain_text[offset] != bracket:
-            raise ValueError(f"{name} is not {kind}")
-    return offset, path[-1:]
+        item = _find_item(_parse_items(plain_text, offset), name)
+        if item is None:
+            return _Holder(offset, path[depth:])
+        offset = item.value_start
+        if path[depth + 1] is None:
+            if plain_text[offset] != "[":
+                raise ValueError(f"{name} is not a list")
+        elif plain_text[offset] != "{":
+            raise ValueError(f"{name} is not an object")
+    return _Holder(offset, path[-1:])
+
+
+def _find_item(items: list[_Item], name: str | None) -> _Item | None:
+    """Return the last item of a name, which counts in JSON."""
+    for item in reversed(items):
+        if item.name == name:
+            return item
+    return None
 
 
 def _get_indent(text: str, offset: int, items: list[_Item]) -> str:
-    """What stands before a new item: the line break and indent of the last one, or a space."""
-    row = re.search(r"(\r?\n[ \t]*)[^\n]*\Z", text[offset : items[-1].start]) if items else None
-    if row:
-        return row[1]
-    return "\n  " if text == EMPTY_OBJECT else " "
+    """Return the text before a new item: line break and indent of the last one, or a space."""
+    if items:
+        text_before = text[offset : items[-1].start]
+        row = re.search(r"(\r?\n[ \t]*)[^\n]*\Z", text_before)
+        if row:
+            return row[1]
+    if text == EMPTY_OBJECT:
+        return "\n  "
+    return " "
 
 
 def _format_item(names: Path, value: Any, space: str) -> str:
-    """A value under the first of these names, within new objects and lists of the others."""
-    inner_indent = outer_indent = ""
+    """Return a value under the first of these names, within new objects and lists for the rest."""
+    inner_indent = ""
+    outer_indent = ""
     if "\n" in space:
         inner_indent = space + space.lstrip("\r\n")
         outer_indent = space
     text = json.dumps(value, ensure_ascii=False)
     for name in reversed(names[1:]):
-        text = (
-            f"[{text}]"
-            if name is None
-            else f"{{{inner_indent}{json.dumps(name)}: {text}{outer_indent}}}"
-        )
-    return text if names[0] is None else f"{json.dumps(names[0])}: {text}"
+        if name is None:
+            text = f"[{text}]"
+        else:
+            member = f"{json.dumps(name)}: {text}"
+            text = "{" + inner_indent + member + outer_indent + "}"
+    if names[0] is None:
+        return text
+    return f"{json.dumps(names[0])}: {text}"
 
 
 class _PathStep(NamedTuple):
-    """A step on the way to an item: the bracket of what holds it, all items there, and it."""
+    """A step to an item: the bracket of its object or list, all items there, and the item."""
 
     offset: int
     items: list[_Item]
@@ -106,41 +137,50 @@ class _PathStep(NamedTuple):
 
     def is_own_object(self, text: str) -> bool:
         """Whether the object was added with its only item: one that was empty keeps a space."""
-        return len(self.items) == 1 and text[self.offset + 1 : self.item.start] != " "
+        if len(self.items) != 1:
+            return False
+        return text[self.offset + 1 : self.item.start] != " "
 
 
 def remove_item(text: str, path: Path, value: Any) -> str:
-    """The text without the item of this value, and without the objects that were added with it."""
+    """Return the text without the item of this value and the objects that were added with it."""
     plain_text = strip_comments(text)
     steps = _list_steps(plain_text, path, value)
     while len(steps) > 1 and steps[-1].is_own_object(text):
         steps.pop()
-    item = steps[-1].item
-    start = len(text[: item.start].rstrip())
-    removed_offsets = {_find_comma(plain_text, steps[-1]), *range(start, item.value_end)}
-    return "".join(char for offset, char in enumerate(text) if offset not in removed_offsets)
+    step = steps[-1]
+    comma = _find_comma(plain_text, step)
+    end = step.item.value_end
+    text_above = text[: step.item.start].rstrip()
+    if 0 <= comma < len(text_above):
+        text_above = text_above[:comma] + text_above[comma + 1 :]
+    text_below = text[end:]
+    if comma >= end:
+        text_below = text[end:comma] + text[comma + 1 :]
+    return text_above + text_below
 
 
 def _list_steps(plain_text: str, path: Path, value: Any) -> list[_PathStep]:
-    """The way to the item of this value."""
+    """Return the steps to the item of this value."""
     offset = _skip_space(plain_text, 0)
     steps: list[_PathStep] = []
     for name in path:
         items = _parse_items(plain_text, offset)
-        same_named = [item for item in items if item.name == name]
-        if name is None:
-            same_named = [
-                item
-                for item in same_named
-                if json.loads(plain_text[item.value_start : item.value_end]) == value
-            ]
-        steps.append(_PathStep(offset, items, same_named[-1]))
-        offset = same_named[-1].value_start
+        candidates = []
+        for item in items:
+            if item.name != name:
+                continue
+            item_text = plain_text[item.value_start : item.value_end]
+            if name is not None or json.loads(item_text) == value:
+                candidates.append(item)
+        last_item = candidates[-1]
+        steps.append(_PathStep(offset, items, last_item))
+        offset = last_item.value_start
     return steps
 
 
 def _find_comma(plain_text: str, step: _PathStep) -> int:
-    """Where the comma is that goes with an item; -1 if it is the only one."""
+    """Return the position of the comma to remove with an item; -1 for the only item."""
     if len(step.items) == 1:
         return -1
     if step.item == step.items[0]:
@@ -149,7 +189,7 @@ def _find_comma(plain_text: str, step: _PathStep) -> int:
 
 
 def add_block(text: str, block: str) -> str:
-    """The text with a block of lines appended; it ends with a line break if the text did."""
+    """Return the text with a block of lines at its end; it ends in a line break if the text did."""
     end = find_line_end(text)
     block = re.sub(r"\r?\n", end, block)
     if not text or text.endswith("\n"):
@@ -158,9 +198,10 @@ def add_block(text: str, block: str) -> str:
 
 
 def remove_block(text: str, block: str) -> str:
-    """The text without a block that was added, and without the line breaks added with it."""
-    end = re.escape(find_line_end(text))
-    block = re.escape(re.sub(r"\r?\n", find_line_end(text), block))
+    """Return the text without a block and the line breaks that were added with it."""
+    line_end = find_line_end(text)
+    end = re.escape(line_end)
+    block = re.escape(re.sub(r"\r?\n", line_end, block))
     for pattern in (rf"(\A|(?<=\n)){end}{block}{end}", rf"{end}{end}{block}\Z", rf"{block}{end}"):
         match = re.search(pattern, text)
         if match:
@@ -169,12 +210,12 @@ def remove_block(text: str, block: str) -> str:
 
 
 def find_line_end(text: str) -> str:
-    """The line ending of a text, for lines that are added."""
+    """Return the line end of a text, for added lines."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
 def _parse_items(plain_text: str, offset: int) -> list[_Item]:
-    """The items of the object or list whose bracket is at `at`."""
+    """Return the items of the object or list with its bracket at `offset`."""
     is_object = plain_text[offset] == "{"
     items: list[_Item] = []
     offset = _skip_space(plain_text, offset + 1)
@@ -183,9 +224,10 @@ def _parse_items(plain_text: str, offset: int) -> list[_Item]:
         start = offset
         if is_object:
             name, name_end = _DECODER.raw_decode(plain_text, offset)
-            offset = _skip_space(plain_text, _skip_space(plain_text, name_end) + 1)
-        end = _DECODER.raw_decode(plain_text, offset)[1]
-        items.append(_Item(name, start, offset, end))
+            colon = _skip_space(plain_text, name_end)
+            offset = _skip_space(plain_text, colon + 1)
+        _, end = _DECODER.raw_decode(plain_text, offset)
+        items.append(_Item(name, start, value_start=offset, value_end=end))
         offset = _skip_space(plain_text, end)
         if plain_text[offset] == ",":
             offset = _skip_space(plain_text, offset + 1)

@@ -1,6 +1,6 @@
-"""The Markdown below the header: heading, sections with a meaning, log of outcomes, other text.
+"""The Markdown below the header: heading, text, known sections and the log of outcomes.
 
-Only lines count: a section opens at `## Name` at the start of a line outside a fenced block.
+A section begins at a line `## Name` outside fenced blocks.
 """
 
 from __future__ import annotations
@@ -59,29 +59,29 @@ _SECTION_NAMES = {
 
 
 class Title(NamedTuple):
-    """The heading: its text, and the line it stands on."""
+    """The heading: its text and its line."""
 
     text: str
     line: int
 
 
 class Outline(NamedTuple):
-    """Where the parts of a body stand; names of sections are case folded."""
+    """The parts of a body, by lines; names of sections are case folded."""
 
     title: Title | None
-    text_start: int  # the line where text below the heading begins
-    text_ranges: tuple[Range, ...]  # the ranges that are text, in order
-    sections: Mapping[str, Sequence[Range]]  # with a meaning -> its ranges, without headings
+    text_start: int  # the first line of the text below the heading
+    text_ranges: tuple[Range, ...]  # in order
+    sections: Mapping[str, Sequence[Range]]  # ranges of the known sections, without headings
     code_lines: frozenset[int]  # lines in fenced blocks
-    other_sections: Mapping[str, Range]  # unknown section -> range of the first of that name
+    other_sections: Mapping[str, Range]  # of an unknown name, the first section
 
     def get_ranges(self, name: str) -> Sequence[Range]:
-        """Return where the sections of a name with a meaning stand."""
+        """Return the ranges of a known section; () if it is missing."""
         return self.sections.get(name.casefold(), ())
 
 
 class _Heading(NamedTuple):
-    """A heading of a section. Level 0 is that of the title, and of what stands above it."""
+    """A heading; level 0 marks the start of text that no section heading opens."""
 
     line: int
     level: int
@@ -91,21 +91,26 @@ class _Heading(NamedTuple):
 def parse_outline(
     lines: Lines, section_names: frozenset[str], *, stated_title: str = "", has_links: bool = False
 ) -> Outline:
-    """Find the heading, the text, and the sections with these names, which are case folded.
+    """Find the heading, the text and the sections of a body.
 
-    A heading that differs from a `stated` title is text. `linked`: the line below the heading may
-    link to what the record replaces; it is no text.
+    Args:
+        lines: The lines of the body.
+        section_names: Names of the known sections, case folded.
+        stated_title: The title in the header; a heading that differs from it is text.
+        has_links: Whether the line below the heading may link to the replaced records. Such a line
+            is not text.
     """
     code_lines = find_code_lines(lines)
     headings = _list_headings(lines, code_lines)
     title = _find_title(lines, headings, section_names)
     if title and stated_title and title.text != stated_title:
         title = None
+    text_start = _find_text_start(lines, title, code_lines, has_links=has_links)
     text_ranges: list[Range] = []
     sections: dict[str, list[Range]] = {}
     other_sections: dict[str, Range] = {}
-    text_start = _find_text_start(lines, title, code_lines, has_links=has_links)
-    for heading, next_heading in pairwise(_iter_borders(headings, title, text_start, len(lines))):
+    borders = _iter_borders(headings, title, text_start, len(lines))
+    for heading, next_heading in pairwise(borders):
         name = heading.name.casefold()
         content = Range(heading.line + 1, next_heading.line)
         if heading.level == 2 and name in section_names:
@@ -113,50 +118,69 @@ def parse_outline(
             continue
         if name:
             other_sections.setdefault(name, content)
-        _add_text_range(
-            text_ranges, content if heading.level == 0 else Range(heading.line, next_heading.line)
-        )
-    return Outline(title, text_start, tuple(text_ranges), sections, code_lines, other_sections)
+        if heading.level == 0:
+            _add_text_range(text_ranges, content)
+        else:
+            with_heading = Range(heading.line, next_heading.line)
+            _add_text_range(text_ranges, with_heading)
+    return Outline(
+        title=title,
+        text_start=text_start,
+        text_ranges=tuple(text_ranges),
+        sections=sections,
+        code_lines=code_lines,
+        other_sections=other_sections,
+    )
 
 
 def _find_text_start(
     lines: Lines, title: Title | None, code_lines: frozenset[int], *, has_links: bool
 ) -> int:
-    """Return the line below the heading, and below the links to what a record replaces."""
+    """Return the line below the heading, or below the links to the replaced records."""
     if title is None:
         return 0
     start = title.line + 1
-    first_line = next((n for n in range(start, len(lines)) if lines[n].strip()), start)
-    if not has_links or first_line == len(lines) or first_line in code_lines:
+    if not has_links:
         return start
-    return first_line + 1 if REPLACES_LINE.fullmatch(lines[first_line]) else start
+    for number in range(start, len(lines)):
+        line = lines[number]
+        if not line.strip():
+            continue
+        if number not in code_lines and REPLACES_LINE.fullmatch(line):
+            return number + 1
+        return start
+    return start
 
 
 def _list_headings(lines: Lines, code_lines: frozenset[int]) -> list[_Heading]:
     headings = []
     for number, line in enumerate(lines):
-        match = HEADING.match(line) if line.startswith("#") else None
-        if match and number not in code_lines:
-            headings.append(_Heading(number, len(match[1]), line[match.end() :].strip()))
+        if not line.startswith("#") or number in code_lines:
+            continue
+        match = HEADING.match(line)
+        if match:
+            level = len(match[1])
+            name = line[match.end() :].strip()
+            headings.append(_Heading(number, level, name))
     return headings
 
 
 def _iter_borders(
     headings: Sequence[_Heading], title: Title | None, text_start: int, end: int
 ) -> Iterator[_Heading]:
-    """Yield where the parts of a body begin: the top, the title, sections; then its end."""
-    yield _Heading(-1, 0, "")
+    """Yield where each part of a body begins: top, title, text, sections; then the end."""
+    yield _Heading(line=-1, level=0, name="")
     for heading in headings:
         if title and heading.line == title.line:
-            yield _Heading(heading.line, 0, "")
-            yield _Heading(text_start - 1, 0, "")
+            yield _Heading(line=heading.line, level=0, name="")
+            yield _Heading(line=text_start - 1, level=0, name="")
         elif heading.level <= 2:
             yield heading
-    yield _Heading(end, 0, "")
+    yield _Heading(line=end, level=0, name="")
 
 
 def _add_text_range(text_ranges: list[Range], new_range: Range) -> None:
-    """Add a part to the text; it goes on with one that ends where it begins."""
+    """Add a range of text; join it with the last one if they touch."""
     if text_ranges and text_ranges[-1].stop == new_range.start:
         text_ranges[-1] = Range(text_ranges[-1].start, new_range.stop)
     elif new_range.stop > new_range.start:
@@ -166,61 +190,74 @@ def _add_text_range(text_ranges: list[Range], new_range: Range) -> None:
 def _find_title(
     lines: Lines, headings: Sequence[_Heading], section_names: frozenset[str]
 ) -> Title | None:
-    """The first `# ...`, else a lower heading that opens the text and names no usual section."""
+    """Return the first `# ...`, else a lower heading that opens the body and names no section."""
     for heading in headings:
         if heading.level == 1 and heading.name:
             return Title(heading.name, heading.line)
     if not headings:
         return None
-    number, _, text = headings[0]
-    name = text.casefold()
+    first = headings[0]
+    has_text_above = any(line.strip() for line in lines[: first.line])
+    if has_text_above or _is_section_name(first.name, section_names):
+        return None
+    return Title(first.name, first.line)
+
+
+def _is_section_name(heading: str, section_names: frozenset[str]) -> bool:
+    """Whether a heading is empty or names a section, such as `Context: why`."""
+    name = heading.casefold()
     first_word = name.partition(" ")[0].rstrip(":")
-    is_usual = not {first_word, name}.isdisjoint(_SECTION_NAMES | section_names)
-    is_first = not any(map(str.strip, lines[:number]))
-    return Title(text, number) if first_word and is_first and not is_usual else None
+    if not first_word:
+        return True
+    return any(word in _SECTION_NAMES or word in section_names for word in (first_word, name))
 
 
 # -- reading and writing parts --------------------------------------------------------------------
 
 
 def parse_text(lines: Lines, ranges: Iterable[Range], code_lines: frozenset[int]) -> str:
-    """Return the text of these ranges, a blank line between them, escapes undone."""
+    """Return the unescaped text of some ranges, a blank line between two."""
     parts = []
     for start, stop in ranges:
-        part = [
-            unescape_line(line) if "\\" in line and number not in code_lines else line
-            for number, line in enumerate(lines[start:stop], start)
-        ]
-        parts.append(normalize_text("\n".join(part)))
-    return "\n\n".join(filter(None, parts))
+        part_lines = []
+        for number in range(start, stop):
+            line = lines[number]
+            if "\\" in line and number not in code_lines:
+                line = unescape_line(line)
+            part_lines.append(line)
+        part = normalize_text("\n".join(part_lines))
+        if part:
+            parts.append(part)
+    return "\n\n".join(parts)
 
 
 class TextLine(NamedTuple):
-    """A line of a text as it is read, and the line of the body; -1 if that has none."""
+    """A line of a text as read, and its line in the body; -1 if the body has no such line."""
 
     text: str
     position: int
 
 
 def list_text_lines(lines: Lines, outline: Outline) -> list[TextLine]:
-    """Return the text as it is read, with a blank line behind each part."""
+    """Return the lines of the text as read, a blank one after each range."""
     text_lines: list[TextLine] = []
     for part in outline.text_ranges:
-        part_text = parse_text(lines, [part], outline.code_lines)
-        if not part_text:
+        text = parse_text(lines, [part], outline.code_lines)
+        if not text:
             continue
-        start = next(number for number in range(*part) if lines[number].strip())
-        text_lines += [
-            TextLine(line, place) for place, line in enumerate(part_text.split("\n"), start)
-        ]
-        next_position = text_lines[-1].position + 1
-        is_blank = next_position < part.stop and not lines[next_position].strip()
-        text_lines.append(TextLine("", next_position if is_blank else -1))
+        position = part.start
+        while not lines[position].strip():
+            position += 1
+        for line in text.split("\n"):
+            text_lines.append(TextLine(line, position))
+            position += 1
+        has_blank_line = position < part.stop and not lines[position].strip()
+        text_lines.append(TextLine("", position if has_blank_line else -1))
     return text_lines
 
 
 class _Row(NamedTuple):
-    """A line, its escapes undone, and the text of the item that it begins."""
+    """An unescaped line, and the text of the list item that it begins; None if it begins none."""
 
     line: str
     item: str | None
@@ -229,48 +266,56 @@ class _Row(NamedTuple):
 def parse_items(
     lines: Lines, ranges: Iterable[Range], code_lines: frozenset[int]
 ) -> tuple[str, ...]:
-    """Return the items of the lists in these ranges; a paragraph between them is an item too."""
-    items: list[list[str]] = []
+    """Return the list items in these ranges; a paragraph between them counts as an item too."""
+    items: list[list[str]] = []  # each as its lines
     for section in ranges:
         is_after_blank = True
         for line, item in _iter_rows(lines, section, code_lines):
             is_blank = not line.strip()
-            is_start = not is_blank and (not items or (is_after_blank and not line[0].isspace()))
+            is_paragraph = is_after_blank and not is_blank and not line[0].isspace()
             if item is not None:
                 items.append([item])
-            elif is_start:
-                items.append([line.strip()])
-            elif items:
+            elif items and not is_paragraph:
                 items[-1].append(_INDENT.sub("", line))
+            elif not is_blank:
+                items.append([line.strip()])
             is_after_blank = is_blank
     return normalize_items("\n".join(item) for item in items)
 
 
 def _iter_rows(lines: Lines, section: Range, code_lines: frozenset[int]) -> Iterator[_Row]:
-    for number in range(*section):
+    for number in range(section.start, section.stop):
         if number in code_lines:
             yield _Row(lines[number], None)
             continue
         line = unescape_fence(lines[number])
-        item = _ITEM.match(line)
-        yield _Row(line, (item[1] or "") if item else None)
+        match = _ITEM.match(line)
+        if match:
+            yield _Row(line, match[1] or "")
+        else:
+            yield _Row(line, None)
 
 
 def normalize_items(items: Iterable[str]) -> tuple[str, ...]:
-    """Return list items as they are kept: trimmed, no blanks on empty lines, none empty."""
-    normalized = (_BLANK_LINES.sub("\n", normalize_text(item).strip()) for item in items)
-    return tuple(filter(None, normalized))
+    """Return list items as they are stored: trimmed, empty lines without blanks, none empty."""
+    normalized = []
+    for item in items:
+        text = normalize_text(item).strip()
+        if text:
+            normalized.append(_BLANK_LINES.sub("\n", text))
+    return tuple(normalized)
 
 
 def format_items(items: Iterable[str]) -> str:
-    """Return a Markdown list; further lines of an item are indented."""
-    blocks = []
+    """Return items as a Markdown list, their further lines indented."""
+    rows = []
     for item in normalize_items(items):
-        first, *further_lines = (escape_fence(line) for line in item.split("\n"))
-        blocks.append(
-            "\n".join((f"- {first}", *(f"  {line}" if line else "" for line in further_lines)))
-        )
-    return "\n".join(blocks)
+        prefix = "- "
+        for line in item.split("\n"):
+            row = prefix + escape_fence(line)
+            rows.append(row if line else "")
+            prefix = "  "
+    return "\n".join(rows)
 
 
 # -- the log of outcomes --------------------------------------------------------------------------
@@ -294,44 +339,47 @@ _OUTCOME_BY_WORD = {
 
 def parse_outcome(word: str) -> str | None:
     """Return the outcome that a word means (`FAILURE`, `succeeded`, ...), or None."""
-    return _OUTCOME_BY_WORD.get(word.strip().casefold())
+    folded_word = word.strip().casefold()
+    return _OUTCOME_BY_WORD.get(folded_word)
 
 
 def normalize_outcomes(log: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Return a log as it is kept: oldest first, reasons on one line, equal entries once."""
-    return sort_outcomes(
-        [Outcome(entry.at, entry.outcome, join_lines(entry.reason)) for entry in log]
-    )
+    """Return a log as it is stored: oldest first, reasons on one line, equal entries once."""
+    return sort_outcomes(entry._replace(reason=join_lines(entry.reason)) for entry in log)
 
 
 def sort_outcomes(entries: Iterable[Outcome]) -> tuple[Outcome, ...]:
     """Return entries oldest first, each once.
 
-    Of equal times the lower line is newer, unless the lines are out of order (a union merge of two
-    branches): then the text decides, so that both directions of a merge read the same.
+    Entries with equal times keep their order. If the log is not sorted by time, after a union merge
+    of two branches, their text decides instead, so that both directions of the merge are equal.
     """
     distinct = list(dict.fromkeys(entries))
-    if any(later.at < earlier.at for earlier, later in pairwise(distinct)):
+    is_sorted = all(earlier.at <= later.at for earlier, later in pairwise(distinct))
+    if not is_sorted:
         distinct.sort()
     return tuple(distinct)
 
 
 def format_outcome(entry: Outcome, bullet: str = "-") -> str:
     """Return the log line of an entry."""
-    line = f"{bullet} {format_time(entry.at, short=True)} {entry.outcome}"
+    time = format_time(entry.at, short=True)
+    line = f"{bullet} {time} {entry.outcome}"
     reason = join_lines(entry.reason)
-    return f"{line}: {reason}" if reason else line
+    if not reason:
+        return line
+    return f"{line}: {reason}"
 
 
 class OutcomeLog(NamedTuple):
-    """The entries of a log, oldest first, and the numbers of the lines that are none."""
+    """The entries of a log, oldest first, and the numbers of the lines that are not entries."""
 
     entries: tuple[Outcome, ...] = ()
     unread_lines: tuple[int, ...] = ()
 
 
 def parse_outcomes(lines: Lines, ranges: Iterable[Range]) -> OutcomeLog:
-    """Read the log in these ranges; a line without a bullet goes on with the entry above it."""
+    """Read the log in these ranges; a line without a bullet continues the entry above it."""
     entries: list[Outcome] = []
     reasons: list[list[str]] = []  # of each entry, in lines
     unread_lines: list[int] = []
@@ -350,9 +398,10 @@ def parse_outcomes(lines: Lines, ranges: Iterable[Range]) -> OutcomeLog:
                 can_continue = False
                 if line.strip():
                     unread_lines.append(number)
-    joined_reasons = (" ".join(reason).strip() for reason in reasons)
-    log = (entry._replace(reason=why) for entry, why in zip(entries, joined_reasons, strict=True))
-    return OutcomeLog(sort_outcomes(log), tuple(unread_lines))
+    for index, reason_lines in enumerate(reasons):
+        reason = " ".join(reason_lines).strip()
+        entries[index] = entries[index]._replace(reason=reason)
+    return OutcomeLog(sort_outcomes(entries), tuple(unread_lines))
 
 
 def _parse_entry(line: str) -> Outcome | None:
@@ -361,7 +410,9 @@ def _parse_entry(line: str) -> Outcome | None:
         return None
     time = parse_time(match[1].replace(" ", "T"))
     outcome = parse_outcome(match[2])
-    return None if time is None or outcome is None else Outcome(time, outcome, match[3].strip())
+    if time is None or outcome is None:
+        return None
+    return Outcome(time, outcome, reason=match[3].strip())
 
 
 # -- edges in prose -------------------------------------------------------------------------------
@@ -376,16 +427,18 @@ _MAX_REASON = 200
 
 
 def parse_edges(text: str) -> tuple[Edge, ...]:
-    """Return the edges that a text states, each once; the line that states it is the reason."""
-    edges: dict[tuple[str, str], Edge] = {}
+    """Return the edges that a text states, each once; the reason is the line that states it."""
     if "decision_" not in text and "file_" not in text:
         return ()
+    edges: dict[tuple[str, str], Edge] = {}
     for line in text.split("\n"):
         for match in re.finditer(_EDGE_STATEMENT, line, re.IGNORECASE):
             kind = match[1].lower()
-            reason = line[max(0, match.end() - _MAX_REASON) :][:_MAX_REASON].strip()
+            reason_start = max(0, match.end() - _MAX_REASON)
+            reason = line[reason_start : reason_start + _MAX_REASON].strip()
             for target in re.findall(_EDGE_ID, match[2]):
-                edges.setdefault((kind, target), Edge(kind, target, reason))
+                edge = Edge(kind, target, reason)
+                edges.setdefault((kind, target), edge)
     return tuple(edges.values())
 
 
@@ -393,7 +446,7 @@ _LEADING_EDGES = rf"(?:[ \t*-]{{0,4}}{_EDGE_STATEMENT}[`\]*]{{0,3}}[ \t.,;:\u201
 
 
 def strip_edges(text: str) -> str:
-    """Return what a text says besides the edges that its lines begin with."""
+    """Return a text without the edges at the start of its lines."""
     if text == IN_HEADER:
         return ""
     return re.sub(rf"^{_LEADING_EDGES}", "", text, flags=re.IGNORECASE | re.MULTILINE)
@@ -403,20 +456,22 @@ _NAMED_EDGES = rf"{_KIND}(.{{1,500}}?)(?=$|[;()]|[.!?](?:\s|$)| [-\u2013\u2014] 
 
 
 class NamedEdge(NamedTuple):
-    """An edge as a text states it: its kind, and what the other record is called."""
+    """An edge as a text states it: its kind, and the name of the other record."""
 
     kind: str
     name: str
 
 
 def parse_named_edges(text: str) -> tuple[NamedEdge, ...]:
-    """Return what a text names after `builds_on:` and the like, by ids or in other words.
+    """Return the records that a text names after `builds_on:` and the like, by id or otherwise.
 
-    Names are separated by commas; the list ends with the sentence or the line.
+    Commas separate names; the list ends with the sentence or the line.
     """
-    edges = (
-        NamedEdge(match[1].lower(), name.strip(" \t`'\"[]*"))
-        for match in re.finditer(_NAMED_EDGES, text, re.IGNORECASE | re.MULTILINE)
-        for name in match[2].split(",")
-    )
-    return tuple(dict.fromkeys(edge for edge in edges if edge.name))
+    edges: dict[NamedEdge, None] = {}
+    for match in re.finditer(_NAMED_EDGES, text, re.IGNORECASE | re.MULTILINE):
+        kind = match[1].lower()
+        for part in match[2].split(","):
+            name = part.strip(" \t`'\"[]*")
+            if name:
+                edges[NamedEdge(kind, name)] = None
+    return tuple(edges)

@@ -1,4 +1,4 @@
-"""Where a text breaks a guard. Pure: one file's text in, lines out."""
+"""Find the places where a text breaks a guard. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BREAKS = 100  # breaks of one guard in one file
 
 
 class Break(NamedTuple):
-    """A place that breaks a guard: the line, and what stands there; "" if a text is missing."""
+    """A place that breaks a guard: its line and text; "" if a required text is missing."""
 
     guard: Guard
     line: int
@@ -22,24 +22,30 @@ class Break(NamedTuple):
 
 
 def list_breaks(guard: Guard, path: str, text: str) -> list[Break]:
-    """Return where the text of a file breaks a guard that covers it, the first MOST places."""
+    """Return where the text of a file breaks a guard that covers it, the first MAX_BREAKS."""
     if guard.dependency:
-        entries = parse_dependencies(path, text)
-        places: Iterator[Break] = (
-            Break(guard, line, name)
-            for name, line in entries
-            if is_same_dependency(guard.dependency, name)
-        )
+        breaks = _iter_forbidden_dependencies(guard, path, text)
     elif guard.forbid:
-        places = _iter_forbidden_lines(guard, text)
+        breaks = _iter_forbidden_lines(guard, text)
     else:
-        is_missing = next(_iter_positions(guard.require, text), None) is None
-        places = iter([Break(guard, 1, "")] if is_missing else [])
-    return list(islice(places, MAX_BREAKS))
+        return _check_required_text(guard, text)
+    return list(islice(breaks, MAX_BREAKS))
+
+
+def _check_required_text(guard: Guard, text: str) -> list[Break]:
+    for _ in _iter_positions(guard.require, text):
+        return []
+    return [Break(guard, 1, "")]
+
+
+def _iter_forbidden_dependencies(guard: Guard, path: str, text: str) -> Iterator[Break]:
+    for name, line in parse_dependencies(path, text):
+        if is_same_dependency(guard.dependency, name):
+            yield Break(guard, line, name)
 
 
 def _iter_forbidden_lines(guard: Guard, text: str) -> Iterator[Break]:
-    """Yield each line that holds a forbidden text, once."""
+    """Yield each line with a forbidden text, once."""
     line = 1
     counted_end = 0
     end = -1
@@ -48,16 +54,19 @@ def _iter_forbidden_lines(guard: Guard, text: str) -> Iterator[Break]:
             continue  # on the same line
         line += text.count("\n", counted_end, position)
         counted_end = position
+        start = text.rfind("\n", 0, position) + 1
         end = text.find("\n", position)
-        end = len(text) if end < 0 else end
-        yield Break(guard, line, text[text.rfind("\n", 0, position) + 1 : end].strip())
+        if end < 0:
+            end = len(text)
+        yield Break(guard, line, text[start:end].strip())
 
 
 def _iter_positions(literal: str, text: str) -> Iterator[int]:
-    """Yield where a literal stands as whole words."""
+    """Yield the positions of a literal text as whole words."""
     if literal not in text:  # much quicker than the pattern, and true of most files
         return
     left_boundary = r"(?<!\w)" if re.match(r"\w", literal) else ""
     right_boundary = r"(?!\w)" if re.match(r"\w", literal[-1]) else ""
-    for match in re.finditer(left_boundary + re.escape(literal) + right_boundary, text):
+    pattern = left_boundary + re.escape(literal) + right_boundary
+    for match in re.finditer(pattern, text):
         yield match.start()

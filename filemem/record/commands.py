@@ -1,11 +1,10 @@
-"""The dependencies that a shell command adds to a project, such as those of `npm install redis`."""
+"""List the dependencies that a shell command adds to a project, such as `npm install redis`."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import dropwhile
 from typing import NamedTuple
 
 # Program -> the manifest that it changes, and its verbs.
@@ -27,10 +26,10 @@ _ADD_COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 _MAX_LENGTH = 4_000  # characters of a command that is read
 _SEPARATORS = ";&|()\n"
-# What may stand in front of a program.
+# A word in front of a program.
 _LEADING_WORD = re.compile(r"sudo|env|time|python[0-9.]*|-\w+|[A-Za-z_]\w*=.*", re.DOTALL)
 _SHELL = re.compile(r"(?:ba|z)?sh -[a-z]*c\Z")
-# What is written to a command: no command of its own.
+# Text that is written to a command.
 _HEREDOC = re.compile(
     r"(?<!<)<<-?[ ]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?^\t*\2$|.*)", re.DOTALL | re.MULTILINE
 )
@@ -38,25 +37,26 @@ _NAME = re.compile(r"@?[A-Za-z][\w./\-]*")  # without a version or an extra behi
 
 
 class Addition(NamedTuple):
-    """A dependency that comes in, and the name of its manifest."""
+    """A dependency that a command adds, and the name of its manifest."""
 
     name: str
     manifest: str
 
 
 def parse_additions(command: str) -> list[Addition]:
-    """Return what a command adds, as far as its words show it. Nothing is run or expanded."""
+    """Return the dependencies that a command adds, by its words. Nothing is run or expanded."""
     if len(command) > _MAX_LENGTH:
         return []
+    rows: list[list[str]] = []
     try:
-        rows = [
-            inner
-            for row in _iter_commands(_HEREDOC.sub(r"\3", command))
-            for inner in _iter_shell_commands(row)
-        ]
+        for row in _iter_commands(_HEREDOC.sub(r"\3", command)):
+            rows += _iter_shell_commands(row)
     except ValueError:  # a quote that is not closed
         return []
-    return [addition for row in rows for addition in _iter_additions(row)]
+    additions: list[Addition] = []
+    for row in rows:
+        additions += _iter_additions(row)
+    return additions
 
 
 def _iter_commands(command: str) -> Iterator[list[str]]:
@@ -66,7 +66,7 @@ def _iter_commands(command: str) -> Iterator[list[str]]:
     lexer.whitespace_split = True
     words: list[str] = []
     for word in lexer:
-        if set(word) <= set(_SEPARATORS):
+        if not word.strip(_SEPARATORS):
             yield words
             words = []
         else:
@@ -76,21 +76,28 @@ def _iter_commands(command: str) -> Iterator[list[str]]:
 
 def _iter_shell_commands(words: list[str]) -> Iterator[list[str]]:
     """Yield the commands of `bash -lc '...'`, whose words some clients join; else the command."""
-    if _SHELL.match(" ".join(words[:2])):
-        yield from _iter_commands(" ".join(words[2:]))
+    program = " ".join(words[:2])
+    if _SHELL.match(program):
+        script = " ".join(words[2:])
+        yield from _iter_commands(script)
     else:
         yield words
 
 
 def _iter_additions(words: list[str]) -> Iterator[Addition]:
     """Yield what one command adds; `python -m pip` and `uv pip` are pip."""
-    words = [*dropwhile(_LEADING_WORD.fullmatch, words)]
-    if words[:2] == ["uv", "pip"]:
-        words = words[1:]
-    program, verb = (*words, "", "")[:2]
-    manifest, verbs = _ADD_COMMANDS.get(program, ("", ()))
-    if verb in verbs:
-        for word in words[2:]:
-            name = _NAME.match(word)
-            if name:
-                yield Addition(name[0], manifest)
+    start = 0
+    while start < len(words) and _LEADING_WORD.fullmatch(words[start]):
+        start += 1
+    if words[start : start + 2] == ["uv", "pip"]:
+        start += 1
+    command = words[start:]
+    if len(command) < 2:
+        return
+    manifest, verbs = _ADD_COMMANDS.get(command[0], ("", ()))
+    if command[1] not in verbs:
+        return
+    for word in command[2:]:
+        name = _NAME.match(word)
+        if name:
+            yield Addition(name[0], manifest)

@@ -1,6 +1,7 @@
-"""Guards of a decision: what code must or must not hold. Data only; `breaks` matches them.
+"""Guards of a decision: text or dependencies that code must or must not contain.
 
-Rule: a guard is a literal text of one line, matched as whole words, or the name of a dependency.
+A guard is a literal text of one line, matched as whole words, or the name of a dependency. `breaks`
+finds the places that break it.
 """
 
 from __future__ import annotations
@@ -31,32 +32,40 @@ _MANIFEST_GLOBS = tuple(f"**/{name}" for name in MANIFESTS)
 
 
 class Guard(NamedTuple):
-    """One rule; exactly one of `forbid`, `require` and `dependency` is stated.
+    """One rule; exactly one of `forbid`, `require` and `dependency` is stated."""
 
-    `within` are the globs of the key `in`; one that begins with `!` leaves files out.
-    """
-
-    forbid: str = ""  # no line holds it
-    require: str = ""  # each file holds it
-    dependency: str = ""  # no manifest lists it
-    stated_globs: tuple[str, ...] = ()
+    forbid: str = ""  # no line may contain it
+    require: str = ""  # each file must contain it
+    dependency: str = ""  # no manifest may list it
+    stated_globs: tuple[str, ...] = ()  # of the key `in`; `!` excludes files
 
     @property
     def globs(self) -> tuple[str, ...]:
-        """The globs of all files that it looks into, and those that it leaves out."""
-        has_included = any(not glob.startswith("!") for glob in self.stated_globs)
-        return self.stated_globs if has_included else (*_MANIFEST_GLOBS, *self.stated_globs)
+        """The globs of the files to check; without one, those of all manifests."""
+        for glob in self.stated_globs:
+            if not glob.startswith("!"):
+                return self.stated_globs
+        return _MANIFEST_GLOBS + self.stated_globs
 
     @property
     def mapping(self) -> dict[str, object]:
-        """It as a mapping, as a header states it."""
-        rules = {name: getattr(self, name) for name in RULES if getattr(self, name)}
-        return {**rules, **({"in": list(self.stated_globs)} if self.stated_globs else {})}
+        """The guard as a header states it."""
+        mapping: dict[str, object] = {}
+        for name in RULES:
+            text = getattr(self, name)
+            if text:
+                mapping[name] = text
+        if self.stated_globs:
+            mapping["in"] = list(self.stated_globs)
+        return mapping
 
     @property
     def sentence(self) -> str:
-        """What it says, and where."""
-        return f"{self} in {', '.join(self.stated_globs)}" if self.stated_globs else str(self)
+        """The rule and its files, for messages."""
+        if not self.stated_globs:
+            return str(self)
+        globs = ", ".join(self.stated_globs)
+        return f"{self} in {globs}"
 
     def __str__(self) -> str:
         if self.dependency:
@@ -67,7 +76,7 @@ class Guard(NamedTuple):
 
 
 def parse_guards(value: object) -> tuple[Guard, ...]:
-    """Read a list of guards. Raises ValueError, which says what is wrong."""
+    """Read a list of guards. Raises ValueError with a message if one is invalid."""
     if not isinstance(value, list | tuple):
         raise ValueError("begin each guard with `- `")
     if len(value) > MAX_GUARDS:
@@ -81,20 +90,19 @@ def _parse_guard(item: object, number: int) -> Guard:
         return item
     if not isinstance(item, Mapping):
         raise ValueError(f"{label}: write `forbid: TEXT`, `require: TEXT` or `dependency: NAME`")
-    unknown_keys = [str(key) for key in item if key not in _KEYS]
-    if unknown_keys:
-        raise ValueError(
-            f"{label}: {unknown_keys[0]} is unknown; the keys are {', '.join(RULES)}, in"
-        )
+    all_rules = ", ".join(RULES)
+    for key in item:
+        if key not in _KEYS:
+            raise ValueError(f"{label}: {key} is unknown; the keys are {all_rules}, in")
     rules = [name for name in RULES if name in item]
     if len(rules) != 1:
-        raise ValueError(f"{label}: state one of {', '.join(RULES)}")
-    [rule] = rules
+        raise ValueError(f"{label}: state one of {all_rules}")
+    rule = rules[0]
     text = _validate_rule(rule, item[rule], label)
-    stated_globs = _validate_globs(item.get("in", ()), label)
-    if rule != "dependency" and all(glob.startswith("!") for glob in stated_globs):
+    globs = _validate_globs(item.get("in", ()), label)
+    if rule != "dependency" and all(glob.startswith("!") for glob in globs):
         raise ValueError(f"{label}: `in` must name the files, such as src/**")
-    return Guard(stated_globs=stated_globs, **{rule: text})
+    return Guard(stated_globs=globs, **{rule: text})
 
 
 def _validate_rule(rule: str, value: object, label: str) -> str:
@@ -108,8 +116,9 @@ def _validate_rule(rule: str, value: object, label: str) -> str:
 
 
 def _validate_line(value: object, label: str) -> str:
-    text = str(value).strip() if isinstance(value, str) else ""
-    if not text or len(text) > MAX_LENGTH or len(text.splitlines()) > 1:
+    text = value.strip() if isinstance(value, str) else ""
+    is_one_line = len(text.splitlines()) == 1
+    if not is_one_line or len(text) > MAX_LENGTH:
         raise ValueError(f"{label} must be text of one line, up to {MAX_LENGTH} characters")
     return text
 
@@ -118,4 +127,5 @@ def _validate_globs(value: object, label: str) -> tuple[str, ...]:
     items = value if isinstance(value, list | tuple) else [value]
     if len(items) > MAX_GUARDS:
         raise ValueError(f"{label}: `in` must have at most {MAX_GUARDS} globs")
-    return tuple(_validate_line(item, f"{label}: in") for item in items)
+    glob_label = f"{label}: in"
+    return tuple(_validate_line(item, glob_label) for item in items)

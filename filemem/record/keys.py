@@ -1,13 +1,13 @@
-"""The front matter keys, as one table: reading, writing, amending, schemas and docs follow it.
+"""The front matter keys as one table, which reading, writing, amending, schemas and docs use.
 
-A value that cannot be used is a problem and stays under its key, as does a key that is not ours.
+An invalid value is a problem and stays under its key in `extra`, as does an unknown key.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from filemem.record.adr_read import resolve_field
@@ -50,17 +50,17 @@ GUARDS = "guards"
 class Key(NamedTuple):
     """One front matter key: its name, the shape of its value, the types it is for.
 
-    Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of
-    words it is split at commas; edges are ids, paths or links of other records; a share is between
-    0 and 1; a flag is the word `allowed`; an origin is text, or a mapping of text; guards are
-    mappings, which `record/guards` reads.
+    Shapes: a choice is one of `choices`; a list is of text, where a lone value is a list of one;
+    words are a list that is also split at commas; edges are ids, paths or links of other records; a
+    share is between 0 and 1; a flag is the word `allowed`; an origin is text or a mapping of text;
+    guards are mappings, which `record/guards` reads.
     """
 
     name: str
     shape: str
     types: tuple[str, ...] = TYPES
     choices: tuple[str, ...] = ()
-    record_field: str = ""  # the field, where that has another name
+    record_field: str = ""  # the field, if it has another name
 
     @property
     def field(self) -> str:
@@ -68,63 +68,64 @@ class Key(NamedTuple):
         return self.record_field or self.name
 
 
-_D = (DECISION,)
-_C = (CHECKPOINT,)
-_O = (OBSERVATION,)
+_DECISIONS = (DECISION,)
+_CHECKPOINTS = (CHECKPOINT,)
+_OBSERVATIONS = (OBSERVATION,)
 
 # The order is the order in which new files are written.
 KEYS: tuple[Key, ...] = (
     Key("id", TEXT),
     Key("type", CHOICE, choices=TYPES),
-    Key("topic", TEXT, _D),
+    Key("topic", TEXT, _DECISIONS),
     Key("created", TIME),
-    Key("status", CHOICE, _D, STATUSES),
-    Key("confidence", SHARE, _D),
-    Key("outcome", CHOICE, _D, OUTCOMES),
-    Key("limitation", TEXT, _D),
-    Key("decided_by", CHOICE, _D, DECIDERS),
-    Key("supersedes", EDGES, _D),
-    Key("builds_on", EDGES, _D),
-    Key("debates", EDGES, _D),
-    Key("synthesizes", EDGES, _D),
-    Key("affects", LIST, _D),
-    Key("guards", GUARDS, _D),
-    Key("branch", TEXT, _C),
-    Key("open_files", LIST, _C),
-    Key("kind", CHOICE, _O, KINDS),
-    Key("project", TEXT, _O),
-    Key("concepts", WORDS, _O),
-    Key("files_read", LIST, _O),
-    Key("files_modified", LIST, _O),
-    Key("department", TEXT, _O),
-    Key("visibility", CHOICE, _O, VISIBILITIES),
-    Key("user_id", TEXT, _O),
-    Key("agent_id", TEXT, _O),
-    Key("run_id", TEXT, _O),
-    Key("scope", TEXT, _O),
-    Key("memory_type", TEXT, _O),
+    Key("status", CHOICE, _DECISIONS, STATUSES),
+    Key("confidence", SHARE, _DECISIONS),
+    Key("outcome", CHOICE, _DECISIONS, OUTCOMES),
+    Key("limitation", TEXT, _DECISIONS),
+    Key("decided_by", CHOICE, _DECISIONS, DECIDERS),
+    Key("supersedes", EDGES, _DECISIONS),
+    Key("builds_on", EDGES, _DECISIONS),
+    Key("debates", EDGES, _DECISIONS),
+    Key("synthesizes", EDGES, _DECISIONS),
+    Key("affects", LIST, _DECISIONS),
+    Key("guards", GUARDS, _DECISIONS),
+    Key("branch", TEXT, _CHECKPOINTS),
+    Key("open_files", LIST, _CHECKPOINTS),
+    Key("kind", CHOICE, _OBSERVATIONS, KINDS),
+    Key("project", TEXT, _OBSERVATIONS),
+    Key("concepts", WORDS, _OBSERVATIONS),
+    Key("files_read", LIST, _OBSERVATIONS),
+    Key("files_modified", LIST, _OBSERVATIONS),
+    Key("department", TEXT, _OBSERVATIONS),
+    Key("visibility", CHOICE, _OBSERVATIONS, VISIBILITIES),
+    Key("user_id", TEXT, _OBSERVATIONS),
+    Key("agent_id", TEXT, _OBSERVATIONS),
+    Key("run_id", TEXT, _OBSERVATIONS),
+    Key("scope", TEXT, _OBSERVATIONS),
+    Key("memory_type", TEXT, _OBSERVATIONS),
     Key("tags", WORDS),
     Key("agent", TEXT),
     Key("session", TEXT),
     Key("source", ORIGIN),
     Key("secrets", FLAG, record_field="secrets_allowed"),
-    Key("metadata", MAPPING, _O),
+    Key("metadata", MAPPING, _OBSERVATIONS),
 )
 KEY_BY_NAME = {key.name: key for key in KEYS}
 KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
 
 SECRETS_ALLOWED = "allowed"
 
-# Names that other makers use for ours. If both stand there, ours counts and theirs is kept as an
-# unknown key.
+# Names that other tools use for our keys. If a header has both, ours counts and theirs is kept as
+# an unknown key.
 ALIASES = {"date": "created", "replaces": "supersedes", "stage": "status", "state": "status"}
 ALIASES |= {"guard": "guards"}
 ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
 _NAME_BY_FIELD = {"status": "status", "date": "created", "created": "created"}
-# What we read and never write.
-SUPERSEDED_BY = Key("superseded_by", EDGES, _D)
+# Keys that are read and never written.
+SUPERSEDED_BY = Key("superseded_by", EDGES, _DECISIONS)
 TITLE = Key("title", TEXT)
-HEADER_NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))  # that tell a header from other text
+# They distinguish a header from other text.
+HEADER_NAMES = frozenset((*KEY_BY_NAME, *ALIASES, TITLE.name))
 
 
 # -- how a value of each shape is read ------------------------------------------------------------
@@ -134,23 +135,27 @@ _ONE_WORD = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 
 
 class InvalidValue(Exception):
-    """A value is not what its key asks for; the text says what was expected."""
+    """A value is not of the shape of its key; the text is the expected shape."""
 
 
 class InvalidGuards(InvalidValue):
-    """The text says what is wrong, and where."""
+    """Guards are invalid; the text says what is wrong, and where."""
 
 
 def quote_value(value: Value) -> str:
     """Return a value as a message shows it, cut to 80 characters."""
     text = format_flow(value)
-    text = text if isinstance(value, list | dict) or text.startswith('"') else f'"{text}"'
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    if isinstance(value, str) and not text.startswith('"'):
+        text = f'"{text}"'
+    if len(text) <= 80:
+        return text
+    return f"{text[:77]}..."
 
 
 def _parse_text(value: Value) -> str:
     if isinstance(value, dict) and list(value.values()) == [""]:
-        (value,) = value  # `{accepted}`: a template's braces left in
+        [name] = value  # `{accepted}`: the braces of a template are left
+        return str(name)
     if not isinstance(value, str):
         raise InvalidValue("text")
     return str(value)
@@ -176,13 +181,14 @@ def _parse_share(value: Value) -> float:
         share = float(text)
     except ValueError:
         share = math.nan
-    if not 0 <= share <= 1:
+    if not 0 <= share <= 1:  # refuses NaN too
         raise InvalidValue("a number between 0 and 1")
     return share
 
 
 def _parse_flag(value: Value) -> bool:
-    if _parse_text(value).strip() != SECRETS_ALLOWED:
+    word = _parse_text(value).strip()
+    if word != SECRETS_ALLOWED:
         raise InvalidValue(f"the word {SECRETS_ALLOWED}")
     return True
 
@@ -190,10 +196,11 @@ def _parse_flag(value: Value) -> bool:
 def _parse_choice(value: Value, key: Key) -> str:
     text = _parse_text(value).strip()
     if key.name == "status":
-        return text  # `read_status` looks at it
+        return text  # `parse_status` reads it
     choice = parse_outcome(text) if key.name == "outcome" else text.casefold()
     if choice not in key.choices:
-        raise InvalidValue(f"one of {', '.join(key.choices)}")
+        choices = ", ".join(key.choices)
+        raise InvalidValue(f"one of {choices}")
     return choice
 
 
@@ -204,9 +211,14 @@ def _parse_mapping(value: Value) -> dict[str, object]:
 
 
 def _parse_origin(value: Value) -> str | dict[str, str]:
-    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
-        return {str(name): str(item) for name, item in value.items()}
-    return _parse_text(value)
+    if not isinstance(value, dict):
+        return _parse_text(value)
+    origin: dict[str, str] = {}
+    for name, item in value.items():
+        if not isinstance(item, str):
+            return _parse_text(value)
+        origin[str(name)] = str(item)
+    return origin
 
 
 def _parse_guards(value: Value) -> object:
@@ -219,27 +231,42 @@ def _parse_guards(value: Value) -> object:
 def _parse_edges(value: Value) -> tuple[str, ...]:
     if isinstance(value, str):
         return parse_field_references(str(value))
-    return _parse_list(
-        [_restore_wikilink(item) for item in value] if isinstance(value, list) else value
-    )
+    if isinstance(value, list):
+        value = [_restore_wikilink(item) for item in value]
+    return _parse_list(value)
 
 
 def _restore_wikilink(item: Value) -> Value:
-    """Return a link; `[[x]]` without quotes is a list in a list."""
-    return f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item
+    """Return a link as text; to YAML, `[[x]]` without quotes is a list in a list."""
+    if isinstance(item, list) and len(item) == 1:
+        return f"[[{item[0]}]]"
+    return item
 
 
 def _parse_words(value: Value) -> tuple[str, ...]:
     if isinstance(value, PlainScalar):
-        return tuple(strip_hash_sign(part) for part in map(str.strip, value.split(",")) if part)
-    return tuple(map(strip_hash_sign, _parse_list(value)))
+        return _split_words(value)
+    return tuple(strip_hash_sign(word) for word in _parse_list(value))
+
+
+def _split_words(text: str) -> tuple[str, ...]:
+    words = []
+    for part in text.split(","):
+        word = part.strip()
+        if word:
+            words.append(strip_hash_sign(word))
+    return tuple(words)
 
 
 def _parse_list(value: Value) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else [value]
-    if any(not isinstance(item, str) for item in items):
-        raise InvalidValue("a list of text")
-    return tuple(str(item) for item in items if item and not _is_null(item))
+    values = value if isinstance(value, list) else [value]
+    items = []
+    for item in values:
+        if not isinstance(item, str):
+            raise InvalidValue("a list of text")
+        if item and not _is_null(item):
+            items.append(str(item))
+    return tuple(items)
 
 
 _PARSERS: Mapping[str, Callable[[Value], object]] = {
@@ -257,14 +284,17 @@ _PARSERS: Mapping[str, Callable[[Value], object]] = {
 
 
 def _parse_value(value: Value, key: Key) -> object:
-    """Return a value in the shape of its key. Raises WrongValue."""
+    """Return a value in the shape of its key. Raises InvalidValue."""
     if key.shape == CHOICE:
         return _parse_choice(value, key)
-    return _parse_id(value) if key.name == "id" else _PARSERS[key.shape](value)
+    if key.name == "id":
+        return _parse_id(value)
+    parser = _PARSERS[key.shape]
+    return parser(value)
 
 
 def strip_hash_sign(text: str) -> str:
-    """Return a tag or concept without the `#` that some tools put in front."""
+    """Return a tag or concept without the `#` that some tools put in front of it."""
     return text.lstrip("#") or text
 
 
@@ -276,21 +306,21 @@ def _is_null(value: Value) -> bool:
 
 
 class Fields(NamedTuple):
-    """What a header says: fields of a Record, and what is not understood, under its key."""
+    """The fields of a Record that a header states, and its other keys as written."""
 
     fields: dict[str, object]
     extra: dict[str, object]
 
 
 def parse_fields(header: Header, problems: list[Problem]) -> Fields:
-    """Return the fields of the Record to be, and what stays under its key.
+    """Return the fields of a Record and the keys that are not understood.
 
-    Problems are added to `notes`.
+    Problems are added to `problems`.
     """
-    fields: dict[str, object] = {}
-    reader = _FieldReader(header, fields, {}, problems)
+    reader = _FieldReader(header=header, fields={}, extra={}, problems=problems)
     for name, value in header.values.items():
         reader.add_key(name, value)
+    fields = reader.fields
     fields["id_stated"] = "id" in fields
     if fields.get("topic"):
         fields["topic_stated"] = True
@@ -298,7 +328,7 @@ def parse_fields(header: Header, problems: list[Problem]) -> Fields:
 
 
 class _FieldReader(NamedTuple):
-    """A header half read."""
+    """A header while it is read."""
 
     header: Header
     fields: dict[str, object]
@@ -310,13 +340,18 @@ class _FieldReader(NamedTuple):
         key = _resolve_key(name, self.header.values, self.fields)
         if key is None:
             self.extra[name] = value
-            add_edges(self.fields, parse_field_links(name, format_flow(value).strip("[]")) or ())
-        elif not _is_null(value):  # a template's blank is nothing stated
-            try:
-                self._set_field(name, key, _parse_value(value, key))
-            except InvalidValue as error:
-                self.extra[name] = value
-                self.problems.append(self._build_problem(name, key, error))
+            text = format_flow(value).strip("[]")
+            add_edges(self.fields, parse_field_links(name, text) or ())
+            return
+        if _is_null(value):
+            return  # a template's blank states nothing
+        try:
+            parsed_value = _parse_value(value, key)
+        except InvalidValue as error:
+            self.extra[name] = value
+            self.problems.append(self._build_problem(name, key, error))
+            return
+        self._set_field(name, key, parsed_value)
 
     def _set_field(self, name: str, key: Key, value: object) -> None:
         if key.name == "status":
@@ -328,7 +363,8 @@ class _FieldReader(NamedTuple):
 
     def _add_status(self, name: str, text: str) -> None:
         stated = parse_status(text)
-        self.problems.extend(apply_status(stated, self.header.lines.get(name, 1), self.fields))
+        line = self.header.lines.get(name, 1)
+        self.problems.extend(apply_status(stated, line, self.fields))
         if stated.status != text:
             self.extra[name] = text
         add_edges(self.fields, parse_links(text))
@@ -337,47 +373,65 @@ class _FieldReader(NamedTuple):
         if isinstance(error, InvalidGuards):
             message = f"{name} cannot be read: {error}"
         else:
-            message = f"{name} must be {error}, not {quote_value(self.header.values[name])}"
-        # Other makers have types of their own; what states an `id` is ours.
-        is_foreign = key.name == "type" and "id" not in self.header.values
-        code = f"bad-{key.name.replace('_', '-')}"
+            quoted_value = quote_value(self.header.values[name])
+            message = f"{name} must be {error}, not {quoted_value}"
+        level = "warning"
+        if key.name == "type" and "id" not in self.header.values:
+            level = "hint"  # a file of another tool, with other types
+        code = "bad-" + key.name.replace("_", "-")
         line = self.header.lines.get(name, 1)
-        return Problem("", line, code, "hint" if is_foreign else "warning", message)
+        return Problem("", line, code, level, message)
 
 
-def apply_status(stated: StatedStatus, line: int, fields: dict[str, object]) -> Iterator[Problem]:
-    """Put a status into the fields; yield the problem that it is not understood."""
+def apply_status(stated: StatedStatus, line: int, fields: dict[str, object]) -> list[Problem]:
+    """Put a status into the fields; return the problem if it is not understood."""
     if stated.status:
         fields["status"] = stated.status
-    if stated.status == UNKNOWN:
-        fields["status_written"] = stated.written
-        message = f'status not understood: "{stated.written}"'
-        yield Problem("", line, UNKNOWN_STATUS, "warning", message)
+    if stated.status != UNKNOWN:
+        return []
+    fields["status_written"] = stated.written
+    message = f'status not understood: "{stated.written}"'
+    return [Problem("", line, UNKNOWN_STATUS, "warning", message)]
 
 
 def get_stated_title(header: Header) -> str:
     """Return the title that a header states, or ""."""
     value = header.values.get(TITLE.name, "")
-    return join_lines(value) if isinstance(value, str) and not _is_null(value) else ""
+    if not isinstance(value, str) or _is_null(value):
+        return ""
+    return join_lines(value)
 
 
 def _resolve_key(
     name: str, values: Mapping[str, Value], fields: Mapping[str, object]
 ) -> Key | None:
-    """Return our key of a name, or None.
+    """Return the key that a name in a header means, or None.
 
-    Another maker's name (`date`, `Created`, `superseded-by`) is ours too, unless ours stands there.
+    Names of other tools (`date`, `Created`, `superseded-by`) count if ours is not stated as well.
     """
-    key = TITLE if name == TITLE.name else KEY_BY_NAME.get(name)
-    if key is not None:
-        return key
-    folded_name = name.lower().replace("-", "_")
-    label = resolve_field(name) if isinstance(values[name], str) else ""
-    own_name = ALIASES.get(folded_name) or _NAME_BY_FIELD.get(label, folded_name)
-    key = SUPERSEDED_BY if own_name == SUPERSEDED_BY.name else KEY_BY_NAME.get(own_name)
-    if key is None or own_name in values.keys() - {name} or key.field in fields:
+    if name == TITLE.name:
+        return TITLE
+    if name in KEY_BY_NAME:
+        return KEY_BY_NAME[name]
+    own_name = _resolve_alias(name, values[name])
+    key = KEY_BY_NAME.get(own_name)
+    if own_name == SUPERSEDED_BY.name:
+        key = SUPERSEDED_BY
+    if key is None or key.field in fields:
+        return None
+    if own_name != name and own_name in values:
         return None
     return key
+
+
+def _resolve_alias(name: str, value: Value) -> str:
+    """Return our name for another tool's key, or its name in lower case with underscores."""
+    folded_name = name.lower().replace("-", "_")
+    if folded_name in ALIASES:
+        return ALIASES[folded_name]
+    if not isinstance(value, str):
+        return folded_name
+    return _NAME_BY_FIELD.get(resolve_field(name), folded_name)
 
 
 def add_edges(fields: dict[str, object], edges: Iterable[Edge]) -> None:
@@ -390,8 +444,10 @@ def add_edges(fields: dict[str, object], edges: Iterable[Edge]) -> None:
 
 
 def add_links(fields: dict[str, object], field: str, links: object) -> None:
-    """Add links to other records to those that a field has."""
+    """Add links to other records to a field, each once."""
+    if not isinstance(links, tuple) or not links:
+        return
     current_links = fields.get(field)
-    if isinstance(links, tuple) and links:
-        earlier_links = current_links if isinstance(current_links, tuple) else ()
-        fields[field] = tuple(dict.fromkeys((*earlier_links, *links)))
+    all_links = list(current_links) if isinstance(current_links, tuple) else []
+    all_links += links
+    fields[field] = tuple(dict.fromkeys(all_links))

@@ -1,6 +1,6 @@
-"""The names of dependencies in manifests of eight kinds, with their lines. Nothing is resolved.
+"""List the dependencies in manifests of eight kinds, with their lines. Nothing is resolved.
 
-A manifest that cannot be read, half written perhaps, names nothing.
+An invalid manifest, such as one that is being edited, has no dependencies.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 
 class Dependency(NamedTuple):
-    """A name that a manifest lists, as written there, and its line."""
+    """A dependency as a manifest names it, and its line."""
 
     name: str
     line: int
@@ -23,36 +23,40 @@ class Dependency(NamedTuple):
 def parse_dependencies(path: str, text: str) -> tuple[Dependency, ...]:
     """Return the dependencies that a manifest lists, in order; none for other files."""
     name = path.rpartition("/")[2]
-    kind = "requirements*.txt" if _REQUIREMENTS.fullmatch(name) else name
-    parser = _PARSERS.get(kind)
+    if _REQUIREMENTS.fullmatch(name):
+        name = "requirements*.txt"
+    parser = _PARSERS.get(name)
     if parser is None:
         return ()
     try:
-        return tuple(sorted(set(parser(text)), key=lambda item: (item.line, item.name)))
+        dependencies = set(parser(text))
     except (ValueError, RecursionError):
         return ()
+    return tuple(sorted(dependencies, key=attrgetter("line", "name")))
 
 
 def is_same_dependency(expected: str, name: str) -> bool:
-    """Return whether a dependency is the wanted one.
+    """Whether a dependency is the expected one.
 
     Letter case, and `_`, `.` or `-`, make no difference. Of a Maven name `group:artifact` either
     half is enough; the version at the end of a Go module's path does not count.
     """
     normalized = _normalize_name(expected)
-    return normalized == _normalize_name(name) or normalized in map(
-        _normalize_name, name.split(":")
-    )
+    if normalized == _normalize_name(name):
+        return True
+    return any(normalized == _normalize_name(part) for part in name.split(":"))
 
 
 def _normalize_name(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", re.sub(r"/v\d+$", "", name.strip()).casefold())
+    unversioned_name = re.sub(r"/v\d+$", "", name.strip())
+    return re.sub(r"[-_.]+", "-", unversioned_name.casefold())
 
 
 # -- by kind --------------------------------------------------------------------------------------
 
 _REQUIREMENTS = re.compile(r"requirements.*\.txt")
 _PYTHON_NAME = re.compile(r"\s*([A-Za-z0-9][\w.\-]*)")
+_URL_REST = re.compile(r"\S*:/")  # after a name: that was the scheme of a URL
 _EGG = re.compile(r"#egg=([\w.\-]+)")
 _GO_ROW = re.compile(r"\s*(?:require\s+)?([^\s()]+)\s+v\S+")
 _GEM = re.compile(r"""\s*gem[\s(]+["']([^"']+)["']""")
@@ -75,42 +79,57 @@ def _parse_npm(text: str) -> Iterator[Dependency]:
     manifest = _as_table(json.loads(text))
     for section in _NPM_SECTIONS:
         names = _as_table(manifest.get(section))
-        lines = _index_lines(_JSON_TEXT, text, text.find(f'"{section}"')) if names else {}
+        if not names:
+            continue
+        section_start = text.find(f'"{section}"')
+        lines = _index_lines(_JSON_TEXT, text, section_start)
         for name in names:
             yield Dependency(name, lines.get(name, 1))
 
 
 def _parse_pyproject(text: str) -> Iterator[Dependency]:
     tables = _parse_toml(text)
-    project = _as_table(tables.get("project"))
-    lists = [project.get("dependencies"), _as_table(tables.get("build-system")).get("requires")]
-    lists += _as_table(project.get("optional-dependencies")).values()
-    lists += _as_table(tables.get("dependency-groups")).values()
     lines = _index_lines(_TOML_TEXT, text)
-    for requirement in (item for items in lists if isinstance(items, list) for item in items):
-        name = _PYTHON_NAME.match(requirement) if isinstance(requirement, str) else None
+    for requirement in _iter_requirements(tables):
+        name = _PYTHON_NAME.match(requirement)
         if name:
             yield Dependency(name[1], lines.get(requirement, 1))
     poetry = _as_table(_as_table(tables.get("tool")).get("poetry"))
-    groups = [poetry, *map(_as_table, _as_table(poetry.get("group")).values())]
+    groups = [poetry, *_list_tables(poetry.get("group"))]
     keys = _index_lines(_TOML_KEY, text)
     for key in _merge_sections(groups, ("dependencies", "dev-dependencies")):
         if key != "python":
             yield Dependency(key, keys.get(key, 1))
 
 
+def _iter_requirements(tables: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the requirements in the lists of a pyproject.toml."""
+    project = _as_table(tables.get("project"))
+    build_system = _as_table(tables.get("build-system"))
+    lists = [project.get("dependencies"), build_system.get("requires")]
+    lists += _as_table(project.get("optional-dependencies")).values()
+    lists += _as_table(tables.get("dependency-groups")).values()
+    for items in lists:
+        if not isinstance(items, list):
+            continue
+        for item in items:
+            if isinstance(item, str):
+                yield item
+
+
 def _parse_cargo(text: str) -> Iterator[Dependency]:
     tables = _parse_toml(text)
-    parent_tables = [tables, _as_table(tables.get("workspace"))]
-    parent_tables += map(_as_table, _as_table(tables.get("target")).values())
+    parents = [tables, _as_table(tables.get("workspace"))]
+    parents += _list_tables(tables.get("target"))
     lines = _index_lines(_TOML_KEY, text)
-    for key, value in _merge_sections(parent_tables, _CARGO_SECTIONS).items():
+    for key, value in _merge_sections(parents, _CARGO_SECTIONS).items():
         package = _as_table(value).get("package")
-        yield Dependency(package if isinstance(package, str) else key, lines.get(key, 1))
+        name = package if isinstance(package, str) else key
+        yield Dependency(name, lines.get(key, 1))
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
-    """Read TOML. Raises ValueError: it is none, or a key has more parts than any real one."""
+    """Read TOML. Raises ValueError if it is invalid, or if a key has too many parts."""
     if _LONG_KEY.search(text):
         raise ValueError("a key has too many parts")
     return tomllib.loads(text)
@@ -118,54 +137,62 @@ def _parse_toml(text: str) -> dict[str, Any]:
 
 def _merge_sections(tables: Iterable[Mapping[str, Any]], sections: Iterable[str]) -> dict[str, Any]:
     """Return the keys of some sections of some tables, with their values."""
-    names: dict[str, Any] = {}
-    for table, section in product(tables, sections):
-        names.update(_as_table(table.get(section)))
-    return names
+    values: dict[str, Any] = {}
+    for table in tables:
+        for section in sections:
+            values.update(_as_table(table.get(section)))
+    return values
 
 
 def _parse_requirements(text: str) -> Iterator[Dependency]:
     for line, row in enumerate(text.split("\n"), 1):
         egg = _EGG.search(row)
-        name = _PYTHON_NAME.match(row)
         if egg:
             yield Dependency(egg[1], line)
-        elif name and not re.match(r"\S*:/", row[name.end() :]):  # no address
+            continue
+        name = _PYTHON_NAME.match(row)
+        if name and not _URL_REST.match(row, name.end()):
             yield Dependency(name[1], line)
 
 
 def _parse_go(text: str) -> Iterator[Dependency]:
     for line, row in enumerate(text.split("\n"), 1):
-        module = _GO_ROW.match(row.partition("//")[0])
+        code = row.partition("//")[0]
+        module = _GO_ROW.match(code)
         if module and module[1] not in ("go", "toolchain", "replace", "exclude", "retract"):
             yield Dependency(module[1], line)
 
 
 def _build_row_parser(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Dependency]]:
-    """Return the reader of a manifest with one dependency a row; the groups are its name."""
+    """Return a parser of manifests with one dependency on a row; the groups are its name."""
 
     def parse_rows(text: str) -> Iterator[Dependency]:
         for line, row in enumerate(text.split("\n"), 1):
             match = pattern.match(row)
             if match:
-                yield Dependency(":".join(filter(None, match.groups())), line)
+                parts = [group for group in match.groups() if group]
+                yield Dependency(":".join(parts), line)
 
     return parse_rows
 
 
 def _parse_maven(text: str) -> Iterator[Dependency]:
-    """Read `<dependency>` elements by their look: no XML parser, so no entities, no other files."""
-    stripped = _strip_comments(text)
-    end = 0
-    line = 1
-    for element in stripped.split("<dependency>"):
+    """Find `<dependency>` elements without an XML parser, so that no entity or file is loaded."""
+    top, *elements = _strip_comments(text).split("<dependency>")
+    line = 1 + top.count("\n")
+    for element in elements:
         body = element.partition("</dependency>")[0]
-        parts = [_find_element(tag, body) for tag in ("groupId", "artifactId")] if end else []
-        name = ":".join(part[1] for part in parts if part)
-        if name:
-            yield Dependency(name, line + body.count("\n", 0, max(p.start() for p in parts if p)))
+        names = []
+        name_start = 0
+        for tag in ("groupId", "artifactId"):
+            match = _find_element(tag, body)
+            if match:
+                names.append(match[1])
+                name_start = max(name_start, match.start())
+        if names:
+            name_line = line + body.count("\n", 0, name_start)
+            yield Dependency(":".join(names), name_line)
         line += element.count("\n")
-        end = 1
 
 
 def _find_element(tag: str, text: str) -> re.Match[str] | None:
@@ -173,30 +200,39 @@ def _find_element(tag: str, text: str) -> re.Match[str] | None:
 
 
 def _strip_comments(text: str) -> str:
-    """Return XML without its comments; lines stay what they are."""
-    head, *comments = text.split("<!--")
-    parts = [head]
+    """Return XML without its comments; lines keep their numbers."""
+    first_part, *comments = text.split("<!--")
+    parts = [first_part]
     for comment in comments:
         comment_text, _, following_text = comment.partition("-->")
-        parts += ["\n" * comment_text.count("\n"), following_text]
+        parts.append("\n" * comment_text.count("\n"))
+        parts.append(following_text)
     return "".join(parts)
 
 
 def _index_lines(pattern: re.Pattern[str], text: str, start: int = 0) -> dict[str, int]:
-    """Return the first line on which each name stands, from a position on."""
-    start = max(0, start)
-    line = text.count("\n", 0, start) + 1
+    """Return the first line of each name after a position."""
+    position = max(0, start)
+    line = text.count("\n", 0, position) + 1
     lines: dict[str, int] = {}
-    for match in pattern.finditer(text, start):
+    for match in pattern.finditer(text, position):
         group = match.lastindex or 0
-        line += text.count("\n", start, match.start(group))
-        start = match.start(group)
+        name_start = match.start(group)
+        line += text.count("\n", position, name_start)
+        position = name_start
         lines.setdefault(match[group], line)
     return lines
 
 
 def _as_table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    """Return a mapping; an empty one for a missing or invalid value."""
+    if isinstance(value, Mapping):
+        return value
+    return {}
+
+
+def _list_tables(value: Any) -> list[Mapping[str, Any]]:
+    return [_as_table(item) for item in _as_table(value).values()]
 
 
 _PARSERS: Mapping[str, Callable[[str], Iterator[Dependency]]] = {

@@ -1,7 +1,7 @@
-"""AsciiDoc and reStructuredText as Markdown, so that nothing else has to know of them.
+"""Convert AsciiDoc and reStructuredText to Markdown; other modules read only Markdown.
 
-Line for line: each keeps its number, and what says nothing in Markdown becomes an empty one. Such
-files are read and never written.
+Lines keep their numbers: a line without a meaning in Markdown becomes empty. Such files are never
+written.
 """
 
 import re
@@ -11,23 +11,23 @@ from filemem.record.adr_read import is_field_line
 from filemem.record.identity import is_markup
 from filemem.record.keys import ALIASES
 
-Rules = tuple[
-    tuple[str, str | Callable[[re.Match[str]], str]], ...
-]  # a pattern and what it becomes
+# Patterns and their replacements, as `re.sub` takes them.
+Rules = tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
 _VERBATIM = re.compile(r"-{4,}|\.{4,}|/{4,}|```.*")  # the delimiters of code and of comments
-_LONE_CELL = re.compile(r"\|[^|]*")  # a cell on a line of its own
+_LONE_CELL = re.compile(r"\|[^|]*")  # a line with a single cell
 _UNDERLINE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
 _COMMENT = re.compile(r"\s*\.\.(?:$|\s+(?![_|\[]|[\w:-]+::))")
 _TARGET = re.compile(r"^ *\.\. _`?([^:`\n]{1,200})`?:[ \t]+(\S+)", re.MULTILINE)
+_NAMED_REFERENCE = re.compile(r"`([^`\n]{1,200})`_")
 
 
 def to_markdown(text: str, path: str) -> str:
-    """Return the text of a record as Markdown."""
+    """Return the text of a record as Markdown; the suffix of `path` tells its markup."""
     if not is_markup(path):
         return text
-    return "\n".join(
-        _convert_rst(text) if path.lower().endswith(".rst") else _convert_asciidoc(text)
-    )
+    if path.lower().endswith(".rst"):
+        return "\n".join(_convert_rst(text))
+    return "\n".join(_convert_asciidoc(text))
 
 
 def _apply_rules(rules: Rules, line: str) -> str:
@@ -40,20 +40,36 @@ def _apply_rules(rules: Rules, line: str) -> str:
 
 
 def _format_link(match: re.Match[str]) -> str:
-    target, text = match.groups()
-    return f"[{text or target}]({target})"
+    target = match[1]
+    text = match[2] or target
+    return f"[{text}]({target})"
 
 
 def _format_attribute(match: re.Match[str]) -> str:
-    """An attribute that states a field is an item; the others are settings of the page."""
-    name = match[1].removeprefix("rev").replace("-", "_")
-    field = f"- {ALIASES.get(name, name).replace('_', ' ')}: {match[2]}"
-    return field if match[2] and is_field_line(field) else ""
+    """Return an attribute such as `:status: accepted` as a list item, if it states a field.
+
+    Other attributes are settings of the page; they become an empty line.
+    """
+    value = match[2]
+    if not value:
+        return ""
+    key = match[1].removeprefix("rev").replace("-", "_")
+    name = ALIASES.get(key, key).replace("_", " ")
+    item = f"- {name}: {value}"
+    if is_field_line(item):
+        return item
+    return ""
 
 
+def _format_heading(match: re.Match[str]) -> str:
+    level = len(match[0])
+    return "#" * level
+
+
+_LINK_START = r"(?:xref:(?:[\w@.-]{1,60}:){0,3}+|link:|(?=https?://))"
 _LINK_TARGET = r"([^\s\[\]]{1,300}+)"
 _ASCIIDOC: Rules = (
-    (rf"(?:xref:(?:[\w@.-]{{1,60}}:){{0,3}}+|link:|(?=https?://)){_LINK_TARGET}\[([^\]]{{0,300}})\]", _format_link),
+    (rf"{_LINK_START}{_LINK_TARGET}\[([^\]]{{0,300}})\]", _format_link),
     (r"<<([^,>]{1,300}+)(?:,\s*([^>]{0,300}))?>>", _format_link),
     (r"^(?:={4,}|\*{4,}|_{4,}|\+{4,}|\+|--|[|!]={3,}|'''|<<<|\[.*\]|//.*)$", ""),
     (r"^:!?([\w-]{1,60})!?:(?:\s+(.*))?$", _format_attribute),
@@ -61,37 +77,47 @@ _ASCIIDOC: Rules = (
     (r"^([^\W\d_][^:]{0,60})::\s+", r"- \1: "),
     (r"^([^\W\d_][^:]{0,60})::$", r"**\1**"),
     (r"(?:^|(?<=\s))[\d.*+<^>]{0,8}[adehlmsv]?\|", "|"),  # `2+a|` begins a cell
-    (r"^={1,6}(?= )", lambda marks: "#" * len(marks[0])),
+    (r"^={1,6}(?= )", _format_heading),
     (r"^\*{2,5}(?= )", "  -"),
     (r"^\.{1,5}(?= )", "1."),
-)  # fmt: skip
+)
 
 
 def _convert_asciidoc(text: str) -> list[str]:
     rows = []
-    open_delimiter = ""
-    for line in map(str.rstrip, text.split("\n")):
-        if open_delimiter and line != open_delimiter:
-            rows.append("" if open_delimiter[0] == "/" else line)
-        elif open_delimiter or _VERBATIM.fullmatch(line):
-            rows.append("" if line[0] == "/" else "```")
-            open_delimiter = "" if open_delimiter else re.sub("```.*", "```", line)
-        else:
+    delimiter = ""  # of the open block of code or comment
+    for untrimmed_line in text.split("\n"):
+        line = untrimmed_line.rstrip()
+        if not delimiter and not _VERBATIM.fullmatch(line):
             rows.append(_apply_rules(_ASCIIDOC, line))
+            continue
+        is_comment = (delimiter or line).startswith("/")
+        row = "```"
+        if not delimiter:
+            delimiter = re.sub("```.*", "```", line)
+        elif line == delimiter:
+            delimiter = ""
+        else:
+            row = line
+        rows.append("" if is_comment else row)
     return _join_cells(rows)
 
 
 def _join_cells(rows: list[str]) -> list[str]:
-    """Write two cells that stand below each other, and apart from others, as a row.
+    """Write two cells below each other, with no cell around them, as one row of a table.
 
-    A blank line between two rows stands below the names, or says nothing.
+    A blank line between two rows becomes the line that separates the header row.
     """
-    is_lone_cell = [bool(_LONE_CELL.fullmatch(row)) for row in rows]
+    is_lone_cell = [_LONE_CELL.fullmatch(row) is not None for row in rows]
     for index in range(1, len(rows) - 1):
-        if is_lone_cell[index - 1 : index + 3] == [False, True, True, False]:
+        surroundings = is_lone_cell[index - 1 : index + 3]
+        if surroundings == [False, True, True, False]:
             rows[index + 1] = f"{rows[index]} {rows[index + 1]}"
             rows[index] = ""
-        elif not rows[index] and rows[index - 1][:1] == rows[index + 1][:1] == "|":
+            continue
+        above = rows[index - 1]
+        below = rows[index + 1]
+        if not rows[index] and above.startswith("|") and below.startswith("|"):
             rows[index] = "|---|"
     return rows
 
@@ -110,37 +136,60 @@ _RST: Rules = (
 
 
 def _convert_rst(text: str) -> Iterator[str]:
-    targets = {name.casefold(): f"[{name}]({target})" for name, target in _TARGET.findall(text)}
-    text = re.sub(
-        r"`([^`\n]{1,200})`_", lambda name: targets.get(name[1].casefold(), name[0]), text
-    )
-    comment_indent = -1  # the indent of the comment that a line belongs to
-    for line in _convert_titles(text.split("\n")):
+    lines = _resolve_targets(text).split("\n")
+    comment_indent = -1  # of the comment around the line; -1 outside comments
+    for line in _convert_titles(lines):
         indent = len(line) - len(line.lstrip())
         if line and indent <= comment_indent:
             comment_indent = -1
         if _COMMENT.match(line):
             comment_indent = indent
-        yield "" if comment_indent >= 0 else _apply_rules(_RST, line)
+        if comment_indent >= 0:
+            yield ""
+        else:
+            yield _apply_rules(_RST, line)
+
+
+def _resolve_targets(text: str) -> str:
+    """Replace references to named targets by Markdown links."""
+    links: dict[str, str] = {}
+    for name, target in _TARGET.findall(text):
+        links[name.casefold()] = f"[{name}]({target})"
+
+    def format_reference(match: re.Match[str]) -> str:
+        name = match[1].casefold()
+        return links.get(name, match[0])
+
+    return _NAMED_REFERENCE.sub(format_reference, text)
 
 
 def _convert_titles(lines: Sequence[str]) -> list[str]:
-    """Write titles with `#`; their levels are in the order in which their lines come."""
-    rows = [*map(str.rstrip, lines), ""]
-    styles: dict[str, int] = {}
+    """Write titles with `#`; the style that comes first has level 1, and so on."""
+    rows = [line.rstrip() for line in lines]
+    rows.append("")
+    level_by_style: dict[str, int] = {}
     for index in range(len(lines)):
-        if style := _find_title_style(rows, index):
-            level = styles.setdefault(style, len(styles) + 1)
-            rows[index] = f"{'#' * min(6, level)} {rows[index].strip()}"
+        style = _find_title_style(rows, index)
+        if not style:
+            continue
+        level = level_by_style.setdefault(style, len(level_by_style) + 1)
+        marks = "#" * min(6, level)
+        title = rows[index].strip()
+        rows[index] = f"{marks} {title}"
     return rows[:-1]
 
 
 def _find_title_style(rows: Sequence[str], index: int) -> str:
-    """How the lines of a title look; "" where a row is no title."""
+    """Return the underline sign of a title, twice if it has an overline; "" for other rows."""
     title = rows[index].strip()
     underline = rows[index + 1]
-    if not title or len(underline) < len(title) or not _UNDERLINE.fullmatch(underline):
+    if not title or len(underline) < len(title):
         return ""
-    has_overline = index > 0 and rows[index - 1] == underline
-    is_text = not _UNDERLINE.fullmatch(title) and (has_overline or rows[index][0] != " ")
-    return underline[0] * (1 + has_overline) if is_text else ""
+    if not _UNDERLINE.fullmatch(underline) or _UNDERLINE.fullmatch(title):
+        return ""
+    sign = underline[0]
+    if index > 0 and rows[index - 1] == underline:
+        return sign * 2
+    if rows[index].startswith(" "):
+        return ""
+    return sign

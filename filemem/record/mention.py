@@ -1,7 +1,7 @@
-"""Whether a text of a decision names a dependency. Names are compared as whole words, exactly.
+"""Check whether the text of a decision names a dependency. Names are compared by whole words.
 
 A name is split at `-`, `_`, `@`, `/`, `.` and `:`, so `redis` is a part of `redis-py` and of
-`@types/redis`, and no part of `ioredis`.
+`@types/redis`, but not of `ioredis`.
 """
 
 from __future__ import annotations
@@ -15,40 +15,57 @@ _PHRASE_SEPARATOR = re.compile(
 _LEADING_WORDS = re.compile(
     r"(?<!\S)(?:(?:adopt|adopting|add|adding|use|using|with|via|a|an|the) )+"
 )
-_MIN_PART_LENGTH = 3  # letters of a part of a name that may stand for all of it
+_MIN_PART_LENGTH = 3  # of a part of a name that may mean the whole name
 
 
 def fold_words(text: str) -> str:
-    """Return the words of a name or a text, folded, with a space between two."""
-    return " ".join(_WORD.findall(text)).casefold()
+    """Return the case-folded words of a name or a text, with one space between two."""
+    words = _WORD.findall(text)
+    return " ".join(words).casefold()
 
 
 def is_alternative(rejected: str, name: str) -> bool:
-    """Return whether a rejected alternative is a dependency: `Redis: one more service`."""
-    phrases = _PHRASE_SEPARATOR.split(rejected.partition(": ")[0].replace("`", ""))
-    return any(_is_name_match(fold_words(phrase), fold_words(name)) for phrase in phrases)
+    """Whether a rejected alternative, such as `Redis: one more service`, is a dependency."""
+    alternative = rejected.partition(": ")[0].replace("`", "")
+    folded_name = fold_words(name)
+    for phrase in _PHRASE_SEPARATOR.split(alternative):
+        if _is_name_match(fold_words(phrase), folded_name):
+            return True
+    return False
 
 
 def _is_name_match(phrase: str, name: str) -> bool:
-    """Return whether a phrase, without `Use a`, begins with a name or is a part of it."""
+    """Whether a phrase, without words such as `use a`, begins with a name or is a part of it."""
     leading_words = _LEADING_WORDS.match(phrase)
-    phrase = phrase[leading_words.end() :] if leading_words else phrase
+    if leading_words:
+        phrase = phrase[leading_words.end() :]
     if f"{phrase} ".startswith(f"{name} "):
         return True
     return len(phrase) >= _MIN_PART_LENGTH and f" {phrase} " in f" {name} "
 
 
 def is_mentioned(text: str, name: str) -> bool:
-    """Return whether a text has the words of a name in a row."""
-    return f" {fold_words(name)} " in f" {fold_words(text)} "
+    """Whether a text has the words of a name in a row."""
+    words = fold_words(text)
+    name_words = fold_words(name)
+    return f" {name_words} " in f" {words} "
 
 
 def is_chosen(text: str, name: str) -> bool:
-    """Return whether a decision uses a dependency: it begins so, `with name`, or `in Name`."""
+    """Whether a decision uses a dependency: it begins with it, or says `with name` or `in Name`."""
     words = " ".join(_WORD.findall(text))
-    for match in re.finditer(rf"(?<!\S){re.escape(fold_words(name))}(?!\S)", words, re.IGNORECASE):
-        before = words[: match.start()].casefold()
-        last_leading = [*_LEADING_WORDS.finditer(before)][-1:]
-        if not before or match[0][0].isupper() or any(m.end() == len(before) for m in last_leading):
+    name_pattern = rf"(?<!\S){re.escape(fold_words(name))}(?!\S)"
+    for match in re.finditer(name_pattern, words, re.IGNORECASE):
+        text_before = words[: match.start()].casefold()
+        if not text_before or match[0][0].isupper():
+            return True
+        if _has_leading_words_at_end(text_before):
             return True
     return False
+
+
+def _has_leading_words_at_end(text: str) -> bool:
+    end = 0
+    for match in _LEADING_WORDS.finditer(text):
+        end = match.end()
+    return end == len(text)

@@ -1,7 +1,7 @@
-"""Merge two versions of a record where Git cannot: both sides added outcomes.
+"""Merge two versions of a record that Git cannot merge because both added outcomes.
 
-If one side only added to the log, the other takes these entries over. Anything else is for a
-person to settle.
+If one side only added to the log, its entries are added to the other side. Any other conflict is
+left to a person.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from filemem.record.lines import Range
 from filemem.record.model import Outcome
 from filemem.record.parse import parse_record
 
-_HEADER_LINE = re.compile(
-    "---$|['\"]?outcome['\"]? *:"
-)  # the key, and a header that was made for it
+# The `outcome` key, and the fences of a header that was made for it.
+_OUTCOME_HEADER = re.compile("---$|['\"]?outcome['\"]? *:")
 
 
 def merge_versions(base: bytes, ours: bytes, theirs: bytes, path: str) -> bytes:
-    """Return what both sides made of a file.
+    """Return the file with the changes of both sides.
 
-    Raises Conflict, with a line of `theirs`, if both did more than add outcomes.
+    Raises Conflict, with a line of `theirs`, if both changed more than the outcomes.
     """
     if ours == theirs or theirs == base:
         return ours
@@ -32,9 +31,10 @@ def merge_versions(base: bytes, ours: bytes, theirs: bytes, path: str) -> bytes:
         return theirs
     for side, other_side in ((ours, theirs), (theirs, ours)):
         added_outcomes = _find_added_outcomes(base, other_side, path)
-        if added_outcomes is not None:
-            with suppress(BadInput, Conflict):  # this side cannot be amended
-                return _add_outcomes(side, path, added_outcomes)
+        if added_outcomes is None:
+            continue
+        with suppress(BadInput, Conflict):  # this side cannot be amended
+            return _add_outcomes(side, path, added_outcomes)
     line = _find_first_difference(ours, theirs)
     raise Conflict(f"{path}:{line}: both sides changed this", "keep one side")
 
@@ -49,31 +49,40 @@ def _add_outcomes(data: bytes, path: str, outcomes: list[Outcome]) -> bytes:
 
 def _find_first_difference(ours: bytes, theirs: bytes) -> int:
     """Return the first line that differs, counted from 1."""
-    pairs = zip(ours.splitlines(), theirs.splitlines(), strict=False)
-    line_numbers = (number for number, (left, right) in enumerate(pairs, 1) if left != right)
-    return next(line_numbers, 1)
+    their_lines = theirs.splitlines()
+    for number, line in enumerate(ours.splitlines()[: len(their_lines)]):
+        if line != their_lines[number]:
+            return number + 1
+    return 1
 
 
 def _find_added_outcomes(base: bytes, side: bytes, path: str) -> list[Outcome] | None:
-    """Return the outcomes that a side added, None if it did anything else."""
+    """Return the outcomes that a side added; None if it made any other change."""
     before = parse_record(base, path).record
     after = parse_record(side, path).record
-    if before is None or after is None or _list_other_lines(base) != _list_other_lines(side):
+    if before is None or after is None:
         return None
-    has_all_old = set(before.outcomes) <= set(after.outcomes)
-    return (
-        [entry for entry in after.outcomes if entry not in before.outcomes] if has_all_old else None
-    )
+    if _list_other_lines(base) != _list_other_lines(side):
+        return None
+    if any(entry not in after.outcomes for entry in before.outcomes):
+        return None
+    return [entry for entry in after.outcomes if entry not in before.outcomes]
 
 
 def _list_other_lines(data: bytes) -> list[str]:
-    """Return the lines of a file that say nothing of outcomes."""
-    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
-    return [
-        line for line in lines if line and not _HEADER_LINE.match(line) and not _is_log_line(line)
-    ]
+    """Return the lines of a file that do not state outcomes."""
+    other_lines = []
+    for untrimmed_line in data.decode(errors="replace").splitlines():
+        line = untrimmed_line.strip()
+        if line and not _is_outcome_line(line):
+            other_lines.append(line)
+    return other_lines
 
 
-def _is_log_line(line: str) -> bool:
-    is_heading = line.casefold() == f"## {OUTCOMES}".casefold()
-    return is_heading or not parse_outcomes([line], [Range(0, 1)]).unread_lines
+def _is_outcome_line(line: str) -> bool:
+    if _OUTCOME_HEADER.match(line):
+        return True
+    if line.casefold() == f"## {OUTCOMES}".casefold():
+        return True
+    log = parse_outcomes([line], [Range(0, 1)])
+    return not log.unread_lines

@@ -1,4 +1,4 @@
-"""The values a record is made of, in the words of docs/format.md. Nothing is read or written."""
+"""The values of a record, in the words of docs/format.md."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,8 +10,8 @@ CHECKPOINT = "checkpoint"
 OBSERVATION = "observation"
 TYPES = (DECISION, CHECKPOINT, OBSERVATION)
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
-UNKNOWN = "unknown"  # a status that is stated and not understood; such a decision never holds
-UNKNOWN_STATUS = "unknown-status"  # the problem that it is one
+UNKNOWN = "unknown"  # a status that is not understood; such a decision is never live
+UNKNOWN_STATUS = "unknown-status"  # the code of its problem
 OUTCOMES = ("pending", "success", "partial", "failed")
 DECIDERS = ("user", "assistant")
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change", "memory", "context")
@@ -23,10 +23,10 @@ _LEVELS = ("error", "warning", "hint")
 
 
 class Problem(NamedTuple):
-    """What is wrong with a file: shown by `check`, returned by reads, never raised."""
+    """A problem of a file: shown by `check`, returned by reads, never raised."""
 
     path: str  # "" until the whole file is read
-    line: int  # 1-based; 1 where the whole file is meant
+    line: int  # 1-based; 1 for the whole file
     code: str  # stable, lower case with dashes: "yaml-syntax", "duplicate-key", ...
     level: str  # "error" (a value is lost), "warning" (a value is wrong), "hint" (could be better)
     message: str
@@ -36,23 +36,23 @@ class Problem(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[int, str, int, str, str]:
-        """What problems are sorted by wherever they are shown: the worst first, then by place."""
+        """The order of problems wherever they are shown: the worst first, then by place."""
         return _LEVELS.index(self.level), self.path, self.line, self.code, self.message
 
 
 class Outcome(NamedTuple):
-    """One line of the outcome log: when (epoch milliseconds, UTC), what came of it, and why."""
+    """One entry of the outcome log: its time (epoch milliseconds, UTC), the outcome and why."""
 
     at: int
     outcome: str
     reason: str = ""
 
 
-IN_HEADER = "front matter"  # the reason of an edge that the header states
+IN_HEADER = "front matter"  # the reason of an edge in the header
 
 
 class Edge(NamedTuple):
-    """A link from one decision to another. `reason` quotes where it is stated."""
+    """A link from one decision to another. `reason` quotes the text that states it."""
 
     kind: str
     target: str
@@ -63,7 +63,7 @@ class Record(NamedTuple):
     """One Markdown file: a decision, a checkpoint or an observation.
 
     docs/format.md has the meaning of each key. Times are epoch milliseconds, UTC. `path` is
-    relative to the store, with `/`. `title` is the heading; `text` what stands below it outside the
+    relative to the store, with `/`. `title` is the heading; `text` is the text below it outside the
     known sections (a decision's reasoning, an observation's text).
     """
 
@@ -76,15 +76,15 @@ class Record(NamedTuple):
     tags: tuple[str, ...] = ()
     agent: str = ""
     session: str = ""
-    # Of an import: system, id, and hash, the digest of what was written.
+    # Of an import: system, id, and hash, the digest of the written bytes.
     source: str | Mapping[str, str] = ""
     secrets_allowed: bool = False
     # decision
     topic: str = ""
     topic_stated: bool = False  # False: taken from the heading, never part of implied supersession
-    decision: str = ""  # the whole decision: `## Decision` where it stands, else the heading
+    decision: str = ""  # the whole decision: `## Decision` if present, else the heading
     status: str = "accepted"  # or `UNKNOWN`
-    status_written: str = ""  # where it is unknown: as the file states it
+    status_written: str = ""  # an unknown status as the file states it
     confidence: float | None = None
     outcome: str = "pending"
     outcomes: tuple[Outcome, ...] = ()  # oldest first
@@ -94,10 +94,10 @@ class Record(NamedTuple):
     builds_on: tuple[str, ...] = ()
     debates: tuple[str, ...] = ()
     synthesizes: tuple[str, ...] = ()
-    superseded_by: tuple[str, ...] = ()  # by records of other makers; we never write it
+    superseded_by: tuple[str, ...] = ()  # in records of other tools; we never write it
     mentions: tuple[Edge, ...] = ()  # edges stated in the reasoning: `builds_on: decision_x`
     affects: tuple[str, ...] = ()
-    guards: tuple[Guard, ...] = ()  # what its code must or must not hold
+    guards: tuple[Guard, ...] = ()  # what its code must or must not contain
     rejected: tuple[str, ...] = ()  # the items of `## Rejected`
     # checkpoint
     branch: str = ""
@@ -118,26 +118,24 @@ class Record(NamedTuple):
     scope: str = ""
     memory_type: str = ""
     metadata: Mapping[str, object] = {}
-    extra: Mapping[str, object] = {}  # unknown keys, as found
+    extra: Mapping[str, object] = {}  # unknown keys, as read
     id_stated: bool = True  # False: derived from the path
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """Every edge this record states, front matter first, each target once per kind."""
-        stated_edges = [
-            Edge(kind, target, IN_HEADER)
-            for kind in EDGE_KINDS
-            for target in (getattr(self, kind) or ())
-        ]
-        stated_keys = {(edge.kind, edge.target) for edge in stated_edges}
-        return (
-            *stated_edges,
-            *(edge for edge in self.mentions if (edge.kind, edge.target) not in stated_keys),
-        )
+        """The edges of this record, front matter first, each target once per kind."""
+        edges: list[Edge] = []
+        stated_links = set()
+        for kind in EDGE_KINDS:
+            for target in getattr(self, kind) or ():
+                edges.append(Edge(kind, target, IN_HEADER))
+                stated_links.add((kind, target))
+        edges += [edge for edge in self.mentions if (edge.kind, edge.target) not in stated_links]
+        return tuple(edges)
 
 
 class ParsedRecord(NamedTuple):
-    """What a file says, and what is wrong with it; without a record if nothing can be read."""
+    """The record in a file and its problems; no record if nothing can be read."""
 
     record: Record | None
     problems: tuple[Problem, ...] = ()

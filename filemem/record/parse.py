@@ -1,11 +1,10 @@
-"""From the bytes of a file to a Record and its problems. Never raises, whatever the bytes are.
+"""Read the bytes of a file into a Record and its problems. Never raises, whatever the bytes are.
 
-A value that cannot be used is a problem and stays under its key in `extra`; a value that is missing
-is at most a hint. One bad file never hides the others.
+An invalid value is a problem and stays under its key in `extra`; a missing value is at most a hint.
 
-python-frontmatter splits the header from the text, and reads JSON. Its own readers of YAML and TOML
-are not used: they retype what people write (`no`, `1.10`), drop a header that is a list, take the
-last of two equal keys in silence, and crash on deep nesting.
+python-frontmatter splits the header from the text, and reads JSON. Its readers of YAML and TOML are
+not used: they change the type of values (`no`, `1.10`), drop a header that is a list, take the last
+of two equal keys without a word, and crash on deep nesting.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from filemem.record.model import (
 )
 from filemem.record.status import Words, normalize_words, parse_status
 from filemem.record.times import find_first_date, parse_time
-from filemem.record.yaml import Header, YamlRefusal, format_flow, parse_entries, parse_yaml
+from filemem.record.yaml import Header, Value, YamlRefusal, format_flow, parse_entries, parse_yaml
 
 MAX_HEADER = 64 * 1024  # characters
 _MAX_UNREAD_LINES = 20  # lines of a log that are reported
@@ -74,7 +73,7 @@ _LIST_FIELDS = {md.REJECTED.casefold(): "rejected", md.FACTS.casefold(): "facts"
 
 
 def parse_record(data: bytes, path: str) -> ParsedRecord:
-    """Read one file; its store-relative path decides the type where the header does not."""
+    """Read one file; its store-relative path decides the type if the header has none."""
     if len(data) > MAX_FILE_SIZE:
         problem = Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB")
         return ParsedRecord(None, (problem,))
@@ -85,10 +84,7 @@ def parse_record(data: bytes, path: str) -> ParsedRecord:
     if draft.is_undated:
         _add_file_date(draft, path.rpartition("/")[2])
     if draft.can_be_foreign:
-        title = draft.outline.title.line if draft.outline.title else -1
-        # The line of links states what the header does.
-        skipped_lines = draft.outline.code_lines | {draft.outline.text_start - 1}
-        _add_preamble(draft, parse_preamble(draft.lines, skipped_lines, title))
+        _add_preamble(draft)
     _add_title_and_text(draft)
     if draft.is_undated:
         message = "no `created`; Git's first commit of the file counts"
@@ -96,11 +92,11 @@ def parse_record(data: bytes, path: str) -> ParsedRecord:
     if draft.extra:
         draft.fields["extra"] = draft.extra
     record = Record(**draft.fields)  # type: ignore[arg-type]
-    return ParsedRecord(record, tuple(note._replace(path=path) for note in problems))
+    return ParsedRecord(record, tuple(problem._replace(path=path) for problem in problems))
 
 
 def resolve_own_status(parsed: ParsedRecord, words: Words) -> ParsedRecord:
-    """Return a file as read, an unknown status read once more with a project's own words."""
+    """Return a parsed file, with an unknown status read again with a project's own words."""
     record = parsed.record
     if not words or record is None or record.status != UNKNOWN:
         return parsed
@@ -112,7 +108,7 @@ def resolve_own_status(parsed: ParsedRecord, words: Words) -> ParsedRecord:
 
 
 class _RecordDraft(NamedTuple):
-    """One file half read: `fields` of the Record to be, and where its parts stand."""
+    """A file while it is read: the fields of the Record so far, and the parts of the body."""
 
     fields: dict[str, object]
     extra: dict[str, object]
@@ -124,14 +120,15 @@ class _RecordDraft(NamedTuple):
 
     @property
     def is_undated(self) -> bool:
-        """Whether nothing that was read so far states a date, not even a wrong one."""
+        """Whether no date was found so far, not even an invalid one."""
         return self.fields.get("created") is None and "created" not in self.extra
 
     @property
     def can_be_foreign(self) -> bool:
-        """Whether its text may state what ours state in the header: status, date, links."""
-        is_own = self.fields["id_stated"] and self.fields.get("topic")
-        return self.fields["type"] == DECISION and not is_own
+        """Whether the body may state status, date and links, as in decisions of other tools."""
+        if self.fields["type"] != DECISION:
+            return False
+        return not self.fields["id_stated"] or not self.fields.get("topic")
 
     def add_problem(self, number: int, code: str, level: str, message: str) -> None:
         """Add a problem at a line of the body, counted from 0."""
@@ -150,33 +147,41 @@ def _build_draft(text: str, path: str, problems: list[Problem]) -> _RecordDraft:
         message = f"no `id`; the file is known by its path{advice}"
         problems.append(Problem("", 1, "no-id", "hint", message))
     lines = text[header.body_start :].split("\n")
-    has_links = "supersedes" in header.values
     outline = md.parse_outline(
-        lines, md.SECTIONS[type_], stated_title=get_stated_title(header), has_links=has_links
+        lines,
+        md.SECTIONS[type_],
+        stated_title=get_stated_title(header),
+        has_links="supersedes" in header.values,
     )
     first_line = text.count("\n", 0, header.body_start) + 1
     return _RecordDraft(fields, extra, lines, outline, first_line, header, problems)
 
 
 def _get_type(path: str) -> str:
-    folder = path.removeprefix(f"{PRIVATE_FOLDER}/").partition("/")[0]
+    public_path = path.removeprefix(f"{PRIVATE_FOLDER}/")
+    folder = public_path.partition("/")[0]
     return TYPE_OF_FOLDER.get(folder, DECISION)
 
 
 def _add_file_date(draft: _RecordDraft, name: str) -> None:
     date = _FILE_DATE.search(name)
-    if date:
-        draft.fields["created"] = parse_time(f"{date[1]}-{date[3]}-{date[4]}")
+    if date is None:
+        return
+    year, _, month, day = date.groups()
+    draft.fields["created"] = parse_time(f"{year}-{month}-{day}")
 
 
 def _add_title_and_text(draft: _RecordDraft) -> None:
     fields = draft.fields
     outline = draft.outline
     text = md.parse_text(draft.lines, outline.text_ranges, outline.code_lines)
-    title = get_stated_title(draft.header) or (outline.title.text if outline.title else "")
+    title = get_stated_title(draft.header)
+    if not title and outline.title:
+        title = outline.title.text
     if not title:
         title = _derive_heading(text, str(fields["path"]))
-        text = "" if text == title else text
+        if text == title:
+            text = ""
         draft.add_problem(0, "no-heading", "hint", "no heading (`# ...`)")
     fields["title"] = title
     fields["text"] = text
@@ -201,23 +206,27 @@ def _derive_heading(text: str, path: str) -> str:
     first_line = get_heading(text)
     if first_line and not first_line.startswith(("#", "<!--", "```", "---", "|")):
         return first_line
-    stem = strip_suffix(path.rpartition("/")[2])
-    return _FILE_NUMBER.sub("", stem).replace("-", " ").replace("_", " ").strip()
+    name = path.rpartition("/")[2]
+    words = _FILE_NUMBER.sub("", strip_suffix(name))
+    return words.replace("-", " ").replace("_", " ").strip()
 
 
 def _add_sections(draft: _RecordDraft) -> None:
-    """Read the sections that have a meaning in a record of this type."""
+    """Read the known sections of a record of this type."""
     lines = draft.lines
     code_lines = draft.outline.code_lines
     for name, ranges in draft.outline.sections.items():
         if name in _LIST_FIELDS:
-            draft.fields[_LIST_FIELDS[name]] = md.parse_items(lines, ranges, code_lines)
+            field = _LIST_FIELDS[name]
+            draft.fields[field] = md.parse_items(lines, ranges, code_lines)
         elif name in _TEXT_FIELDS:
+            field = _TEXT_FIELDS[name]
             text = md.parse_text(lines, ranges, code_lines)
             if text:
-                draft.fields[_TEXT_FIELDS[name]] = text
+                draft.fields[field] = text
         else:
-            _add_log(draft, md.parse_outcomes(lines, ranges))
+            log = md.parse_outcomes(lines, ranges)
+            _add_log(draft, log)
 
 
 def _add_log(draft: _RecordDraft, log: md.OutcomeLog) -> None:
@@ -231,7 +240,7 @@ def _add_log(draft: _RecordDraft, log: md.OutcomeLog) -> None:
         return
     newest_outcome = log.entries[-1].outcome
     header_outcome = draft.fields.get("outcome")
-    if header_outcome not in (None, newest_outcome):
+    if header_outcome is not None and header_outcome != newest_outcome:
         line = draft.header.lines.get("outcome", 1)
         why = f"the newest entry of `## Outcomes` says {newest_outcome}, which counts"
         message = f"outcome is {header_outcome}, but {why}"
@@ -240,8 +249,13 @@ def _add_log(draft: _RecordDraft, log: md.OutcomeLog) -> None:
     draft.fields["outcome"] = newest_outcome
 
 
-def _add_preamble(draft: _RecordDraft, preamble: Preamble) -> None:
-    """Take what the body states where the header does not."""
+def _add_preamble(draft: _RecordDraft) -> None:
+    """Take status, date and links from the body where the header states none."""
+    outline = draft.outline
+    title_line = outline.title.line if outline.title else -1
+    # The line of links below the heading repeats the header.
+    skipped_lines = outline.code_lines | {outline.text_start - 1}
+    preamble = parse_preamble(draft.lines, skipped_lines, title_line)
     _add_status(draft, preamble.status)
     add_edges(draft.fields, preamble.links)
     if draft.is_undated:
@@ -265,20 +279,21 @@ def _add_date(draft: _RecordDraft, preamble: Preamble) -> None:
     date = preamble.date
     created = parse_time(date.text) or find_first_date(date.text)
     if date.text and created is None:
-        draft.add_problem(
-            date.line, "bad-created", "warning", f"not a date: {quote_value(date.text)}"
-        )
-    draft.fields["created"] = preamble.changelog_date if created is None else created
+        message = f"not a date: {quote_value(date.text)}"
+        draft.add_problem(date.line, "bad-created", "warning", message)
+    if created is None:
+        created = preamble.changelog_date
+    draft.fields["created"] = created
 
 
 # -- the text of a file ---------------------------------------------------------------------------
 
 _CONFLICT_MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def _decode_text(data: bytes, problems: list[Problem]) -> str:
-    """Return the text of a file with LF line ends; add what is wrong with it to `notes`."""
+    """Return the text of a file with LF line ends; add its faults to `problems`."""
     is_utf16 = data.startswith(_UTF16_MARKS)
     is_valid = not is_utf16 and b"\0" not in data
     try:
@@ -289,38 +304,41 @@ def _decode_text(data: bytes, problems: list[Problem]) -> str:
     text = normalize_line_ends(text.removeprefix("\ufeff"))
     if not is_valid:
         text = text.replace("\0", "\ufffd")
-        line = text[: text.find("\ufffd") + 1].count("\n") + 1
+        position = text.find("\ufffd")
+        line = text.count("\n", 0, position + 1) + 1
         message = "not UTF-8 (UTF-16, or another encoding)"
         problems.append(Problem("", line, "encoding", "error", message))
     return _keep_first_sides(text, problems) if "<<<<<<<" in text else text
 
 
 def _keep_first_sides(text: str, problems: list[Problem]) -> str:
-    """Read the first side of unresolved merges; line numbers stay what they are."""
+    """Read the first side of unresolved merges; blank lines keep the line numbers as they are."""
     lines = text.split("\n")
     code_lines = find_code_lines(lines)
-    marks: dict[str, int] = {}  # of the merge that was opened last: its first sign of each kind
+    marks: dict[str, int] = {}  # sign of a mark -> its first line, in the merge opened last
     for number, line in enumerate(lines):
-        if (
-            not line.startswith(_CONFLICT_MARKS)
-            or number in code_lines
-            or not (marks or line[0] == "<")
-        ):
+        if not line.startswith(_CONFLICT_MARKS) or number in code_lines:
             continue
-        if line[0] != ">":
-            marks = {"<": number} if line[0] == "<" else {line[0]: number} | marks
+        sign = line[0]
+        if sign == "<":
+            marks = {sign: number}
+        elif sign != ">" and marks:
+            marks.setdefault(sign, number)
         elif "=" in marks:
             start = marks["<"]
-            middle = marks.get("|", marks["="])
-            message = (
-                f"an unresolved merge conflict, up to line {number + 1}; "
-                f"the first side is read; {CONFLICT_HINT}"
-            )
-            problems.append(Problem("", start + 1, CONFLICT_CODE, "error", message))
+            second_side = marks.get("|", marks["="])
+            problems.append(_build_conflict(start, number))
             lines[start] = ""
-            lines[middle : number + 1] = [""] * (number + 1 - middle)
+            for removed in range(second_side, number + 1):
+                lines[removed] = ""
             marks = {}
     return "\n".join(lines)
+
+
+def _build_conflict(start: int, end: int) -> Problem:
+    where = f"an unresolved merge conflict, up to line {end + 1}"
+    message = f"{where}; the first side is read; {CONFLICT_HINT}"
+    return Problem("", start + 1, CONFLICT_CODE, "error", message)
 
 
 # -- its header -----------------------------------------------------------------------------------
@@ -328,16 +346,12 @@ def _keep_first_sides(text: str, problems: list[Problem]) -> str:
 
 @cache
 def _load_handlers() -> Mapping[str, Any]:
-    """Return the handlers of python-frontmatter, ours in place of its YAML and TOML."""
+    """Return the handlers of python-frontmatter by the kind of header."""
     from frontmatter.default_handlers import (  # noqa: PLC0415 - 12 ms: it imports PyYAML
         BaseHandler,
         JSONHandler,
         YAMLHandler,
     )
-
-    class GuardedYamlHandler(YAMLHandler):
-        def load(self, fm: str, **place: Any) -> Any:
-            return parse_yaml(fm, **place)
 
     class TomlHandler(BaseHandler):
         def load(self, fm: str) -> dict[str, Any]:
@@ -345,16 +359,17 @@ def _load_handlers() -> Mapping[str, Any]:
 
             return tomllib.loads(fm)
 
-    return {"yaml": GuardedYamlHandler(), "toml": TomlHandler(_TOML), "json": JSONHandler()}
+    # Of the first, only `detect` and `split` are used.
+    return {"yaml": YAMLHandler(), "toml": TomlHandler(_TOML), "json": JSONHandler()}
 
 
 class HeaderSplit(NamedTuple):
-    """A header and where it stands. Positions are characters; `kind` is "" where there is none."""
+    """A header and its place, in characters; `kind` is "" if there is no header."""
 
     kind: str = ""
     header: str = ""
-    start: int = 0  # of the header; `body` of the text below it
-    body_start: int = 0
+    start: int = 0  # of the header
+    body_start: int = 0  # of the text below it
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -365,46 +380,62 @@ class HeaderSplit(NamedTuple):
 
 def split_header(text: str) -> HeaderSplit:
     """Find the header of `text` (LF line endings, no byte order mark)."""
-    blank_match = _BLANK_LINES.match(text)
-    page_start = blank_match.end() if blank_match else 0
+    blank_lines = _BLANK_LINES.match(text)
+    page_start = blank_lines.end() if blank_lines else 0
     page = text[page_start:]
-    if not page.startswith(("-", "+", "{")):  # to JSONHandler, the brace that ends one starts one
-        return HeaderSplit()
-    kind = next((kind for kind, handler in _load_handlers().items() if handler.detect(page)), "")
+    kind = _find_kind(page)
     if not kind:
         return HeaderSplit()
     handler = _load_handlers()[kind]
-    boundary = handler.FM_BOUNDARY.match(page)
+    opening = handler.FM_BOUNDARY.match(page)
     try:
         header, body_text = handler.split(page)
     except ValueError:
         if kind == "json":
             return HeaderSplit()  # a brace alone is more likely text than a header
         line = text.count("\n", 0, page_start) + 1
-        mark = boundary[0].strip()
+        mark = opening[0].strip()
         message = f"the header opened by `{mark}` is never closed; all is read as text"
         return HeaderSplit(problems=(Problem("", line, "header-unclosed", "error", message),))
-    start = page_start + (0 if kind == "json" else boundary.end())
-    header = text[start : start + len(header)]  # as it stands: JSONHandler sets braces of its own
-    return HeaderSplit(kind, header, start, len(text) - len(body_text) + body_text.startswith("\n"))
+    start = page_start
+    if kind != "json":
+        start += opening.end()
+    header = text[start : start + len(header)]  # as written: JSONHandler adds braces
+    body_start = len(text) - len(body_text)
+    if body_text.startswith("\n"):
+        body_start += 1
+    return HeaderSplit(kind, header, start, body_start)
+
+
+def _find_kind(page: str) -> str:
+    """Return the kind of the header that opens a text, or ""."""
+    if not page.startswith(("-", "+", "{")):  # JSONHandler also takes a closing brace
+        return ""
+    for kind, handler in _load_handlers().items():
+        if handler.detect(page):
+            return kind
+    return ""
 
 
 def parse_header(text: str) -> Header:
-    """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read.
+    """Read the header of `text` (LF line endings, no byte order mark), as far as possible.
 
-    A second one right below goes on with it, where a tool put its own in front: the lower counts.
+    Some tools put a header of their own above another. Both are read; the lower one counts.
     """
     first = _parse_one_header(text)
-    second = _parse_one_header(text[first.body_start :]) if first.kind else Header()
+    if not first.kind:
+        return first
+    second = _parse_one_header(text[first.body_start :])
     if second.kind != "yaml" or second.problems or HEADER_NAMES.isdisjoint(second.values):
         return first
+    values = dict(first.values)
+    values.update(second.values)
+    lines = dict(first.lines)
     lines_above = text.count("\n", 0, first.body_start)
-    lines = {key: lines_above + line for key, line in second.lines.items()}
-    return first._replace(
-        values={**first.values, **second.values},
-        lines={**first.lines, **lines},
-        body_start=first.body_start + second.body_start,
-    )
+    for name, line in second.lines.items():
+        lines[name] = lines_above + line
+    body_start = first.body_start + second.body_start
+    return first._replace(values=values, lines=lines, body_start=body_start)
 
 
 def _parse_one_header(text: str) -> Header:
@@ -417,9 +448,7 @@ def _parse_one_header(text: str) -> Header:
         return _build_unread_header(split, "header-size", message, first_line)
     if split.kind != "yaml":
         return _parse_other_header(split, first_line)
-    yaml = _load_handlers()["yaml"]
-    header: Header = yaml.load(split.header, first_line=first_line, body=split.body_start)
-    return header
+    return parse_yaml(split.header, first_line, split.body_start)
 
 
 def _build_unread_header(split: HeaderSplit, code: str, message: str, line: int) -> Header:
@@ -428,29 +457,42 @@ def _build_unread_header(split: HeaderSplit, code: str, message: str, line: int)
 
 
 def _parse_other_header(split: HeaderSplit, first_line: int) -> Header:
-    """Read TOML or JSON, as the YAML that says the same."""
+    """Read TOML or JSON by converting it to YAML."""
     text = split.header
+    handler = _load_handlers()[split.kind]
     try:
-        if len(text) > _MAX_OTHER_HEADER or any(
-            line.count(".") > _MAX_DOTS for line in text.split("\n")
-        ):
-            raise ValueError(
-                f"larger than {_MAX_OTHER_HEADER // 1024} KiB, or a line has too many dots"
-            )
-        entries = parse_entries(format_flow(_load_handlers()[split.kind].load(text))).entries
+        _refuse_costly_header(text)
+        yaml_text = format_flow(handler.load(text))
+        entries = parse_entries(yaml_text).entries
     except RecursionError:
         return _build_failed_header(split, "it nests too deeply", first_line)
     except (ValueError, YamlRefusal) as error:
         return _build_failed_header(split, str(error), first_line)
-    values = {entry.key: entry.value for entry in entries if entry.key is not None}
-    lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
+    values: dict[str, Value] = {}
+    lines: dict[str, int] = {}
+    for entry in entries:
+        if entry.key is not None:
+            values[entry.key] = entry.value
+            position = max(0, text.find(entry.key))
+            lines[entry.key] = first_line + text.count("\n", 0, position)
     return Header(split.kind, values, lines, split.body_start)
 
 
+def _refuse_costly_header(text: str) -> None:
+    """Raise ValueError for a TOML or JSON header that would take too long to read."""
+    max_dots = max(line.count(".") for line in text.split("\n"))
+    if len(text) > _MAX_OTHER_HEADER or max_dots > _MAX_DOTS:
+        size = f"{_MAX_OTHER_HEADER // 1024} KiB"
+        raise ValueError(f"larger than {size}, or a line has too many dots")
+
+
 def _build_failed_header(split: HeaderSplit, reason: str, first_line: int) -> Header:
-    """Return a header that a library did not read for this reason, on the line that it names."""
+    """Return a header that a library refused; the problem is on the line that `reason` names."""
+    line = first_line
     line_match = re.search(r"\bline (\d{1,6})", reason)
-    line = first_line + int(line_match[1]) - 1 if line_match else first_line
+    if line_match:
+        line += int(line_match[1]) - 1
+    kind = split.kind.upper()
     why = reason.partition("\n")[0]
-    message = f"the header cannot be read as {split.kind.upper()}: {why}"
+    message = f"the header cannot be read as {kind}: {why}"
     return _build_unread_header(split, f"{split.kind}-syntax", message, line)

@@ -1,7 +1,6 @@
-"""Which record a reference means: ids, paths, file names, numbers, titles, `[[wikilinks]]`.
+"""Resolve references to records: ids, paths, file names, numbers, titles, `[[wikilinks]]`.
 
-Other makers refer by number or file name; numbers are used twice in real stores, so only what names
-exactly one record resolves.
+Real stores use numbers twice, so a reference resolves only if it names exactly one record.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from urllib.parse import unquote
 from filemem.record.identity import SUFFIXES, shorten_id, strip_suffix
 from filemem.record.model import Record
 
-# How a record may be named -> its id, None if several answer.
+# A name of a record -> its id; None if several records have the name.
 ReferenceIndex = Mapping[str, str | None]
 
 # `FIP-OO35` is a real one, and so is `ADR043`.
@@ -24,25 +23,29 @@ _NUMBERED = re.compile(
     r"(?:([a-z]{2,8})[-_ .]{1,2}|(adr|madr))?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])"
 )
 _LEADING_DATE = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}[-_ ]+")
-# What stands in front of a number of any series.
+# Words in front of a number of any series.
 _ANY_SERIES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))
+_NON_SERIES = _ANY_SERIES - {"adr", "madr"}  # `no 2` may be words of any text
 _NUMBER_IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
-# The name of a record that is the page of its folder is the folder's.
+# A record with such a name is the page of its folder, and has the folder's name.
 _FOLDER_PAGES = ("readme", "index")
-_STRENGTH_COUNT = 10  # of names
+_STRENGTH_COUNT = 10
 _PARENT_PREFIX = re.compile(r"\A(?:\.{1,2}/)+")
 
 
 def build_reference_index(records: Iterable[Record]) -> ReferenceIndex:
-    """Return the names of `records`.
+    """Return an index of the names of records.
 
-    A stronger kind of name hides a weaker one: an id a path, a path the name of a file.
+    A stronger kind of name hides a weaker one: an id a path, a path a file name.
     """
     layers: list[dict[str, str | None]] = [{} for _ in range(_STRENGTH_COUNT)]
     for record in records:
         for strength, name in iter_names(record):
             layer = layers[strength]
-            layer[name] = record.id if layer.get(name, record.id) == record.id else None
+            if layer.get(name, record.id) == record.id:
+                layer[name] = record.id
+            else:
+                layer[name] = None
     index: dict[str, str | None] = {}
     for layer in layers:
         index.update(layer)
@@ -50,19 +53,21 @@ def build_reference_index(records: Iterable[Record]) -> ReferenceIndex:
 
 
 class RecordName(NamedTuple):
-    """What a record may be called, and the strength of that kind: see `reference_index`."""
+    """A name of a record, and the strength of its kind: see `build_reference_index`."""
 
     strength: int
     text: str
 
 
 def iter_names(record: Record) -> Iterator[RecordName]:
-    """Yield what a record may be called."""
+    """Yield the names of a record."""
     if record.title:
         yield RecordName(2, record.title.casefold())
-    slug = record.extra.get("slug")
-    if isinstance(slug, str) and slug.strip("/ "):
-        yield RecordName(2, slug.strip("/ ").casefold())
+    stated_slug = record.extra.get("slug")
+    if isinstance(stated_slug, str):
+        slug = stated_slug.strip("/ ")
+        if slug:
+            yield RecordName(2, slug.casefold())
     if record.path:
         yield from _iter_file_names(record)
     yield RecordName(7, shorten_id(record.id))
@@ -70,42 +75,55 @@ def iter_names(record: Record) -> Iterator[RecordName]:
 
 
 def _iter_file_names(record: Record) -> Iterator[RecordName]:
-    path = normalize("NFC", record.path).casefold()  # as it is typed; some systems part the marks
+    # As it is typed: some file systems decompose letters.
+    path = normalize("NFC", record.path).casefold()
     yield RecordName(8, path)
-    name = path.rpartition("/")[2]
-    if "/" in path and strip_suffix(name) in _FOLDER_PAGES:
-        path = path.rpartition("/")[0]
+    folder, slash, name = path.rpartition("/")
+    if slash and strip_suffix(name) in _FOLDER_PAGES:
+        path = folder
         name = path.rpartition("/")[2]
     stem = strip_suffix(name)
     yield RecordName(5, stem)
     yield RecordName(6, name)
     yield RecordName(8, strip_suffix(path))
-    if stem.endswith(shorten_id(record.id)):
-        return  # the files that we name have no numbers, whatever they are called
-    number_match = _NUMBERED.match(_LEADING_DATE.sub("", stem, count=1))
-    if not number_match:
+    if not stem.endswith(shorten_id(record.id)):  # such files of ours have no numbers
+        yield from _iter_numbers(stem, record.title)
+
+
+def _iter_numbers(stem: str, title: str) -> Iterator[RecordName]:
+    """Yield the number of a file name, alone and with its series."""
+    undated_stem = _LEADING_DATE.sub("", stem, count=1)
+    match = _NUMBERED.match(undated_stem)
+    if match is None:
         return
-    prefix, number = _parse_number(number_match)
-    yield RecordName(3 if prefix else 4, number)
-    if prefix:
-        yield RecordName(4, f"{prefix}{number}")
-    heading = _NUMBERED.match(record.title.casefold())
-    if heading and _parse_number(heading)[1] == number:
-        yield RecordName(4, "".join(_parse_number(heading)))
+    series, number = _parse_number(match)
+    yield RecordName(3 if series else 4, number)
+    if series:
+        yield RecordName(4, series + number)
+    heading = _NUMBERED.match(title.casefold())
+    if heading:
+        heading_series, heading_number = _parse_number(heading)
+        if heading_number == number:
+            yield RecordName(4, heading_series + number)
 
 
-def _parse_number(match: re.Match[str]) -> tuple[str, str]:
-    return match[1] or match[2] or "", f"#{int(match[3].replace('o', '0'))}"
+class _Number(NamedTuple):
+    """A number such as `#12`, and its series such as `adr`, or ""."""
+
+    series: str
+    number: str
+
+
+def _parse_number(match: re.Match[str]) -> _Number:
+    series = match[1] or match[2] or ""
+    number = int(match[3].replace("o", "0"))
+    return _Number(series, f"#{number}")
 
 
 def list_numbers(text: str) -> tuple[str, ...]:
-    """The numbers that a text names with their series, such as `ADR-0012` or `FIP 3`.
-
-    `no 2` are words of any text.
-    """
-    words = _ANY_SERIES - {"adr", "madr"}
-    numbers = _NUMBER_IN_TEXT.finditer(text)
-    return tuple(number[0] for number in numbers if number[1].casefold() not in words)
+    """Return the numbers with their series in a text, such as `ADR-0012` or `FIP 3`."""
+    matches = _NUMBER_IN_TEXT.finditer(text)
+    return tuple(match[0] for match in matches if match[1].casefold() not in _NON_SERIES)
 
 
 def resolve_reference(reference: str, index: ReferenceIndex, folder: str = "") -> str | None:
@@ -113,14 +131,20 @@ def resolve_reference(reference: str, index: ReferenceIndex, folder: str = "") -
 
     A relative link starts in `folder`.
     """
-    ids = map(index.get, iter_readings(reference, folder))
-    return next(filter(None, ids), None)
+    for name in iter_readings(reference, folder):
+        record_id = index.get(name)
+        if record_id:
+            return record_id
+    return None
 
 
 def list_matching_ids(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
-    """The ids of the records that a reference may mean: one where it is clear, else all."""
-    ranks = {name: place for place, name in reversed([*enumerate(iter_readings(reference))])}
-    ids_by_rank: dict[int, dict[int, dict[str, None]]] = {}  # by place, then by strength
+    """Return the id of the record that a reference means, or of all that it may mean."""
+    ranks: dict[str, int] = {}
+    for rank, name in enumerate(iter_readings(reference)):
+        ranks.setdefault(name, rank)
+    # Rank of the reading -> strength of the name -> ids.
+    ids_by_rank: dict[int, dict[int, dict[str, None]]] = {}
     for record in records:
         for strength, name in iter_names(record):
             if name in ranks:
@@ -131,38 +155,43 @@ def list_matching_ids(reference: str, records: Iterable[Record]) -> tuple[str, .
         strongest_ids = tuple(by_strength[max(by_strength)])
         if len(strongest_ids) == 1:
             return strongest_ids
-        ambiguous_ids = ambiguous_ids or strongest_ids
+        if not ambiguous_ids:
+            ambiguous_ids = strongest_ids
     return ambiguous_ids
 
 
 def iter_readings(reference: str, folder: str = "") -> Iterator[str]:
     """Yield the names that a reference may mean, the surest first; see `resolve_reference`."""
-    reference = normalize("NFC", reference.strip())
-    yield reference
-    reference = _parse_target(reference)
-    yield reference
-    folded_reference = reference.casefold().rstrip("/")
-    is_relative = "://" not in folded_reference and not folded_reference.startswith("/")
-    if folder and is_relative and folded_reference.endswith(SUFFIXES):
-        yield posixpath.normpath(posixpath.join(folder.casefold(), folded_reference))
-    path = _PARENT_PREFIX.sub("", folded_reference).lstrip("/")
-    number_match = _NUMBERED.fullmatch(strip_suffix(path.rpartition("/")[2]))
+    written_reference = normalize("NFC", reference.strip())
+    yield written_reference
+    target = _parse_target(written_reference)
+    yield target
+    name = target.casefold().rstrip("/")
+    is_relative = "://" not in name and not name.startswith("/")
+    if folder and is_relative and name.endswith(SUFFIXES):
+        path = posixpath.join(folder.casefold(), name)
+        yield posixpath.normpath(path)
+    path = _PARENT_PREFIX.sub("", name).lstrip("/")
+    stem = strip_suffix(path.rpartition("/")[2])
     while path:  # it may begin above the store
         yield path
         path = path.partition("/")[2]
+    number_match = _NUMBERED.fullmatch(stem)
     if number_match:
-        prefix, number = _parse_number(number_match)
-        yield f"{prefix}{number}"
-        if prefix in _ANY_SERIES:
+        series, number = _parse_number(number_match)
+        yield series + number
+        if series in _ANY_SERIES:
             yield number
 
 
 def _parse_target(reference: str) -> str:
-    """Return what a link leads to, without its brackets, quotes and heading."""
+    """Return the target of a link, without its brackets, quotes and heading."""
     link = re.fullmatch(r"\[[^\]]*\]\(([^)]*)\)", reference)
+    target = reference
     if reference.startswith("[[") and reference.endswith("]]"):
-        reference = reference[2:-2].partition("|")[0]
+        target = reference[2:-2].partition("|")[0]
     elif link:
-        reference = link[1]
-    reference = reference.strip(" \t<>()\"'")
-    return unquote(reference.partition("#")[0] or reference)
+        target = link[1]
+    target = target.strip(" \t<>()\"'")
+    path = target.partition("#")[0]
+    return unquote(path or target)

@@ -1,8 +1,7 @@
-"""Check plain values against JSON Schema and say in our words what is wrong.
+"""Check values against JSON Schema, with messages of our own. The only importer of jsonschema_rs.
 
-The one owner of jsonschema_rs. The library finds the faults; what was expected is read from the
-schema itself, so that a message names all of it (`a number from 0 up to 1`) and not only the
-keyword that failed.
+The library finds the faults. The expected value is described from the schema, so that a message
+says all of it (`a number from 0 up to 1`) and not only the keyword that failed.
 """
 
 from __future__ import annotations
@@ -41,22 +40,24 @@ _LIMITS: Mapping[str, str] = {
 
 
 class Fault(NamedTuple):
-    """What is wrong, and in which field, such as `open_files[1]`; "" for the whole."""
+    """A message, and the invalid field, such as `open_files[1]`; "" for the whole value."""
 
     field: str
     message: str
 
 
 def check_value(schema: Mapping[str, Any], value: object) -> tuple[Fault, ...]:
-    """Return what is wrong with a value by a JSON Schema, 2020-12.
+    """Return the faults of a value by a JSON Schema, 2020-12.
 
-    An argument that a closed schema does not know is the caller's to name.
+    The caller reports arguments that a closed schema does not know.
     """
     try:
-        faults = list(islice(_get_validator(json.dumps(schema)).iter_errors(value), _MAX_ERRORS))
+        validator = _get_validator(json.dumps(schema))
+        errors = list(islice(validator.iter_errors(value), _MAX_ERRORS))
     except (ValueError, TypeError) as error:
         return (Fault("", f"the value cannot be read as JSON: {error}"),)
-    return tuple(dict.fromkeys(_build_fault(schema, fault) for fault in faults))
+    faults = [_build_fault(schema, error) for error in errors]
+    return tuple(dict.fromkeys(faults))
 
 
 @lru_cache(maxsize=64)
@@ -68,41 +69,60 @@ def _get_validator(schema: str) -> jsonschema_rs.Validator:
 
 def _build_fault(schema: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> Fault:
     kind: Any = error.kind
-    path = [*error.instance_path, *([kind.property] if kind.name == "required" else [])]
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    field = "".join(parts).removeprefix(".")
+    path = list(error.instance_path)
+    if kind.name == "required":
+        path.append(kind.property)
+    field = _format_path(path)
     if kind.name == "required":
         return Fault(field, f"{field} is required")
-    expected_schema: Any = schema  # it holds no `$ref`
-    for part in error.schema_path[:-1]:
-        expected_schema = (
-            expected_schema[part]
-            if isinstance(expected_schema, Mapping)
-            else expected_schema[int(part)]
-        )
-    value = shorten_line(
-        json.dumps(error.instance, ensure_ascii=False, default=str), _MAX_VALUE_LENGTH
-    )
-    return Fault(
-        field, f"{field or 'the value'} must be {_describe_schema(expected_schema)}, not {value}"
-    )
+    expected = _describe_schema(_find_failed_schema(schema, error))
+    text = json.dumps(error.instance, ensure_ascii=False, default=str)
+    value = shorten_line(text, _MAX_VALUE_LENGTH)
+    return Fault(field, f"{field or 'the value'} must be {expected}, not {value}")
+
+
+def _format_path(path: list[str | int]) -> str:
+    field = ""
+    for part in path:
+        if isinstance(part, int):
+            field += f"[{part}]"
+        else:
+            field += f".{part}"
+    return field.removeprefix(".")
+
+
+def _find_failed_schema(schema: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> Any:
+    """Return the part of a schema without `$ref` that a value does not match."""
+    part: Any = schema
+    for step in error.schema_path[:-1]:
+        key = step if isinstance(part, Mapping) else int(step)
+        part = part[key]
+    return part
 
 
 def _describe_schema(schema: Mapping[str, Any]) -> str:
-    """What a schema asks for, in words."""
-    if choices := schema.get("enum"):
-        return f"one of {', '.join(choices)}" if len(choices) > 1 else str(choices[0])
+    """Describe the values that a schema allows."""
+    choices = schema.get("enum")
+    if choices:
+        if len(choices) == 1:
+            return str(choices[0])
+        return "one of " + ", ".join(choices)
+    phrases = [_describe_schema(part) for part in schema.get("anyOf", ())]
     types = schema.get("type", [])
-    parts = [_describe_schema(part) for part in schema.get("anyOf", ())]
-    parts += [
-        _describe_type(name, schema) for name in ([types] if isinstance(types, str) else types)
-    ]
-    return " or ".join(dict.fromkeys(parts)) or "something else"
+    if isinstance(types, str):
+        types = [types]
+    phrases += [_describe_type(name, schema) for name in types]
+    distinct_phrases = dict.fromkeys(phrases)
+    return " or ".join(distinct_phrases) or "something else"
 
 
 def _describe_type(name: str, schema: Mapping[str, Any]) -> str:
-    words = [text.format(schema[key]) for key, text in _LIMITS.items() if key in schema]
-    phrase = " ".join((_TYPES.get(name, name), *words))
-    if schema.get("items") and name == "array":
-        phrase += f", each {_describe_schema(schema['items'])}"
+    words = [_TYPES.get(name, name)]
+    for key, text in _LIMITS.items():
+        if key in schema:
+            words.append(text.format(schema[key]))
+    phrase = " ".join(words)
+    item_schema = schema.get("items")
+    if item_schema and name == "array":
+        phrase += f", each {_describe_schema(item_schema)}"
     return phrase.replace(r"that matches \S", "that is not blank")

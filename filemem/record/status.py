@@ -1,6 +1,6 @@
-"""What the status of a decision is: from the text that a person wrote to one of our words.
+"""Read the status of a decision: from the words that a person wrote to one of ours.
 
-A status that is there and is not understood is `unknown`, and never holds.
+A status that is not understood is `unknown`; such a decision is never live.
 """
 
 import re
@@ -11,16 +11,17 @@ from typing import NamedTuple
 from filemem.record.lines import shorten_line
 from filemem.record.model import STATUSES, UNKNOWN
 
-Words = tuple[tuple[str, str], ...]  # of a project's settings: a word, and ours
+Words = tuple[tuple[str, str], ...]  # in a project's settings: its word for a status, and ours
 
 
 def index_words(table: Mapping[str, str]) -> dict[str, str]:
-    """Return what each word means: a table has the words of each meaning, parted by commas."""
-    return {
-        " ".join(word.split()): meaning
-        for meaning, words in table.items()
-        for word in words.split(",")
-    }
+    """Return the meaning of each word; a table lists the words of a meaning between commas."""
+    meanings: dict[str, str] = {}
+    for meaning, words in table.items():
+        for word in words.split(","):
+            normalized = " ".join(word.split())
+            meanings[normalized] = meaning
+    return meanings
 
 
 # Our word, and the words that mean it, a line each in English, German, French, Spanish, Portuguese,
@@ -107,7 +108,7 @@ _MEANINGS = index_words(
         "then": """
             now, then, later, jetzt, nun, dann, maintenant, puis, ahora, luego, agora, ora, poi
         """,
-        # What may stand in front of a status and says nothing.
+        # Words in front of a status without a meaning.
         "": """
             closed, n, ne, durch, に, で, により, によって, 로, 으로,
             this, adr, decision, record, proposal, it, we, the, team, have, has, been, is, are,
@@ -130,21 +131,27 @@ _CHOICE_SEPARATOR = re.compile(r"\s*[|]\s*")
 _BRACKETED_CHOICE_SEPARATOR = re.compile(r"\s*[|/,]\s*")
 _CLAIM_MARKS = ("not", "yet", "over", "past", "then", "aside")
 _ARROW = r"[-=]+>|[→➔⇒]"
-# Behind it stands what became of it: `Accepted (deprecated)`, `Accepted 2024-09-10, replaced`.
+# The later status follows it: `Accepted (deprecated)`, `Accepted 2024-09-10, replaced`.
 _ASIDE_START = r"[(（–—,;、，；]|\s-+\s"
 _DAY = r"(?:\b[a-z]{2,3}\s+)?\b\d{4}-\d\d-\d\d\b"  # `on 2024-09-10`, `am 2024-09-10`
 _NON_WORDS = r"[-*_`\"'“”„:()\[\]{}#]|\b[a-z]{2,8}-\d{1,5}\b"
 CLAUSE_END = r"[.;:,]\s|\(see"
-# A word of a script without spaces ends there, or goes on with a form of the verb.
-# Nor does it where the verb says no: `承認されなかった`, `승인되지 않음`.
+# In a script without spaces a word ends there or with a form of the verb, unless the verb is
+# negated: `承認されなかった`, `승인되지 않음`.
 NEGATION = r"[^\W\d_]{0,6}(?:な[いかくし]|ず|ません|지\s*[않못])"
 _WORD_ENDING = rf"(?!{NEGATION})(?=[^\w]|\Z|さ|し|ら|れ|済|되|됨|된|했|하)"
 _MAX_LENGTH = 2000  # characters of a status count
 _MAX_SHOWN = 60
+_LETTER = re.compile(r"[^\W\d_]")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_CHECK_MARK = re.compile(r"\[[xX]\]")
+_PART_SEPARATOR = re.compile(r"\n\s*\n|\n(?=[ \t]*[-*+|] )")
+# A mark -> the status that it makes of `accepted`; `gone` is `over` in brackets.
+_NEGATED_STATUSES = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}
 
 
 class StatedStatus(NamedTuple):
-    """A status: one of our words, `UNKNOWN`, or "" where none is stated; and how it is written."""
+    """A status as one of our words, `UNKNOWN`, or "" if none is stated; and as it is written."""
 
     status: str = ""
     written: str = ""
@@ -154,46 +161,85 @@ def strip_comments(text: str) -> str:
     """Return a text without HTML comments and struck text; its lines keep their numbers."""
     parts = []
     position = 0
-    while (start := text.find("<!--", position)) >= 0:
+    start = text.find("<!--")
+    while start >= 0:
         stop = text.find("-->", start)
         if stop < 0:
             break
-        parts += [text[position:start], "\n" * text.count("\n", start, stop)]
+        parts.append(text[position:start])
+        parts.append("\n" * text.count("\n", start, stop))
         position = stop + 3
-    return _STRUCK_TEXT.sub(
-        lambda match: "\n" * match[0].count("\n"), "".join((*parts, text[position:]))
-    )
+        start = text.find("<!--", position)
+    parts.append(text[position:])
+    return _STRUCK_TEXT.sub(_keep_line_ends, "".join(parts))
+
+
+def _keep_line_ends(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
 
 
 def parse_status(text: str, words: Words = ()) -> StatedStatus:
     """Read a status as people write it: `✅ Accepted`, `Superseded by [ADR-12](x.md)`, `abgelehnt`.
 
-    The first paragraph that is a status counts, in a log the newest entry. `words` are those of the
-    project's settings.
+    The first paragraph with a status counts, in a log the newest entry. `words` are the project's
+    own words for a status.
     """
-    text = _UNCHECKED_ITEM.sub("", strip_comments(text[:_MAX_LENGTH]))
-    text = re.sub(r"\[[xX]\]", "", _LINK.sub(" ", text)) if "[" in text else text
-    parts = [part.strip() for part in re.split(r"\n\s*\n|\n(?=[ \t]*[-*+|] )", text)]
-    parts = [part for part in parts if re.search(r"[^\W\d_]", part) and not _is_choice(part)]
+    parts = _split_parts(text[:_MAX_LENGTH])
     if not parts:
         return StatedStatus()
-    dated_parts = [(day[0], part) for part in parts if (day := re.search(r"\d{4}-\d\d-\d\d", part))]
-    if len(dated_parts) > 1:
-        parts.insert(0, max(dated_parts)[1])
-    written = shorten_line(" ".join(parts[0].split()).strip("*_` "), _MAX_SHOWN)
-    status = next((status for part in parts if (status := _parse_paragraph(part, words))), UNKNOWN)
-    return StatedStatus(status, written)
+    newest_entry = _find_newest_entry(parts)
+    if newest_entry:
+        parts.insert(0, newest_entry)
+    first_line = " ".join(parts[0].split())
+    written = shorten_line(first_line.strip("*_` "), _MAX_SHOWN)
+    for part in parts:
+        status = _parse_paragraph(part, words)
+        if status:
+            return StatedStatus(status, written)
+    return StatedStatus(UNKNOWN, written)
+
+
+def _split_parts(text: str) -> list[str]:
+    """Return the paragraphs and list items of a text that may state a status."""
+    text = _UNCHECKED_ITEM.sub("", strip_comments(text))
+    text = _LINK.sub(" ", text)
+    text = _CHECK_MARK.sub("", text)
+    parts = []
+    for untrimmed_part in _PART_SEPARATOR.split(text):
+        part = untrimmed_part.strip()
+        if _LETTER.search(part) and not _is_choice(part):
+            parts.append(part)
+    return parts
+
+
+def _find_newest_entry(parts: list[str]) -> str:
+    """Return the part with the latest date if several have one, else ""."""
+    dated_parts = []
+    for part in parts:
+        day = _ISO_DATE.search(part)
+        if day:
+            dated_parts.append((day[0], part))
+    if len(dated_parts) < 2:
+        return ""
+    _, newest_part = max(dated_parts)
+    return newest_part
 
 
 @lru_cache(maxsize=8)
 def normalize_words(words: Words) -> Words:
-    """Return a project's words as a status is compared; without those that have no letters."""
-    return tuple((plain, ours) for word, ours in words if (plain := _normalize_text(word)))
+    """Return a project's words in the form that is compared, without words that have no letters."""
+    normalized_words = []
+    for word, status in words:
+        normalized = _normalize_text(word)
+        if normalized:
+            normalized_words.append((normalized, status))
+    return tuple(normalized_words)
 
 
 def _normalize_text(text: str) -> str:
-    """Return a text in small letters, without marks, arrows as `then`, brackets as `aside`."""
-    text = re.sub(_ASIDE_START, " aside ", re.sub(_ARROW, " then ", text.casefold()))
+    """Return a text in lower case, without marks, with arrows as `then` and brackets as `aside`."""
+    text = re.sub(_ARROW, " then ", text.casefold())
+    text = re.sub(_ASIDE_START, " aside ", text)
     text = re.sub(_DAY, " ", text)
     text = re.sub(_NON_WORDS, " ", text)
     return " ".join(text.split())
@@ -201,20 +247,24 @@ def _normalize_text(text: str) -> str:
 
 def is_status(text: str) -> bool:
     """Whether a text is a status and nothing else."""
-    normalized = " ".join(re.findall(r"[\w-]+", text.casefold()))
-    return _MEANINGS.get(normalized) in STATUSES
+    words = re.findall(r"[\w-]+", text.casefold())
+    return _MEANINGS.get(" ".join(words)) in STATUSES
 
 
 def _is_choice(text: str) -> bool:
-    """Whether a template lists here what a status may be."""
+    """Whether a text is a template's list of possible statuses."""
     stripped = text.strip("*_` ")
     if stripped.endswith("?"):
         return True
-    is_bracketed = stripped[:1] in ("[", "{", "(", "<") and stripped[-1:] in ("]", "}", ")", ">")
-    parts = (_BRACKETED_CHOICE_SEPARATOR if is_bracketed else _CHOICE_SEPARATOR).split(
-        stripped.strip("[]{}()<>| ")
-    )
-    return len({_parse_paragraph(part, ()) for part in parts} - {""}) > 1
+    separator = _CHOICE_SEPARATOR
+    if stripped.startswith(("[", "{", "(", "<")) and stripped.endswith(("]", "}", ")", ">")):
+        separator = _BRACKETED_CHOICE_SEPARATOR
+    statuses = set()
+    for part in separator.split(stripped.strip("[]{}()<>| ")):
+        status = _parse_paragraph(part, ())
+        if status:
+            statuses.add(status)
+    return len(statuses) > 1
 
 
 class _Claim(NamedTuple):
@@ -225,51 +275,66 @@ class _Claim(NamedTuple):
 
     @property
     def is_replacement(self) -> bool:
-        """Whether it took the place of the one in front of it."""
+        """Whether it replaces the status in front of it."""
         if self.mark == "aside":
             return self.status in ("rejected", "deprecated")
-        return self.mark == "then" or self == ("gone", "accepted")
+        if self.mark == "gone":
+            return self.status == "accepted"
+        return self.mark == "then"
 
     @property
     def meaning(self) -> str:
-        """What is left of the status behind `not`, `not yet` or `no longer`."""
+        """The status that the mark leaves: of `not yet accepted` it is `proposed`."""
         if self.mark == "yet":
             return "proposed"
-        negated_status = {"not": "rejected", "over": "deprecated", "gone": "deprecated"}.get(
-            self.mark
-        )
-        if negated_status is None:
+        if self.mark not in _NEGATED_STATUSES:
             return self.status
-        return negated_status if self.status == "accepted" else UNKNOWN
+        if self.status == "accepted":
+            return _NEGATED_STATUSES[self.mark]
+        return UNKNOWN
 
 
 def _parse_paragraph(text: str, words: Words) -> str:
-    """Return the status that a paragraph begins with, or "" where it begins with none."""
+    """Return the status that a paragraph begins with, or ""."""
     claims = list(_iter_claims(text, words))
     if not claims:
         return ""
-    current_claims = [claim for claim in claims if claim.mark != "past"] or claims
-    last_claim = next(
-        (claim for claim in current_claims[::-1] if claim.is_replacement), current_claims[0]
-    )
-    clause = text if last_claim.mark == "aside" else re.split(CLAUSE_END, text, maxsplit=1)[0]
-    is_partial = last_claim.status == "deprecated" and re.search(PARTIAL, clause)
-    return "accepted" if is_partial else last_claim.meaning
+    claim = _find_current_claim(claims)
+    clause = text
+    if claim.mark != "aside":
+        clause = re.split(CLAUSE_END, text, maxsplit=1)[0]
+    if claim.status == "deprecated" and re.search(PARTIAL, clause):
+        return "accepted"  # only a part of it was replaced
+    return claim.meaning
+
+
+def _find_current_claim(claims: list[_Claim]) -> _Claim:
+    """Return the last status that replaces another, else the first that is not of the past."""
+    current_claims = [claim for claim in claims if claim.mark != "past"]
+    if not current_claims:
+        current_claims = claims
+    for claim in reversed(current_claims):
+        if claim.is_replacement:
+            return claim
+    return current_claims[0]
 
 
 def _iter_claims(text: str, words: Words) -> Iterator[_Claim]:
     """Yield each status that a text begins with, up to other words."""
     normalized = _normalize_text(text)
     meanings = {**_MEANINGS, **dict(words)}
-    mark = last_mark = ""
+    mark = ""
+    last_mark = ""
     end = 0
     for match in _build_scanner(words).finditer(normalized):
-        if last_mark != "past" and re.search(r"[^\W\d_]", normalized[end : match.start()]):
+        other_text = normalized[end : match.start()]
+        if last_mark != "past" and _LETTER.search(other_text):
             return
         end = match.end()
-        kind = meanings[" ".join(match[0].split())]
+        word = " ".join(match[0].split())
+        kind = meanings[word]
         if kind in _CLAIM_MARKS:
-            mark = "gone" if (mark, kind) == ("aside", "over") else kind
+            mark = "gone" if mark == "aside" and kind == "over" else kind
         elif kind:
             yield _Claim(mark, kind)
             last_mark = mark
@@ -278,14 +343,19 @@ def _iter_claims(text: str, words: Words) -> Iterator[_Claim]:
 
 @lru_cache(maxsize=8)
 def _build_scanner(words: Words) -> re.Pattern[str]:
-    """Return what finds the words of the table; those of scripts without spaces stand anywhere."""
-    all_words = sorted((*_MEANINGS, *dict(words)), key=len, reverse=True)
-    spaced_pattern = "|".join(
-        re.escape(word).replace("\\ ", r"\s+") for word in all_words if word[0] < "\u1100"
-    )
-    unspaced_pattern = "|".join(
-        re.escape(word) + ("" if _MEANINGS.get(word, "") in ("", *_CLAIM_MARKS) else _WORD_ENDING)
-        for word in all_words
-        if word[0] >= "\u1100"
-    )
-    return re.compile(rf"(?<![^\W\d_])(?:{spaced_pattern})(?![^\W\d_])|{unspaced_pattern}")
+    """Return the pattern of all words; in scripts without spaces a word may be inside text."""
+    all_words = [*_MEANINGS, *dict(words)]
+    all_words.sort(key=len, reverse=True)
+    spaced_patterns = []
+    unspaced_patterns = []
+    for word in all_words:
+        pattern = re.escape(word)
+        if word[0] < "\u1100":
+            spaced_patterns.append(pattern.replace("\\ ", r"\s+"))
+            continue
+        if _MEANINGS.get(word, "") in STATUSES:
+            pattern += _WORD_ENDING
+        unspaced_patterns.append(pattern)
+    spaced = "|".join(spaced_patterns)
+    unspaced = "|".join(unspaced_patterns)
+    return re.compile(rf"(?<![^\W\d_])(?:{spaced})(?![^\W\d_])|{unspaced}")

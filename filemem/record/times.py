@@ -1,4 +1,4 @@
-"""Times are epoch milliseconds, UTC; only this module knows how they are written."""
+"""Read and write times. Everywhere else a time is epoch milliseconds, UTC."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _MONTHS = (
     ("nov",),
     ("dec", "dez", "déc", "dic"),
 )
-_Y = r"(?P<year>\d{4})"
-_D = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
-_NAME = r"(?P<month>[^\W\d_]{3,10})\.?"
+_YEAR = r"(?P<year>\d{4})"
+_MONTH_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
+_MONTH_NAME = r"(?P<month>[^\W\d_]{3,10})\.?"
 # What people write besides ISO 8601.
 _DATE_PATTERNS = (
-    rf"{_Y}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
-    rf"{_Y}[ -]{_NAME}[ -]{_D}",
-    rf"{_D}[ -](?:de )?{_NAME},?[ -](?:de )?{_Y}",
-    rf"{_NAME} {_D},? {_Y}",
-    rf"(?P<day>\d{{1,2}})[.-](?P<month>\d{{1,2}})[.-]{_Y}",
+    rf"{_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
+    rf"{_YEAR}[ -]{_MONTH_NAME}[ -]{_MONTH_DAY}",
+    rf"{_MONTH_DAY}[ -](?:de )?{_MONTH_NAME},?[ -](?:de )?{_YEAR}",
+    rf"{_MONTH_NAME} {_MONTH_DAY},? {_YEAR}",
+    rf"(?P<day>\d{{1,2}})[.-](?P<month>\d{{1,2}})[.-]{_YEAR}",
     # Of a day and a month between slashes, one must be above 12: else they may be either.
-    rf"(?P<day>1[3-9]|2\d|3[01])/(?P<month>\d{{1,2}})/{_Y}",
-    rf"(?P<month>\d{{1,2}})/(?P<day>1[3-9]|2\d|3[01])/{_Y}",
-    rf"{_Y} ?[年년] ?(?P<month>\d{{1,2}}) ?[月월] ?(?P<day>\d{{1,2}}) ?[日일]",
+    rf"(?P<day>1[3-9]|2\d|3[01])/(?P<month>\d{{1,2}})/{_YEAR}",
+    rf"(?P<month>\d{{1,2}})/(?P<day>1[3-9]|2\d|3[01])/{_YEAR}",
+    rf"{_YEAR} ?[年년] ?(?P<month>\d{{1,2}}) ?[月월] ?(?P<day>\d{{1,2}}) ?[日일]",
 )
 _YEAR_MONTH = r"(\d{4})-(\d{1,2})"
 _WEEK = r"\d{4}-?W\d{2}"
@@ -53,11 +53,11 @@ _UNITS = (
 
 
 def parse_time(text: str) -> int | None:
-    """Return the moment that `text` names in epoch milliseconds, or None.
+    """Return the time that a text states in epoch milliseconds, or None.
 
-    A bare date is its first second; a time without an offset is UTC. Besides ISO 8601 the forms
-    that people put into headers are read: `2023-9-5`, `10 Feb 2023`, `September 20, 2024`, epoch
-    seconds or milliseconds.
+    A bare date is its first second; a time without an offset is UTC. Besides ISO 8601 the usual
+    forms in headers are read: `2023-9-5`, `10 Feb 2023`, `September 20, 2024`, epoch seconds or
+    milliseconds.
     """
     if len(text) > _MAX_LENGTH:
         return None
@@ -66,31 +66,36 @@ def parse_time(text: str) -> int | None:
         time: int | None = _to_milliseconds(datetime.fromisoformat(text))
     except ValueError:
         time = _parse_loose_time(text)
-    # An offset can carry a time out of the years that can be shown again.
-    return time if time is not None and _MIN_TIME <= time <= _MAX_TIME else None
+    # An offset can move a time out of the years that can be written again.
+    if time is None or not _MIN_TIME <= time <= _MAX_TIME:
+        return None
+    return time
 
 
 def find_first_date(text: str) -> int | None:
-    """Return the first day that a line of text names, in epoch milliseconds, or None."""
-    matches = (
-        re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]) for form in _DATE_PATTERNS
-    )
-    first = min(filter(None, matches), key=re.Match.start, default=None)
-    return _parse_day(first) if first else None
+    """Return the first date in a line of text, in epoch milliseconds, or None."""
+    first: re.Match[str] | None = None
+    for pattern in _DATE_PATTERNS:
+        match = re.search(rf"(?<![\w.-]){pattern}(?![\w-]|\.\d)", text[:200])
+        if match and (first is None or match.start() < first.start()):
+            first = match
+    if first is None:
+        return None
+    return _parse_day(first)
 
 
 class TimeSpan(NamedTuple):
-    """The first and the last millisecond of a time."""
+    """The first and the last millisecond of a period."""
 
     first: int
     last: int
 
 
 def parse_span(text: str) -> TimeSpan | None:
-    """Return what `text` names, or None.
+    """Return the period that a text states, or None.
 
-    Besides what `parse_time` reads that is a week, `2025-W07`, and a month, `2025-02`; without a
-    time of day all of the day, week or month is meant.
+    Besides the forms of `parse_time` that is a week, `2025-W07`, or a month, `2025-02`. A text
+    without a time of day means the whole day, week or month.
     """
     stripped = text.strip()
     month = re.fullmatch(_YEAR_MONTH, stripped)
@@ -101,38 +106,64 @@ def parse_span(text: str) -> TimeSpan | None:
         return None
     if re.fullmatch(_WEEK, stripped):
         return TimeSpan(first, first + 7 * _DAY - 1)
-    return TimeSpan(first, first + _DAY - 1 if _is_date_only(stripped) else first)
+    if _is_date_only(stripped):
+        return TimeSpan(first, first + _DAY - 1)
+    return TimeSpan(first, first)
 
 
 def _build_month_span(year: int, month: int) -> TimeSpan | None:
+    next_month_year = year + month // 12
+    next_month = month % 12 + 1
     first = parse_time(f"{year:04}-{month:02}-01")
-    next_month = parse_time(f"{year + month // 12:04}-{month % 12 + 1:02}-01")
-    return None if first is None or next_month is None else TimeSpan(first, next_month - 1)
+    end = parse_time(f"{next_month_year:04}-{next_month:02}-01")
+    if first is None or end is None:
+        return None
+    return TimeSpan(first, end - 1)
 
 
 def _is_date_only(text: str) -> bool:
-    """Whether a time that could be read states no time of day."""
+    """Whether a valid time has no time of day."""
     try:
-        return bool(date.fromisoformat(text))
+        date.fromisoformat(text)
     except ValueError:
-        return any(re.fullmatch(form, text) for form in _DATE_PATTERNS)
+        return any(re.fullmatch(pattern, text) for pattern in _DATE_PATTERNS)
+    return True
 
 
 def _parse_loose_time(text: str) -> int | None:
-    if text.isascii() and text.isdigit() and len(text) in (10, 13):
-        return int(text) * (1000 if len(text) == 10 else 1)
-    date = next(filter(None, (re.fullmatch(form, text) for form in _DATE_PATTERNS)), None)
-    return _parse_day(date) if date else None
+    """Return epoch seconds or milliseconds, or a date in another form than ISO 8601."""
+    if text.isascii() and text.isdigit():
+        if len(text) == 10:
+            return int(text) * 1000
+        if len(text) == 13:
+            return int(text)
+    for pattern in _DATE_PATTERNS:
+        match = re.fullmatch(pattern, text)
+        if match:
+            return _parse_day(match)
+    return None
 
 
 def _parse_day(match: re.Match[str]) -> int | None:
-    name = match["month"].casefold()
-    month_numbers = (at for at, starts in enumerate(_MONTHS, 1) if name.startswith(starts))
-    month = int(name) if name.isdigit() else next(month_numbers, 0)
+    year = int(match["year"])
+    month = _parse_month(match["month"])
+    day = int(match["day"])
     try:
-        return _to_milliseconds(datetime(int(match["year"]), month, int(match["day"]), tzinfo=UTC))
+        moment = datetime(year, month, day, tzinfo=UTC)
     except ValueError:
         return None
+    return _to_milliseconds(moment)
+
+
+def _parse_month(text: str) -> int:
+    """Return the number of a month by its number or name; 0 for other words."""
+    if text.isdigit():
+        return int(text)
+    name = text.casefold()
+    for number, starts in enumerate(_MONTHS, 1):
+        if name.startswith(starts):
+            return number
+    return 0
 
 
 def _to_milliseconds(moment: datetime) -> int:
@@ -146,7 +177,7 @@ _MAX_TIME = _to_milliseconds(datetime.max.replace(tzinfo=UTC))
 
 
 def to_datetime(ms: int) -> datetime:
-    """Epoch milliseconds as an aware UTC datetime; BadInput outside the years 1 to 9999."""
+    """Return epoch milliseconds as a UTC datetime. Raises BadInput outside the years 1 to 9999."""
     if not _MIN_TIME <= ms <= _MAX_TIME:
         raise BadInput(
             f"{ms} milliseconds since 1970 is outside the years 1 to 9999",
@@ -156,18 +187,22 @@ def to_datetime(ms: int) -> datetime:
 
 
 def format_time(ms: int, *, short: bool = False) -> str:
-    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`; raises as `moment`.
+    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`; raises as `to_datetime`.
 
-    `short`: without a fraction of zero.
+    `short` omits the milliseconds if they are zero.
     """
-    timespec = "seconds" if short and not ms % 1000 else "milliseconds"
-    return to_datetime(ms).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
+    moment = to_datetime(ms).replace(tzinfo=None)
+    if short and ms % 1000 == 0:
+        return moment.isoformat(timespec="seconds") + "Z"
+    return moment.isoformat(timespec="milliseconds") + "Z"
 
 
 def format_age(span: int) -> str:
     """Return a span of milliseconds in the largest unit that it fills, such as `3 days`."""
     for name, unit in _UNITS:
-        if span >= unit:
-            count = span // unit
-            return f"{count} {name}{'' if count == 1 else 's'}"
+        count = span // unit
+        if count == 1:
+            return f"1 {name}"
+        if count > 1:
+            return f"{count} {name}s"
     return "less than a minute"

@@ -1,11 +1,11 @@
-"""Who may see a record: the one owner of that rule, which every way of reading asks.
+"""Decide who may see a record. Every way of reading uses this rule.
 
-- `private`, or in the folder of private ones: nobody but this clone. Its owner sees it, and so
-  does a tool of another system that asks for the agent that it names.
-- `department`: callers that state this department; nobody where none is stated.
-- anything else: everybody.
+- `private`, or in the folder of private records: only this clone. Its owner sees it, and so does a
+  tool of another system that asks for the record's agent.
+- `department`: callers that state this department.
+- any other: everybody.
 
-It is a courtesy between callers, not access control: whoever has the repository can open its files.
+This is a courtesy between callers, not access control: the repository's files can be opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_DEPARTMENT = "default"  # the department of a record that names none
 
 
 class Reader(NamedTuple):
-    """Who asks, as far as he states it; without anything, one who sees what is for everybody."""
+    """A caller, as far as it states who it is; without arguments it sees what everybody sees."""
 
     owner: bool = False  # of this clone
     agent: str = ""
@@ -26,18 +26,19 @@ class Reader(NamedTuple):
 
     def can_see(self, audience: str) -> bool:
         """Whether a record with this audience may be shown."""
-        kind, _, name = audience.partition(" ")
-        if kind == "private" and self.owner:
+        if not audience:
             return True
-        stated = {"private": self.agent, "department": self.department}.get(kind, "")
-        return not audience or (bool(name) and name == _fold_name(stated))
+        kind, _, name = audience.partition(" ")
+        if kind == "private":
+            return self.owner or _is_same_name(name, self.agent)
+        return kind == "department" and _is_same_name(name, self.department)
 
 
 EVERYBODY = Reader()
 
 
 def get_audience(record: Record) -> str:
-    """Return for whom a record is: `private AGENT`, `department NAME`, or "" for everybody."""
+    """Return the audience of a record: `private AGENT`, `department NAME`, or "" for everybody."""
     if record.visibility == "private" or is_private(record.path):
         return f"private {_fold_name(record.agent)}"
     if record.visibility == "department":
@@ -46,8 +47,14 @@ def get_audience(record: Record) -> str:
 
 
 def is_private(path: str) -> bool:
-    """Return whether a store-relative path lies in the folder that is never committed."""
-    return path.split("/", 1)[0].casefold() == "private"
+    """Whether a store-relative path is in the folder that is never committed."""
+    top_folder = path.partition("/")[0]
+    return top_folder.casefold() == "private"
+
+
+def _is_same_name(name: str, stated: str) -> bool:
+    """Whether a folded name, which may be empty, is the stated one."""
+    return bool(name) and name == _fold_name(stated)
 
 
 def _fold_name(name: str) -> str:

@@ -1,9 +1,9 @@
-"""YAML as front matter uses it, read as it is written, and written so that no reader retypes it.
+"""Read and write the YAML of front matter. Values are kept as text, so that none changes its type.
 
-What is not in the simple form that we write is read from the events of the library's parser, under
-a guard. Nothing is ever composed by the library: its composer recurses in C and a 30 kB file of
-brackets ends the process. The only importer of yaml besides python-frontmatter, at first need: it
-costs as much as a search.
+A header in the simple form that filemem writes is read with a pattern. Any other is built here from
+the events of the library's parser, with limits. The library's own composer is not used: it recurses
+in C, and a 30 kB file of brackets ends the process. yaml is imported at first need, because the
+import takes as long as a search.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNPRINTABLE = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\
 
 
 class PlainScalar(str):
-    """A scalar that stands without quotes: inside `metadata` such a value may be a number."""
+    """A scalar without quotes; in `metadata` such a value may be a number."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ Value = str | list["Value"] | dict[str, "Value"]
 
 
 class YamlRefusal(Exception):
-    """The text is YAML that is not read: `code` as in problems, `at` the position of the cause."""
+    """YAML that is not read: `code` as in problems, `position` of the cause in characters."""
 
     def __init__(self, code: str, message: str, position: int) -> None:
         super().__init__(message)
@@ -57,9 +57,10 @@ _SIMPLE_ITEM = re.compile(_ITEM)
 
 
 def parse_simple(text: str) -> dict[str, Value] | None:
-    """Return the mapping of a header whose lines are `key: value` in the form that `flow` writes.
+    """Read a header of lines `key: value` in the form that `format_flow` writes.
 
-    This is most headers, at a tenth of the cost. None: `read_entries` must look.
+    Most headers are, and this takes a tenth of the time of `parse_entries`. Returns None for any
+    other form.
     """
     values: dict[str, Value] = {}
     for line in text.split("\n"):
@@ -72,14 +73,16 @@ def parse_simple(text: str) -> dict[str, Value] | None:
         elif quoted_text is not None:
             values[key] = quoted_text[1:-1]
         elif pairs is not None:
-            values[key] = {name: _parse_item(value) for name, value in _SIMPLE_PAIR.findall(pairs)}
+            values[key] = {name: _parse_item(item) for name, item in _SIMPLE_PAIR.findall(pairs)}
         else:
             values[key] = [_parse_item(item) for item in _SIMPLE_ITEM.findall(items)]
     return values
 
 
 def _parse_item(text: str) -> Value:
-    return text[1:-1] if text[0] == '"' else PlainScalar(text)
+    if text.startswith('"'):
+        return text[1:-1]
+    return PlainScalar(text)
 
 
 # Letters first, so that it is no number, date or sign; no character with a meaning in `[ ]`, `{ }`.
@@ -91,12 +94,17 @@ _ESCAPED = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
 def format_scalar(text: str) -> str:
-    """Return `text` as one line of YAML that every reader takes for exactly this string."""
+    """Return text as one line of YAML that every reader takes for this string."""
     text = replace_surrogates(text)
     if _SAFE_SCALAR.fullmatch(text) and text.lower() not in _RESERVED_WORDS:
         return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(_ESCAPED, lambda match: f"\\u{ord(match[0]):04x}", quoted)
+    quoted_text = json.dumps(text, ensure_ascii=False)
+    return re.sub(_ESCAPED, _escape_character, quoted_text)
+
+
+def _escape_character(match: re.Match[str]) -> str:
+    code_point = ord(match[0])
+    return f"\\u{code_point:04x}"
 
 
 def format_flow(value: object) -> str:
@@ -104,12 +112,19 @@ def format_flow(value: object) -> str:
     if isinstance(value, str):
         return format_scalar(value)
     if isinstance(value, Mapping):
-        pairs = (f"{format_scalar(str(key))}: {format_flow(item)}" for key, item in value.items())
-        return f"{{{', '.join(pairs)}}}"
+        pairs = []
+        for key, item in value.items():
+            name = format_scalar(str(key))
+            pairs.append(f"{name}: {format_flow(item)}")
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(format_flow(item) for item in value) + "]"
-    is_number = isinstance(value, int | float) and math.isfinite(value)
-    return json.dumps(value) if is_number or value is None else format_scalar(str(value))
+        items = [format_flow(item) for item in value]
+        return "[" + ", ".join(items) + "]"
+    if value is None:
+        return json.dumps(value)
+    if isinstance(value, int | float) and math.isfinite(value):
+        return json.dumps(value)
+    return format_scalar(str(value))
 
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,299})(\.\d{1,300})?([eE][+-]?\d{1,4})?", re.ASCII)
@@ -122,7 +137,9 @@ def to_typed_value(value: Value) -> object:
         return {str(key): to_typed_value(item) for key, item in value.items()}
     if isinstance(value, list):
         return [to_typed_value(item) for item in value]
-    return _to_typed_scalar(value) if isinstance(value, PlainScalar) else value
+    if isinstance(value, PlainScalar):
+        return _to_typed_scalar(value)
+    return value
 
 
 def _to_typed_scalar(text: PlainScalar) -> object:
@@ -131,10 +148,13 @@ def _to_typed_scalar(text: PlainScalar) -> object:
     match = _NUMBER.fullmatch(text)
     if match is None:
         return str(text)
-    if not (match[1] or match[2]):
+    fraction, exponent = match.groups()
+    if not fraction and not exponent:
         return int(text)
     number = float(text)
-    return number if math.isfinite(number) else str(text)
+    if math.isfinite(number):
+        return number
+    return str(text)
 
 
 # -- any other form -------------------------------------------------------------------------------
@@ -146,17 +166,17 @@ _END_EVENTS = ("SequenceEndEvent", "MappingEndEvent")
 
 
 class Span(NamedTuple):
-    """Where something starts and ends, in characters from the start of the text."""
+    """A range of characters."""
 
     start: int
     stop: int
 
 
 class Entry(NamedTuple):
-    """One key of the root mapping. Positions are as in a Span.
+    """One key of the root mapping; positions are characters from the start of the text.
 
-    The key is at `at` to `key_end`, the colon excluded; the value at `start` to `end`, comments and
-    blank lines below it excluded.
+    The key is at `key_start` to `key_end`, without its colon; the value at `start` to `end`,
+    without the comments and blank lines below it.
     """
 
     key: str | None  # None if it is not a scalar
@@ -185,7 +205,7 @@ _Events = Iterator[_Event]
 
 
 class _Node(NamedTuple):
-    """A value, where it ends, and the items of a list."""
+    """A value, where it ends, and the places of its items if it is a list."""
 
     value: Value
     end: int
@@ -193,7 +213,7 @@ class _Node(NamedTuple):
 
 
 def _iter_events(next_event: Callable[[], Any]) -> _Events:
-    """Yield the events of one text; too many of them, aliases and tags are refused."""
+    """Yield the events of a text. Raises YamlRefusal for aliases, tags and too many events."""
     for number in count(1):
         event = next_event()
         kind = type(event).__name__
@@ -210,15 +230,18 @@ def _iter_events(next_event: Callable[[], Any]) -> _Events:
 def _build_node(events: _Events, kind: str, event: Any, depth: int) -> _Node:
     """Return the value that starts with `event`."""
     if kind == "ScalarEvent":
-        return _Node(event.value if event.style else PlainScalar(event.value), event.end_mark.index)
-    end = event.start_mark.index
+        text = event.value if event.style else PlainScalar(event.value)
+        return _Node(text, event.end_mark.index)
+    start = event.start_mark.index
     if depth >= MAX_DEPTH:
-        raise YamlRefusal("yaml-depth", f"more than {MAX_DEPTH} levels deep", end)
+        raise YamlRefusal("yaml-depth", f"more than {MAX_DEPTH} levels deep", start)
+    end = start
     values: list[Value] = []  # of a mapping: a key, its value, the next key ...
     items: list[Span] = []
     for child_kind, child_event in events:
         if child_kind in _END_EVENTS:
-            end = child_event.end_mark.index if event.flow_style else end
+            if event.flow_style:
+                end = child_event.end_mark.index
             break
         node = _build_node(events, child_kind, child_event, depth + 1)
         end = node.end
@@ -226,26 +249,49 @@ def _build_node(events: _Events, kind: str, event: Any, depth: int) -> _Node:
         items.append(Span(child_event.start_mark.index, end))
     if kind == "SequenceStartEvent":
         return _Node(values, end, tuple(items))
-    keys = (key if isinstance(key, str) else format_flow(key) for key in values[::2])
-    return _Node(dict(zip(keys, values[1::2], strict=True)), end)
+    return _Node(_build_mapping(values), end)
+
+
+def _build_mapping(values: list[Value]) -> dict[str, Value]:
+    """Return the mapping of alternating keys and values; other keys than text are written out."""
+    mapping: dict[str, Value] = {}
+    for index in range(0, len(values), 2):
+        key = values[index]
+        name = key if isinstance(key, str) else format_flow(key)
+        mapping[name] = values[index + 1]
+    return mapping
 
 
 def parse_entries(text: str) -> Entries:
-    """Read the keys of a mapping. Raises Refused if it is none, too large, or has aliases."""
+    """Read the keys of a mapping.
+
+    Raises YamlRefusal if the text is not a mapping, is too large, or has aliases or tags.
+    """
     import yaml  # noqa: PLC0415 - 12 ms, and not all who import this read a header
 
     loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
     try:
-        return _build_entries(_iter_events(loader(text).get_event))
+        events = _iter_events(loader(text).get_event)
+        return _build_entries(events)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None)
-        message = f"the header is not YAML: {problem or 'it cannot be read'}"
-        raise YamlRefusal("yaml-syntax", message, mark.index if mark else 0) from None
+        raise _to_refusal(error) from None
+
+
+def _to_refusal(error: Exception) -> YamlRefusal:
+    """Return a refusal with the cause and the position of an error of the library."""
+    cause = getattr(error, "problem", None) or getattr(error, "reason", None)
+    message = f"the header is not YAML: {cause or 'it cannot be read'}"
+    mark = getattr(error, "problem_mark", None)
+    if not mark:
+        mark = getattr(error, "context_mark", None)
+    position = 0
+    if mark:
+        position = mark.index
+    return YamlRefusal("yaml-syntax", message, position)
 
 
 def _build_entries(events: _Events) -> Entries:
-    next(events)
+    next(events)  # the start of the stream
     if next(events).kind == "StreamEndEvent":
         return Entries()
     kind, root = next(events)
@@ -255,31 +301,35 @@ def _build_entries(events: _Events) -> Entries:
         message = "the header is not a list of `key: value`"
         raise YamlRefusal("header-not-mapping", message, root.start_mark.index)
     entries = tuple(_iter_entries(events))
-    next(events)
-    end = next(events)
-    if end.kind != "StreamEndEvent":
-        raise YamlRefusal("yaml-syntax", "more than one YAML document", end.event.start_mark.index)
-    return Entries(entries, bool(root.flow_style))
+    next(events)  # the end of the document
+    kind, end = next(events)
+    if kind != "StreamEndEvent":
+        raise YamlRefusal("yaml-syntax", "more than one YAML document", end.start_mark.index)
+    return Entries(entries, in_braces=bool(root.flow_style))
 
 
 def _iter_entries(events: _Events) -> Iterator[Entry]:
     """Yield the keys of the root mapping, up to its end."""
-    for kind, event in events:
-        if kind == "MappingEndEvent":
+    for key_kind, key_event in events:
+        if key_kind == "MappingEndEvent":
             return
-        key = _build_node(events, kind, event, 1)
-        value_kind, value_event = next(events)
-        value, end, items = _build_node(events, value_kind, value_event, 1)
-        style = "flow" if value_kind != "ScalarEvent" and value_event.flow_style else "block"
+        key = _build_node(events, key_kind, key_event, depth=1)
+        kind, event = next(events)
+        node = _build_node(events, kind, event, depth=1)
+        style = "block"
+        if kind == "ScalarEvent":
+            style = "scalar"
+        elif event.flow_style:
+            style = "flow"
         yield Entry(
-            key.value if isinstance(key.value, str) else None,
-            value,
-            event.start_mark.index,
-            key.end,
-            value_event.start_mark.index,
-            end,
-            "scalar" if value_kind == "ScalarEvent" else style,
-            items,
+            key=key.value if isinstance(key.value, str) else None,
+            value=node.value,
+            key_start=key_event.start_mark.index,
+            key_end=key.end,
+            start=event.start_mark.index,
+            end=node.end,
+            style=style,
+            items=node.items,
         )
 
 
@@ -295,65 +345,80 @@ _MAX_PROBLEMS = 20
 
 
 class Header(NamedTuple):
-    """What the header says."""
+    """A header as read."""
 
     kind: str = ""
     values: Mapping[str, Value] = {}  # key -> value, as written
     lines: Mapping[str, int] = {}  # key -> line in the file, 1-based
     body_start: int = 0  # where the body starts, in characters
-    is_intact: bool = (
-        True  # whether the header could be read without loss, so that it may be amended
-    )
+    is_intact: bool = True  # all of it was read, so that it may be changed in place
     problems: tuple[Problem, ...] = ()
 
 
 class _Key(NamedTuple):
-    """A key as it was read, its value, and where it stands."""
+    """A key as read, its value and its position; the name is None if it is not a scalar."""
 
     name: str | None
     value: Value
     position: int
 
 
-def parse_yaml(text: str, first_line: int, body: int) -> Header:
-    """Read the text between two delimiters, as far as it can be read.
+def parse_yaml(text: str, first_line: int, body_start: int) -> Header:
+    """Read the text between the two delimiters of a header, as far as possible.
 
-    `body` is where the text below it starts.
+    Args:
+        text: The text between the delimiters.
+        first_line: The line on which it starts.
+        body_start: Where the body starts, in characters.
     """
     problems: list[Problem] = []
-    joined_text = text.replace("\n", "")
-    control = None if joined_text.isprintable() else re.search(UNPRINTABLE, text)
-    simple_values = None if control else parse_simple(text.strip("\n"))
-    if simple_values is not None:
-        first_key_line = first_line + len(text) - len(text.lstrip("\n"))
-        return Header(
-            "yaml",
-            simple_values,
-            {key: first_key_line + n for n, key in enumerate(simple_values)},
-            body,
-        )
-    if control:
+    control = _find_control_character(text)
+    if control is None:
+        values = parse_simple(text.strip("\n"))
+        if values is not None:
+            return _build_simple_header(values, text, first_line, body_start)
+    else:
         line = first_line + text.count("\n", 0, control.start())
         message = "a control character in the header"
         problems.append(Problem("", line, "control-character", "error", message))
         text = re.sub(UNPRINTABLE, "\ufffd", text)
     try:
-        keys = [
-            _Key(entry.key, entry.value, entry.key_start) for entry in parse_entries(text).entries
-        ]
+        entries = parse_entries(text).entries
     except YamlRefusal as error:
         problem = _build_problem(error, text, first_line)
         if problem.code == "header-not-mapping":
             return Header("", problems=(*problems, problem), is_intact=False)
-        keys, lost_problems = _salvage_keys(text, first_line)
-        problems += lost_problems or [problem]
-    return _build_header(keys, text, first_line, body, problems)
+        keys, key_problems = _salvage_keys(text, first_line)
+        problems += key_problems or [problem]
+    else:
+        keys = [_Key(entry.key, entry.value, entry.key_start) for entry in entries]
+    return _build_header(keys, text, first_line, body_start, problems)
+
+
+def _find_control_character(text: str) -> re.Match[str] | None:
+    joined_text = text.replace("\n", "")
+    if joined_text.isprintable():
+        return None
+    return re.search(UNPRINTABLE, text)
+
+
+def _build_simple_header(
+    values: dict[str, Value], text: str, first_line: int, body_start: int
+) -> Header:
+    """Return a header with one key on each line."""
+    lines: dict[str, int] = {}
+    blank_lines = len(text) - len(text.lstrip("\n"))
+    line = first_line + blank_lines
+    for name in values:
+        lines[name] = line
+        line += 1
+    return Header("yaml", values, lines, body_start)
 
 
 def _build_header(
-    keys: Iterable[_Key], text: str, first_line: int, body: int, problems: list[Problem]
+    keys: Iterable[_Key], text: str, first_line: int, body_start: int, problems: list[Problem]
 ) -> Header:
-    """Return a header with these keys; `notes` are what was wrong with it so far."""
+    """Return a header with these keys; `problems` are those found so far."""
     values: dict[str, Value] = {}
     lines: dict[str, int] = {}
     is_intact = not problems
@@ -372,53 +437,60 @@ def _build_header(
             problems.append(Problem("", line, "duplicate-key", "error", message))
         values[name] = value
         lines[name] = line
-    return Header("yaml", values, lines, body, is_intact, tuple(problems))
+    return Header("yaml", values, lines, body_start, is_intact, tuple(problems))
 
 
 def _build_problem(error: YamlRefusal, text: str, first_line: int) -> Problem:
     line = first_line + text.count("\n", 0, error.position)
-    row = text[: error.position + 1].rpartition("\n")[2]
+    text_read = text[: error.position + 1]
+    row = text_read.rpartition("\n")[2]
     message = f"{error.message}; {_format_hint(row)}"
     return Problem("", line, error.code, "error", message)
 
 
 def _format_hint(row: str) -> str:
-    """How to mend a header that is read no further than the end of this row."""
+    """Return how to correct a header that cannot be read past the end of this row."""
     sign = _RESERVED_SIGN.search(row)
-    return f"quote a value that begins with `{sign[1]}`" if sign else "correct the header"
+    if sign is None:
+        return "correct the header"
+    return f"quote a value that begins with `{sign[1]}`"
 
 
 class Chunk(NamedTuple):
-    """A part of a header that by its look begins with `key:`, and where it begins."""
+    """A part of a header that looks like one key with its value, and where it starts."""
 
     start: int
     text: str
 
 
 def iter_chunks(text: str) -> Iterator[Chunk]:
-    """Yield the parts of a header, a key each."""
-    starts = [match.start() for match in _CHUNK.finditer(text)]
-    for start, stop in pairwise([*starts, len(text)]):
+    """Yield the parts of a header, one for each key."""
+    borders = [match.start() for match in _CHUNK.finditer(text)]
+    borders.append(len(text))
+    for start, stop in pairwise(borders):
         yield Chunk(start, text[start:stop])
 
 
 class _Salvage(NamedTuple):
+    """The keys of a broken header that could be read, and the problems of the others."""
+
     keys: list[_Key]
     problems: list[Problem]
 
 
 def _salvage_keys(text: str, first_line: int) -> _Salvage:
-    """Read each `key:` by itself, so that one bad value does not hide the others."""
+    """Read each key by itself, so that one bad value does not hide the others."""
     keys: list[_Key] = []
     problems: list[Problem] = []
     for start, chunk in islice(iter_chunks(text), _MAX_CHUNKS):
         try:
             entries = parse_entries(chunk).entries
         except YamlRefusal as error:
-            problems.append(_build_problem(error, chunk, first_line + text.count("\n", 0, start)))
+            line = first_line + text.count("\n", 0, start)
+            problems.append(_build_problem(error, chunk, line))
             pair = _UNQUOTED_COLON.fullmatch(chunk.rstrip())
             if pair:
                 keys.append(_Key(pair[1], PlainScalar(pair[2]), start))
-        else:
-            keys += [_Key(entry.key, entry.value, start + entry.key_start) for entry in entries]
+            continue
+        keys += [_Key(entry.key, entry.value, start + entry.key_start) for entry in entries]
     return _Salvage(keys, problems[:_MAX_PROBLEMS])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from filemem.agents import hooks
+from filemem.agents import handlers
 from filemem.agents.events import PROMPT, Event
 from filemem.memory import Memory
 from filemem.memory.store import Store
@@ -23,7 +23,7 @@ from tests.support import git, make_repo, write
 def recalled(store: Store, prompt: str) -> str:
     """What a new session is told beside a prompt."""
     event = Event(PROMPT, "UserPromptSubmit", "claude", "1", "", store.folder, prompt)
-    return hooks._answer_prompt(store, event, {}, "prompt-first")
+    return handlers.answer_prompt(store, event, {}, "prompt-first")
 
 
 @pytest.fixture(scope="module")

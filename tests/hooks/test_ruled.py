@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from filemem.agents import events, hooks
+from filemem.agents import events, handlers
 from filemem.memory import Memory, ruled
 from filemem.memory.store import Store
 from filemem.record.commands import Addition, parse_additions
@@ -116,7 +116,7 @@ def told(store: Store, session: dict[str, Any], tool: str, arguments: dict[str, 
     value = {"session_id": "1", "hook_event_name": "PreToolUse", "transcript_path": "/t"}
     data = json.dumps(value | {"tool_name": tool, "tool_input": arguments})
     event = events.parse_event(data.encode(), "edits", "", store.code.work_tree)
-    return hooks._answer_edit(store, event, session, "edits") if event else ""
+    return handlers.answer_edit(store, event, session, "edits") if event else ""
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit.path}-{edit.wanted or 'silent'}")
