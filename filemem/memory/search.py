@@ -231,15 +231,15 @@ def _arrange_candidates(
     rows = {**candidates, **source.find_by_id(head_ids - candidates.keys())}
     absent_ids = head_ids - {hit.id for hit in scored}
     passing_ids = _filter_passing((rows[name] for name in absent_ids if name in rows), criteria)
-    visible_ids = {
-        name for name, row in candidates.items() if _is_holding(row) or not criteria.live
+    hidden_ids = {
+        name for name, row in candidates.items() if criteria.live and not _is_holding(row)
     }
     placements = query.arrange_hits(
         scored,
         facts,
         unclear_ids={name for name, row in candidates.items() if query.is_unclear(row.node)},
-        can_bring=passing_ids.__contains__,
-        can_show=visible_ids.__contains__,
+        hidden_ids=hidden_ids,
+        unwanted_heads=absent_ids - passing_ids,
         limit=limit,
     )
     return placements, rows
