@@ -140,23 +140,33 @@ def _require_decision(store: Store, reference: str) -> Node:
 
 def _explain_vacancy(chain_set: ChainSet, last_node: Node, barred_ids: Collection[str]) -> str:
     """Say that no decision is live on a topic, and what is proposed."""
+    hidden_ids = (*barred_ids, last_node.id)
     proposals = chain_set.graph.list_topic_proposals(last_node.key)
-    shown_ids = exclude_barred((*barred_ids, last_node.id), proposals)
-    return format_vacancy([chain_set.nodes[id_] for id_ in shown_ids])
+    shown_ids = exclude_barred(hidden_ids, proposals)
+    nodes = [chain_set.nodes[id_] for id_ in shown_ids]
+    return format_vacancy(nodes)
 
 
 def read_revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
     """Return the edits of some records, by id. Raises NotFound."""
     nodes = [store.require_node(reference) for reference in references]
     touches = _read_touches(store, nodes)
-    return {node.id: _read_revisions(store, node, touches[node.path]) for node in nodes}
+    revisions: dict[str, tuple[Revision, ...]] = {}
+    for node in nodes:
+        node_touches = touches[node.path]
+        revisions[node.id] = _read_revisions(store, node, node_touches)
+    return revisions
 
 
 def _read_touches(store: Store, nodes: Sequence[Node]) -> dict[str, tuple[Touch, ...]]:
     """Read the commits that touched the files of some records, by store path."""
-    names = {node.path: store.files.to_work_tree_path(node.path) for node in nodes}
-    touches = store.history.read_touches(list(names.values()), store.tip)
-    return {path: touches[name] for path, name in names.items()}
+    to_full_path = store.files.to_work_tree_path
+    full_paths = {node.path: to_full_path(node.path) for node in nodes}
+    touches = store.history.read_touches(list(full_paths.values()), store.tip)
+    touches_by_path: dict[str, tuple[Touch, ...]] = {}
+    for path, full_path in full_paths.items():
+        touches_by_path[path] = touches[full_path]
+    return touches_by_path
 
 
 def _list_steps(store: Store, chain_set: ChainSet, nodes: Sequence[Node], key: str) -> list[Step]:
@@ -244,19 +254,20 @@ def build_timeline(
     if anchor and query:
         raise BadInput("give anchor or query, not both", field="anchor")
     moment = parse_time(anchor) if anchor else None
-    if moment is not None:
-        older_nodes = _read_older(store, moment, depth_before)
-        younger_nodes = _read_younger(store, moment, depth_after)
-        return Results(build_hits(store, older_nodes + younger_nodes), anchor=anchor)
-    name = anchor or _find_best(store, query)
-    if not name:
-        return Results((), note="nothing found" if query else "nothing saved yet")
-    anchor_node = store.require_node(name)
-    moment = anchor_node.created or store.clock()
-    older_nodes = _read_older(store, moment, depth_before, excluded=anchor_node)
+    anchor_node: Node | None = None
+    if moment is None:
+        name = anchor or _find_best(store, query)
+        if not name:
+            return Results((), note="nothing found" if query else "nothing saved yet")
+        anchor_node = store.require_node(name)
+        moment = anchor_node.created or store.clock()
+        anchor = anchor_node.id
+    nodes = _read_older(store, moment, depth_before, excluded=anchor_node)
     younger_nodes = _read_younger(store, moment, depth_after, excluded=anchor_node)
-    nodes = [*older_nodes, anchor_node, *younger_nodes]
-    return Results(build_hits(store, nodes), anchor=anchor_node.id)
+    if anchor_node:
+        nodes.append(anchor_node)
+    nodes += younger_nodes
+    return Results(build_hits(store, nodes), anchor=anchor)
 
 
 def _read_older(store: Store, moment: int, count: int, excluded: Node | None = None) -> list[Node]:
@@ -297,21 +308,24 @@ def find_latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | 
     Returns:
         The checkpoint and a note if it is from another branch or author; None without checkpoints.
     """
-    current_branch = branch or store.code.read_branch() or ""
-    hits = build_hits(store, _read_checkpoints(store, current_branch))
+    if not branch:
+        branch = store.code.read_branch() or ""
+    hits = build_hits(store, _read_checkpoints(store, branch))
     if not hits:
         return None
+    newest = hits[0]
     own_names = ("", _read_author(store))
     own_hits = [hit for hit in hits if hit.provenance.author in own_names]
-    hit = own_hits[0] if own_hits else hits[0]
+    hit = own_hits[0] if own_hits else newest
+    hit_branch = hit.record.branch
     notes: list[str] = []
-    if hit.record.branch not in ("", current_branch):
-        branch_label = current_branch or "this branch"
-        notes.append(f"from branch {hit.record.branch}: there is none on {branch_label}")
+    if hit_branch not in ("", branch):
+        label = branch or "this branch"
+        notes.append(f"from branch {hit_branch}: there is none on {label}")
     if not own_hits:
         notes.append(f"saved by {hit.provenance.author}")
-    if hit is not hits[0]:
-        notes.append(_format_newer_note(hits[0], hit.record.branch))
+    if hit is not newest:
+        notes.append(_format_newer_note(newest, hit_branch))
     return hit, "; ".join(notes)
 
 
@@ -365,12 +379,18 @@ def _build_topic(store: Store, chain_set: ChainSet, family: Family) -> Topic:
     heads = exclude_barred(barred_ids, family.heads)
     last_node = chain_set.nodes[family.members[-1]]
     live_nodes = [chain_set.nodes[head] for head in heads]
-    newest_node = max(live_nodes, key=attrgetter("sort_key"), default=last_node)
-    # A heading names the live decision, a topic the whole chain.
-    named_node = last_node if key or newest_node.stated else newest_node
+    newest_node = last_node
+    vacancy = ""
     is_forked = False
-    if key and len(live_nodes) > 1:
-        is_forked = all(node.key == key for node in live_nodes)
+    if live_nodes:
+        newest_node = max(live_nodes, key=attrgetter("sort_key"))
+        is_forked = _is_forked(key, live_nodes)
+    else:
+        vacancy = _explain_vacancy(chain_set, last_node, barred_ids)
+    # A heading names the live decision, a topic the whole chain.
+    named_node = newest_node
+    if key or newest_node.stated:
+        named_node = last_node
     return Topic(
         topic=named_node.topic,
         decisions=len(family.members),
@@ -379,7 +399,14 @@ def _build_topic(store: Store, chain_set: ChainSet, family: Family) -> Topic:
         latest=last_node.created,
         stated=last_node.stated,
         forked=is_forked,
-        vacancy="" if live_nodes else _explain_vacancy(chain_set, last_node, barred_ids),
+        vacancy=vacancy,
         number=parse_adr_number(newest_node.path, newest_node.id),
         path="" if key else store.to_display_path(named_node.path),
     )
+
+
+def _is_forked(key: str, live_nodes: Sequence[Node]) -> bool:
+    """Return whether several decisions are live, all of them on the topic itself."""
+    if not key or len(live_nodes) < 2:
+        return False
+    return all(node.key == key for node in live_nodes)

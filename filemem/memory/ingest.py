@@ -182,22 +182,15 @@ def list_project_names(store: Store) -> frozenset[str]:
 class _ImportPlan:
     """A plan of an import; nothing is written."""
 
-    def __init__(self, store: Store, system: str, items: Iterable[Item]) -> None:
+    def __init__(self, store: Store, system: str, items: Collection[Item]) -> None:
         self.store = store
         self.system = system
         self.edits: list[tuple[Edit, str]] = []  # each with the type of its record
         own_ids = {item.id: compute_record_id(item, system) for item in items}
         own_nodes = store.index.read_nodes_by_field("id", list(own_ids.values()))
         self.nodes_by_id = {node.id: node for node in own_nodes}
-        other_names = set[str]()
-        for item in items:
-            other_names.update(_list_targets(item))
-        other_names -= own_ids.keys()
-        other_nodes = store.index.read_nodes_by_field("id", list(other_names))
-        self.ids = {node.id: node.id for node in other_nodes}
-        self.ids.update(own_ids)
-        private_tombstones = (store.folder / "private" / FORGOTTEN).glob("*")
-        self.tombstones = store.tombstones.union(mark.name for mark in private_tombstones)
+        self.ids = _find_target_ids(store, items, own_ids)
+        self.tombstones = _read_tombstones(store)
         self.taken_names: set[str] = set()  # ids and paths
         self.counts = Counter({"new": 0, "updated": 0, "same": 0})
         self.type_counts = Counter[str]()
@@ -257,6 +250,27 @@ class _ImportPlan:
             refused=tuple(self.refusals),
             samples=tuple(self.samples),
         )
+
+
+def _find_target_ids(
+    store: Store, items: Iterable[Item], own_ids: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the ids of all records that items may refer to, by the names that they use."""
+    names = set[str]()
+    for item in items:
+        names.update(_list_targets(item))
+    names -= own_ids.keys()
+    nodes = store.index.read_nodes_by_field("id", list(names))
+    ids = {node.id: node.id for node in nodes}
+    ids.update(own_ids)
+    return ids
+
+
+def _read_tombstones(store: Store) -> frozenset[str]:
+    """Read the tombstones of shared and private records."""
+    folder = store.folder / "private" / FORGOTTEN
+    private_names = [file.name for file in folder.glob("*")]
+    return store.tombstones.union(private_names)
 
 
 def _list_targets(item: Item) -> list[str]:

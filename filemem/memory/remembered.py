@@ -52,12 +52,12 @@ class CheckCache:
             self._cached_rows = self._read_cached(compute_code_digest())
         blob = compute_blob_id(data, self._store.repo.hash_name)
         self._blobs[path] = blob
-        if parsed.record is None or parsed.record.secrets_allowed:
+        record = parsed.record
+        if record is None or record.secrets_allowed:
             return lint.lint_record(data, path)
         rows = self._cached_rows.get(blob)
         if rows is None:
-            text_problems = lint.check_text(path, data, parsed.record)
-            rows = json.dumps([problem[1:] for problem in text_problems])  # without the path
+            rows = _dump_rows(lint.check_text(path, data, record))
             self._new_rows[blob] = rows
         problems = [Problem(path, *row) for row in json.loads(rows)]
         return parsed._replace(problems=(*parsed.problems, *problems))
@@ -80,9 +80,11 @@ class CheckCache:
             return [Problem(*row) for row in json.loads(rows)]
         problems = check()
         self._write_cached(compute_code_digest(), self._new_rows)
-        is_transient = any(problem.code.startswith(_TRANSIENT_PREFIX) for problem in problems)
-        if not is_transient and (before or self._is_as_listed(current)):
-            self._write_cached(state, {name: json.dumps(problems)})
+        if _has_transient(problems):
+            return problems
+        if before or self._is_as_listed(current):
+            rows = json.dumps(problems)
+            self._write_cached(state, {name: rows})
         return problems
 
     def _is_as_listed(self, current: Snapshot) -> bool:
@@ -124,3 +126,13 @@ class CheckCache:
     def _write_cached(self, state: str, values: dict[str, str]) -> None:
         with suppress(FilememError):  # without a cache it is found again
             self._store.index.write_check_results(state, values)
+
+
+def _dump_rows(problems: Iterable[Problem]) -> str:
+    """Return problems of one file as JSON, without its path."""
+    return json.dumps([problem[1:] for problem in problems])
+
+
+def _has_transient(problems: Iterable[Problem]) -> bool:
+    """Return whether a problem will end by itself, so that it must not be cached."""
+    return any(problem.code.startswith(_TRANSIENT_PREFIX) for problem in problems)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from filemem import query
 from filemem.errors import BadInput, NotFound
 from filemem.files import Files
+from filemem.index import Node
 from filemem.memory.store import Store
 from filemem.query import Filter
 from filemem.record import DECISION, Record
@@ -37,10 +38,13 @@ def list_added(store: Store, path: str, change: Callable[[str], str]) -> list[Ad
     with suppress(BadInput, NotFound):  # a new file, or one that must not be read
         data = Files(store.code.work_tree, ".").read(path)
     text = data.decode("utf-8", "replace")
-    old_names = {item.name for item in parse_dependencies(path, text)}
-    new_names = [item.name for item in parse_dependencies(path, change(text))]
-    names = [name for name in dict.fromkeys(new_names) if name not in old_names]
-    return [Addition(name, path) for name in names]
+    old_names = _list_dependencies(path, text)
+    new_names = _list_dependencies(path, change(text))
+    return [Addition(name, path) for name in new_names if name not in old_names]
+
+
+def _list_dependencies(path: str, text: str) -> dict[str, None]:
+    return dict.fromkeys(item.name for item in parse_dependencies(path, text))
 
 
 def list_rulings(store: Store, incoming: Sequence[Addition]) -> list[Ruling]:
@@ -83,21 +87,27 @@ def _list_naming_decisions(store: Store, names: Iterable[str]) -> list[tuple[Rec
     criteria = Filter(types=(DECISION,), reader=store.reader)
     nominated = store.index.search_candidates(terms, criteria, _DEPTH, mode="keyword")
     nodes = [candidate.node for candidate in nominated.candidates]
+    first_heads = _find_first_heads(store, nodes)
+    nodes += store.index.read_nodes_by_field("id", set(first_heads.values()))
+    paths = [node.path for node in nodes]
+    records = {record.id: record for record in store.read_records(paths).values()}
+    pairs: list[tuple[Record, Record]] = []
+    for id_, head_id in first_heads.items():
+        record = records.get(id_)
+        head = records.get(head_id)
+        if record and head:
+            pairs.append((record, head))
+    return pairs
+
+
+def _find_first_heads(store: Store, nodes: Sequence[Node]) -> dict[str, str]:
+    """Return the first live decision for each of some decisions, by id; "" if there is none."""
     graph = store.index.read_chains(nodes).graph
     first_heads: dict[str, str] = {}
     for node in nodes:
         heads = graph.list_heads(node.id)
         first_heads[node.id] = heads[0] if heads else ""
-    nodes += store.index.read_nodes_by_field("id", set(first_heads.values()))
-    records = store.read_records([node.path for node in nodes])
-    records_by_id = {record.id: record for record in records.values()}
-    pairs: list[tuple[Record, Record]] = []
-    for id_, head_id in first_heads.items():
-        record = records_by_id.get(id_)
-        head = records_by_id.get(head_id)
-        if record and head:
-            pairs.append((record, head))
-    return pairs
+    return first_heads
 
 
 def _iter_rulings_against(record: Record, head: Record, name: str) -> Iterator[Ruling]:

@@ -66,10 +66,7 @@ def compute_tombstone(record_id: str) -> str:
 
 
 class Store:
-    """The parts of an open memory.
-
-    `clock` returns epoch milliseconds, `entropy` eight random bytes.
-    """
+    """An open memory; `clock` returns epoch milliseconds, `entropy` eight random bytes."""
 
     def __init__(self, folder: Path, store: str | None = None, *, serving: bool = False) -> None:
         """Find the repository of a folder and open its parts. Errors as for `find_home`.
@@ -309,9 +306,10 @@ class Store:
 
         Uncommitted files are left out.
         """
-        full_paths = [self.files.to_work_tree_path(path) for path in paths]
+        files = self.files
+        full_paths = [files.to_work_tree_path(path) for path in paths]
         dates = self.history.read_dates(full_paths, self.tip_id)
-        return {self.files.to_store_path(path): at for path, at in dates.items()}
+        return {files.to_store_path(path): date for path, date in dates.items()}
 
     def require_node(self, reference: str) -> Node:
         """Find a record by its id, the start of a short id, path, file name, number or title.

@@ -84,11 +84,18 @@ def _complete_fields(store: Store, node: Node, valid_fields: dict[str, Any]) -> 
         for name, ids in edges.items():
             stated_ids = valid_fields.get(name, ())
             valid_fields[name] = (*stated_ids, *ids)
-    for name in _LINKS & valid_fields.keys():
-        old_ids = getattr(store.read(node.path).record, name, ())
-        new_ids = resolve_ids(store, name, valid_fields[name])
-        valid_fields[name] = tuple(dict.fromkeys((*old_ids, *new_ids)))
+    _add_old_links(store, node, valid_fields)
     return notes
+
+
+def _add_old_links(store: Store, node: Node, valid_fields: dict[str, Any]) -> None:
+    """Resolve the links of an update and put those of the record before them."""
+    for name in _LINKS & valid_fields.keys():
+        record = store.read(node.path).record
+        old_ids = getattr(record, name, ())
+        new_ids = resolve_ids(store, name, valid_fields[name])
+        ids = dict.fromkeys((*old_ids, *new_ids))
+        valid_fields[name] = tuple(ids)
 
 
 def _validate_fields(values: Mapping[str, object]) -> dict[str, Any]:
@@ -245,19 +252,30 @@ def _read_current(store: Store, path: str) -> tuple[bytes, Record]:
 
 def _build_changes(kind: str, valid_fields: Mapping[str, Any], now: int) -> dict[str, Any]:
     """Build the arguments of `amend_record`."""
-    changes: dict[str, Any] = {name: valid_fields[name] for name in _list_texts(valid_fields)}
-    keys = {name: valid_fields[name] for name in _list_keys(kind, valid_fields)}
+    changes: dict[str, Any] = {}
+    for name in _list_texts(valid_fields):
+        changes[name] = valid_fields[name]
+    keys = _build_keys(kind, valid_fields)
+    if keys:
+        changes["keys"] = keys
+    outcome = valid_fields.get("outcome")
+    if outcome is not None:
+        reason = valid_fields.get("reason", "")
+        changes["outcome"] = Outcome(now, outcome, reason)
+    return changes
+
+
+def _build_keys(kind: str, valid_fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the changed keys of the header; None removes a key."""
+    keys: dict[str, Any] = {}
+    for name in _list_keys(kind, valid_fields):
+        keys[name] = valid_fields[name]
     if "affects" in valid_fields:
         keys["affects"] = valid_fields["affects"] or None
     if "guards" in valid_fields:
         mappings = [guard.mapping for guard in valid_fields["guards"]]
         keys["guards"] = mappings or None
-    if keys:
-        changes["keys"] = keys
-    if "outcome" in valid_fields:
-        reason = valid_fields.get("reason", "")
-        changes["outcome"] = Outcome(now, valid_fields["outcome"], reason)
-    return changes
+    return keys
 
 
 def _list_texts(valid_fields: Mapping[str, Any]) -> list[str]:

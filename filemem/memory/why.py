@@ -191,12 +191,14 @@ def _read_commits(
     options = ("--follow", "-M", "--name-status", "-z", "--format=%x01%H%x00%s", *_LOG_OPTIONS)
     output = store.code.git.run("log", *options, tip, "--", location.path)
     blamed_ids = _read_blamed(store, location, tip)
-    for entry in output.decode("utf-8", "replace").split("\x01")[1:]:
-        fields = entry.split("\0")
-        commit = fields[0]
+    entries = output.decode("utf-8", "replace").split("\x01")
+    for entry in entries[1:]:
+        commit, subject, *rows = entry.split("\0")
         if blamed_ids is None or commit in blamed_ids:
-            commits[commit] = fields[1]
-        names.update(name for name in fields[3:] if name)  # behind the status
+            commits[commit] = subject
+        for name in rows[1:]:  # behind the status
+            if name:
+                names.add(name)
     return commits, names
 
 
@@ -271,16 +273,7 @@ def _list_touched(
     known_ids: Collection[str],
 ) -> list[Reason]:
     """List decisions that came with the commits of a place, or are named by them."""
-    causes: dict[str, str] = {}  # by id, in the order of the commits
-    added_files = store.history.read_added_files(commits) if store.repo is store.code else {}
-    for commit, subject in commits.items():
-        source = f"{commit[:10]}, which changed {location.description}: {subject}"
-        paths = [store.files.to_store_path(path) for path in added_files.get(commit, ())]
-        if len(paths) <= MAX_COMMIT_RECORDS:
-            for node in store.index.read_nodes_by_field("path", paths):
-                causes.setdefault(node.id, f"came with {source}")
-        for id_ in testimony.list_named_decisions(commit, list_numbers(subject)):
-            causes.setdefault(id_, f"named by {source}")
+    causes = _find_causes(store, location, commits, testimony)
     nodes: dict[str, Node] = {}
     for node in store.index.read_nodes_by_field("id", causes.keys() - known_ids):
         is_itself = store.to_display_path(node.path) == location.path
@@ -289,6 +282,27 @@ def _list_touched(
     ordered_nodes = [nodes[id_] for id_ in causes if id_ in nodes]
     hits = build_hits(store, ordered_nodes)
     return [Reason(hit, TOUCHED, causes[hit.id]) for hit in hits]
+
+
+def _find_causes(
+    store: Store, location: CodeLocation, commits: Mapping[str, str], testimony: Testimony
+) -> dict[str, str]:
+    """Say how records are related to the commits of a place: by id, in the order of the commits."""
+    causes: dict[str, str] = {}
+    added_files: Mapping[str, Collection[str]] = {}
+    if store.repo is store.code:
+        added_files = store.history.read_added_files(commits)
+    for commit, subject in commits.items():
+        source = f"{commit[:10]}, which changed {location.description}: {subject}"
+        full_paths = added_files.get(commit, ())
+        if len(full_paths) <= MAX_COMMIT_RECORDS:
+            paths = [store.files.to_store_path(path) for path in full_paths]
+            for node in store.index.read_nodes_by_field("path", paths):
+                causes.setdefault(node.id, f"came with {source}")
+        numbers = list_numbers(subject)
+        for id_ in testimony.list_named_decisions(commit, numbers):
+            causes.setdefault(id_, f"named by {source}")
+    return causes
 
 
 def _search_near(

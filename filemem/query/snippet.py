@@ -63,17 +63,22 @@ def build_snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Range
     It has at most `width` characters, and an ellipsis at each cut.
     """
     flat_text = " ".join(text.split())
+    length = len(flat_text)
     spans = _build_query_words(terms).list_spans(flat_text)
-    last_start = max(0, len(flat_text) - width)
+    last_start = max(0, length - width)
     start = min(_find_best_window(spans, width), last_start)
-    end = min(len(flat_text), start + width)
+    end = min(length, start + width)
     start, end = _move_to_gaps(flat_text, start, end)
-    lead = _ELLIPSIS if start > 0 else ""
-    tail = _ELLIPSIS if end < len(flat_text) else ""
-    shift = len(lead) - start
     shown_spans = [span for span in spans if start <= span.start and span.end <= end]
+    fragment = flat_text[start:end]
+    shift = -start
+    if start > 0:
+        fragment = _ELLIPSIS + fragment
+        shift += len(_ELLIPSIS)
+    if end < length:
+        fragment += _ELLIPSIS
     ranges = [(span.start + shift, span.end + shift) for span in shown_spans]
-    return f"{lead}{flat_text[start:end]}{tail}", tuple(ranges)
+    return fragment, tuple(ranges)
 
 
 def _move_to_gaps(flat_text: str, start: int, end: int) -> tuple[int, int]:
@@ -233,8 +238,10 @@ def _group_by_stem(parts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     telling_words = [word for word in words if word not in COMMON_WORDS]
     names_by_stem: dict[str, dict[str, None]] = defaultdict(dict)
     for word in telling_words or words:
-        if word:
-            names_by_stem[word[:_STEM_LENGTH]][word] = None
+        if not word:
+            continue
+        stem = word[:_STEM_LENGTH]
+        names_by_stem[stem][word] = None
     return {stem: tuple(names) for stem, names in names_by_stem.items()}
 
 

@@ -137,15 +137,21 @@ def render_prompt(dialect: Dialect, name: str, arguments: Mapping[str, str]) -> 
     prompts = {entry.name: entry for entry in dialect.prompts}
     definition = prompts.get(name)
     if definition is None:
-        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {suggest_choice(name, prompts)}")
+        hint = suggest_choice(name, prompts)
+        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {hint}")
     values = {argument.name: argument.default for argument in definition.arguments}
-    values.update({key: value for key, value in arguments.items() if value.strip()})
+    stated_values = {key: value for key, value in arguments.items() if value.strip()}
+    values.update(stated_values)
     for argument in definition.arguments:
         if argument.is_required and not values[argument.name]:
-            return Refusal(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
+            message = f"{argument.name} is required: {argument.description}"
+            return Refusal(INVALID_PARAMS, message)
     text = definition.text.format(**values)
-    message = {"content": {"text": text, "type": "text"}, "role": "user"}
-    return {"description": definition.description, "messages": [message]}
+    content = {"text": text, "type": "text"}
+    return {
+        "description": definition.description,
+        "messages": [{"content": content, "role": "user"}],
+    }
 
 
 class Action(Enum):
