@@ -225,7 +225,7 @@ def _find_replaced(store: Store, valid_fields: Mapping[str, Any]) -> tuple[Node,
 def _select_merged(
     topic: str, heads: tuple[str, ...], merged_ids: Collection[str]
 ) -> tuple[str, ...]:
-    """Select the heads of a forked topic that a decision merges. Raises Conflict if none is named."""
+    """Select the heads of a forked topic that a decision merges. Raises Conflict without any."""
     if not merged_ids:
         raise Conflict(
             f"topic {topic} is forked: {len(heads)} decisions hold at once",

@@ -147,7 +147,7 @@ def _commit_edits(
 
 
 def _write_uncommitted(store: Store, edits: Sequence[Edit], result: ImportResult) -> None:
-    """Write files that are not committed. Raises BrokenStore, which names the commit of the others."""
+    """Write files that are not committed. Raises BrokenStore, with the commit of the others."""
     try:
         write_files(store.files, edits)
     except BrokenStore as error:
@@ -330,10 +330,7 @@ def _build_values(item: Item, ids: Mapping[str, str]) -> dict[str, Any]:
         values["title"], values["text"] = build_texts(item.type, valid_fields)
     for name, value in item.extra_fields.items():
         values[name] = _strip_control(value)
-    for kind in EDGE_KINDS:
-        if values.get(kind):
-            targets = [ids[name] for name in values[kind] if name in ids]
-            values[kind] = tuple(dict.fromkeys(targets))
+    _resolve_edges(values, ids)
     if not values.get("title"):
         raise BadInput("it has no text")
     if item.type == DECISION:
@@ -342,6 +339,14 @@ def _build_values(item: Item, ids: Mapping[str, str]) -> dict[str, Any]:
     if item.is_personal or visibility.strip().casefold() == "private":
         values["visibility"] = "private"
     return values
+
+
+def _resolve_edges(values: dict[str, Any], ids: Mapping[str, str]) -> None:
+    """Replace the ids of items in the edges of a record by record ids."""
+    for kind in EDGE_KINDS:
+        if values.get(kind):
+            targets = [ids[name] for name in values[kind] if name in ids]
+            values[kind] = tuple(dict.fromkeys(targets))
 
 
 def _validate_fields(item: Item) -> dict[str, Any]:

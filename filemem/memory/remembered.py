@@ -1,4 +1,4 @@
-"""A cache of the problems that `check` finds: by blob for texts, and for whole states of the memory.
+"""A cache of the problems that `check` finds, by blob for texts, and for states of the memory.
 
 It is kept in the search index and nowhere else; without an index nothing is cached. A change of any
 module of filemem invalidates all of it.

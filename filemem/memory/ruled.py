@@ -123,7 +123,7 @@ def _iter_rulings_against(record: Record, head: Record, name: str) -> Iterator[R
 
 
 def _is_qualified(record: Record, rejected: str, name: str) -> bool:
-    """Return whether only one use of a name is rejected: `Redis Streams` beside `Use Redis lists`."""
+    """Return whether only a use of a name is rejected: `Redis Streams` beside `Use Redis lists`."""
     alternative = rejected.partition(": ")[0]
     is_longer = len(fold_words(alternative)) > len(fold_words(name))
     return is_longer and is_chosen(_get_choice(record), name)

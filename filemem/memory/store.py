@@ -28,11 +28,11 @@ from filemem.index import (
     search_with_predecessors,
 )
 from filemem.memory import fields, own_branch
-from filemem.memory.naming import MAX_NAMED as MAX_NAMED
-from filemem.memory.naming import MIN_SHORT_ID_LENGTH as MIN_SHORT_ID_LENGTH
-from filemem.memory.naming import NamedRecord, format_hint
-from filemem.memory.naming import format_node as format_node
-from filemem.memory.naming import format_nodes as format_nodes
+from filemem.memory.labels import MAX_NAMED as MAX_NAMED
+from filemem.memory.labels import MIN_SHORT_ID_LENGTH as MIN_SHORT_ID_LENGTH
+from filemem.memory.labels import NamedRecord, format_hint
+from filemem.memory.labels import format_node as format_node
+from filemem.memory.labels import format_nodes as format_nodes
 from filemem.memory.own_branch import TOP as TOP
 from filemem.query import (
     Filter,
@@ -92,7 +92,7 @@ class Store:
         self.tip = "HEAD"  # the commit from which history is seen
 
     def _get_index_folder(self) -> Path:
-        """Return the folder of the index: in the Git directory, or the cache if that is read-only."""
+        """Return the folder of the index: the Git directory, or the cache if that is read-only."""
         store = self.files.store
         git_dir = self.repo.git_dir
         name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
@@ -222,7 +222,7 @@ class Store:
             return ParsedRecord(None)
 
     def read_records(self, paths: Iterable[str]) -> Mapping[str, Record]:
-        """Return the current records by path; files unchanged since they were indexed are not read."""
+        """Return the current records by path; files unchanged since indexing are not read."""
         paths = list(paths)
         indexed_rows = self.index.read_records(paths)
         records: dict[str, Record] = {}

@@ -101,7 +101,7 @@ def sync(store: Store) -> SyncResult:
     result = SyncResult(upstream.label)
     for _ in range(MAX_TRIES):
         last_tip = repo.resolve_revision(upstream.tracking_ref)
-        known_tips = [known for known in (repo.read_head(), last_tip) if known]
+        known_tips = [commit_id for commit_id in (repo.read_head(), last_tip) if commit_id]
         tip = remote.fetch_branch(repo, upstream, known_tips)
         try:
             _refuse_rewritten(store, upstream, last_tip, tip)

@@ -124,7 +124,7 @@ def _read_fields(
 
 
 def read_changed_blobs(repo: Repo, base: str, other: str, *folders: str) -> dict[str, str]:
-    """Read what `other` changed since it parted from `base`: blob by path, "" for a deleted file."""
+    """Read what `other` changed since it left `base`: blob by path, "" for a deleted file."""
     if base == other:
         return {}
     arguments = ("diff", "--raw", "--no-abbrev", *_DIFF_OPTIONS)
@@ -133,14 +133,14 @@ def read_changed_blobs(repo: Repo, base: str, other: str, *folders: str) -> dict
     except GitError:  # no common ancestor in this clone
         fields = _read_fields(repo, *arguments, base, other, "--", *folders)
     blobs: dict[str, str] = {}
-    for header, path in _pair_fields(fields):
+    for header, path in _iter_files(fields):
         blob = _get_new_blob(header)
         is_deleted = not blob.strip("0")
         blobs[path] = "" if is_deleted else blob
     return blobs
 
 
-def _pair_fields(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _iter_files(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the header and the path of each file in the raw output of a diff."""
     for position in range(0, len(fields), 2):
         yield fields[position], fields[position + 1]
@@ -200,7 +200,7 @@ def _read_own_blobs(store: Store) -> set[str]:
         store.files.store,
         data="\n".join([*own_commits, ""]).encode(),
     )
-    return {_get_new_blob(header) for header, _ in _pair_fields(fields)}
+    return {_get_new_blob(header) for header, _ in _iter_files(fields)}
 
 
 def read_changed_paths(

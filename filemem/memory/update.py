@@ -59,10 +59,10 @@ def update(store: Store, reference: str, values: Mapping[str, object]) -> WriteR
     if refuse_secrets(valid_fields):
         changes.setdefault("keys", {})["secrets"] = SECRETS_ALLOWED
 
-    def change_data(before: bytes) -> bytes:
+    def build_data(before: bytes) -> bytes:
         return _amend_data(store, before, node.path, **changes)
 
-    result = _write_change(store, node, agent, phrase, change_data)
+    result = _write_change(store, node, agent, phrase, build_data)
     all_notes = [result.note, name_note, *notes]
     result = result._replace(note="; ".join(note for note in all_notes if note))
     if valid_fields.get("outcome") == "failed" and not valid_fields.get("reason"):

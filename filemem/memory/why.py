@@ -220,7 +220,7 @@ def _read_blamed(store: Store, location: CodeLocation, tip: str) -> set[str] | N
 
 
 def _list_stating(store: Store, paths: Collection[str]) -> list[Reason]:
-    """List live decisions that state or guard one of these paths, the closest, then newest first."""
+    """List live decisions that state or guard one of some paths, the closest and newest first."""
     nodes: dict[str, Node] = {}
     for path in paths:
         criteria = Filter(types=(DECISION,), path=path, live=True)

@@ -196,7 +196,7 @@ class Workspace:
             memory.close()
 
     def list_repositories(self) -> dict[str, Path]:
-        """List the registered work trees by key, the one at hand first; missing ones are left out."""
+        """List the registered work trees by key, the one at hand first, without missing ones."""
         trees = [self._memory.work_tree]
         for folder in config.read_workspace():
             with suppress(FilememError):

@@ -105,28 +105,32 @@ def _place_chain(
 ) -> list[Placement]:
     """Place the live decisions of a chain, then the newest others; count what is left out."""
     live_ids = _list_live(members)
-    placed_ids: list[str] = []
-    others: list[ScoredCandidate] = []
-    for id_ in members:
-        if id_ in hidden_ids:
-            continue
-        if id_ in live_ids:
-            placed_ids.append(id_)
-        elif id_ not in unclear_ids:
-            others.append(scored_by_id[id_])
+    visible_ids = [id_ for id_ in members if id_ not in hidden_ids]
+    placed_ids = [id_ for id_ in visible_ids if id_ in live_ids]
     for id_ in live_ids:
         is_missing = id_ not in scored_by_id and id_ not in unwanted_heads
         if is_missing and len(placed_ids) < MAX_PER_CHAIN:
             placed_ids.append(id_)
+    skipped_ids = {*live_ids, *unclear_ids}
+    others = [scored_by_id[id_] for id_ in visible_ids if id_ not in skipped_ids]
     others.sort(key=attrgetter("created"), reverse=True)
     free_count = max(0, MAX_PER_CHAIN - len(placed_ids))
     placed_ids += [row.id for row in others[:free_count]]
+    return _build_placements(placed_ids, members, scored_by_id, len(others[free_count:]))
+
+
+def _build_placements(
+    placed_ids: Iterable[str],
+    members: Iterable[str],
+    scored_by_id: Mapping[str, ScoredCandidate],
+    omitted_count: int,
+) -> list[Placement]:
+    """Build the places of a chain, all with its best score."""
     chain_score = max(scored_by_id[id_].scores.final for id_ in members)
     placements: list[Placement] = []
-    earlier = len(others[free_count:])
     for id_ in placed_ids:
+        earlier = 0 if placements else omitted_count
         placements.append(Placement(id_, scored_by_id.get(id_), earlier, chain_score))
-        earlier = 0  # the count stands on the first place alone
     return placements
 
 

@@ -179,8 +179,8 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
     """Return the first moment that a restriction names, or with `end` its last one.
 
     The moment is in epoch milliseconds; None if the text is not a time. It is a date in any form, a
-    week, a month, a year, a time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30 days each,
-    `1y`) or `now`, `today`, `yesterday` (UTC).
+    week, a month, a year, a time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30 days
+    each, `1y`) or `now`, `today`, `yesterday` (UTC).
     """
     word = text.strip().casefold()
     if word in _DAYS:
@@ -360,8 +360,8 @@ def build_synonyms(text: str, key: Key, prefixes: Sequence[str] = ()) -> Synonym
             if other_key == phrase_key:
                 continue
             substitutes = table[phrase_key]
-            known = substitutes.get(other_key)
-            if known is None or substitute.weight > known.weight:
+            old_substitute = substitutes.get(other_key)
+            if old_substitute is None or substitute.weight > old_substitute.weight:
                 substitutes[other_key] = substitute
     synonyms: dict[tuple[str, ...], tuple[Substitute, ...]] = {}
     for phrase_key, substitutes in table.items():

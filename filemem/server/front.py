@@ -223,9 +223,7 @@ class RequestHandler:
 
     def _route_request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Action:
         if method == "completion/complete" and self.dialect.prompts:
-            if self.is_initialized and _has_completion_target(params):
-                return Action.COMPLETE
-            return _INVALID_PARAMS_REFUSAL
+            return self._answer_completion(params)
         list_method = f"{method.partition('/')[0]}/list"
         if method not in _NAME_FIELDS or list_method not in self._lists:
             return Refusal(METHOD_NOT_FOUND, "Method not found", data=method)
@@ -234,6 +232,11 @@ class RequestHandler:
         if method == "prompts/get":
             return render_prompt(self.dialect, params["name"], params.get("arguments") or {})
         return _ACTIONS[method]
+
+    def _answer_completion(self, params: Mapping[str, Any]) -> Refusal | Action:
+        if self.is_initialized and _has_completion_target(params):
+            return Action.COMPLETE
+        return _INVALID_PARAMS_REFUSAL
 
     def _initialize(self, params: Mapping[str, Any]) -> Entry | Refusal:
         if not _has_client_info(params):

@@ -63,7 +63,7 @@ class Address:
         return frozenset(hosts)
 
 
-def _ignore_start(port: int, ask: Ask) -> None:
+def _skip_start(port: int, ask: Ask) -> None:
     """Do nothing: the default of `on_start`."""
 
 
@@ -73,7 +73,7 @@ def serve(
     version: str,
     address: Address,
     site: Site,
-    on_start: OnStart = _ignore_start,
+    on_start: OnStart = _skip_start,
     on_crash: OnCrash = log_crash,
     server_socket: socket.socket | None = None,
 ) -> None:

@@ -168,12 +168,12 @@ class CallSession:
         Calls that wait for a person belong to the current memory: they end first, without a yes.
         """
 
-        def change_memory() -> None:
+        def update_memory() -> None:
             has_moved = handle_roots(self._ask_roots)
             self.calls.close_if_moved(has_moved)
 
         self._cancel_questions()
-        self._last_future = self.calls.submit(change_memory)
+        self._last_future = self.calls.submit(update_memory)
 
     def _ask_roots(self) -> list[str]:
         """Ask the client for the addresses of its roots; none without an answer."""

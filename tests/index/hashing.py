@@ -31,9 +31,7 @@ class Hashes(EmbeddingTable):
     def compute_word_weights(self, words: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def build_query_tokens(
-        self, words: Mapping[str, float], said: Iterable[Alternative] = ()
-    ) -> QueryTokens:
+    def build_query_tokens(self, words: Mapping[str, float], said: Iterable[Alternative] = ()) -> QueryTokens:
         tokens, weights = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
         return QueryTokens(tokens, weights, tokens, weights)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from filemem.hints import NOTHING_YET, format_question, list_similar_names
-from filemem.index import Node
+from filemem.index import Index, Node
 from filemem.record import build_topic_key, shorten_id
-
-if TYPE_CHECKING:
-    from filemem.memory.store import Store
 
 MIN_SHORT_ID_LENGTH = 4  # characters of a short id that name a record
 MAX_NAMED = 5  # records in a message
@@ -38,7 +35,18 @@ class NamedRecord(NamedTuple):
     note: str = ""
 
 
-def format_hint(store: Store, reference: str) -> str:
+class NodeSource(Protocol):
+    """The lookups of a store that a hint needs."""
+
+    @property
+    def index(self) -> Index: ...
+    @property
+    def tombstones(self) -> frozenset[str]: ...
+    def exclude_barred(self, nodes: Iterable[Node]) -> list[Node]: ...
+    def list_live(self, key: str) -> list[Node]: ...
+
+
+def format_hint(store: NodeSource, reference: str) -> str:
     """Suggest the record that a reference probably means."""
     key = build_topic_key(reference)
     nodes = store.index.read_nodes_by_field("topic", [key]) if key else []
@@ -59,7 +67,7 @@ def format_hint(store: Store, reference: str) -> str:
     return format_question([labels[name] for name in similar_names], ways)
 
 
-def _build_labels(store: Store) -> dict[str, str]:
+def _build_labels(store: NodeSource) -> dict[str, str]:
     """Return what to show for every title and stated topic, by its name in lower case."""
     nodes = store.exclude_barred(store.index.read_nodes())
     labels = {node.title.casefold(): format_node(node) for node in nodes}
