@@ -102,23 +102,24 @@ def build_history(store: Store, topic_or_id: str) -> History:
     key = build_topic_key(topic_or_id)
     start_nodes = _list_topic_nodes(store, key)
     if not start_nodes:
-        start_nodes = [_require_decision(store, topic_or_id)]
-        key = start_nodes[0].key
+        decision = _require_decision(store, topic_or_id)
+        start_nodes = [decision]
+        key = decision.key
     chain_set = store.index.read_chains(start_nodes)
     graph = chain_set.graph
     barred_ids = store.barred_ids
     members = graph.list_family(start_nodes[0].id)
     heads = graph.list_topic_heads(key) if key else graph.merge_heads(members)
     nodes = [chain_set.nodes[id_] for id_ in graph.list_linked(members)]
-    last = chain_set.nodes[members[-1]]
+    last_node = chain_set.nodes[members[-1]]
     missing_history = store.repo.describe_missing_history()
     return History(
-        topic=last.topic if key else start_nodes[0].topic,
+        topic=last_node.topic if key else start_nodes[0].topic,
         heads=exclude_barred(barred_ids, heads),
         chain=tuple(_list_steps(store, chain_set, nodes, key)),
         notes=(missing_history,) if missing_history else (),
         forked=graph.get_chain(key).is_forked,
-        vacancy="" if heads else _explain_vacancy(chain_set, last, barred_ids),
+        vacancy="" if heads else _explain_vacancy(chain_set, last_node, barred_ids),
     )
 
 

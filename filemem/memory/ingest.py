@@ -166,7 +166,8 @@ def list_project_names(store: Store) -> frozenset[str]:
 
     They are its folder, by name and by path, and the repository that it was cloned from.
     """
-    url = store.code.settings.get_text("remote.origin.url").removesuffix("/").removesuffix(".git")
+    url = store.code.settings.get_text("remote.origin.url")
+    url = url.removesuffix("/").removesuffix(".git")
     location = re.sub(r"\A\w+://(?:[^@/]*@)?|\A[^@/]*@", "", url)
     parts = re.split(r"[/:]+", location)
     names = ["/".join(parts[start:]) for start in range(len(parts))]

@@ -368,12 +368,14 @@ def format_commit_message(
     record: Record, subject: str, agent: str, replaced_nodes: Iterable[Node] = ()
 ) -> str:
     """Format the commit message of a change: what, who, and which decisions it replaces."""
-    topic = f"({record.topic})" if record.type == DECISION and record.topic else ""
+    kind = record.type
+    if kind == DECISION and record.topic:
+        kind = f"{kind}({record.topic})"
     trailers = [("Filemem-Id", record.id)]
     trailers += [("Supersedes", node.id) for node in replaced_nodes]
     if agent:
         trailers.append(("Agent", agent))
-    return commit.render_message(f"{record.type}{topic}: {subject}", trailers)
+    return commit.render_message(f"{kind}: {subject}", trailers)
 
 
 def build_result(

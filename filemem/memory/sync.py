@@ -273,7 +273,8 @@ def _find_foreign_reason(store: Store, upstream: Remote, head: str, tip: str | N
         return ""
     commits = _build_ahead_range(upstream, head, tip)
     output = store.repo.git.run(*_LOG_COMMAND, "--reverse", *commits, limit=LONG_LIMIT)
-    for entry in output.decode("utf-8", "surrogateescape").split("\x01")[1:]:
+    entries = output.decode("utf-8", "surrogateescape").split("\x01")
+    for entry in entries[1:]:
         parts = [part.lstrip("\n") for part in entry.split("\0")]
         commit_id = parts[0]
         for path in parts[1:]:

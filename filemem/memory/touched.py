@@ -120,7 +120,9 @@ def _read_fields(
 ) -> list[str]:
     """Run Git with -z and return the fields of its output."""
     output = repo.git.run(*arguments, input_data=data, config=config)
-    return output.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    text = output.decode("utf-8", "surrogateescape")
+    fields = text.split("\0")
+    return fields[:-1]  # behind the last separator is nothing
 
 
 def read_changed_blobs(repo: Repo, base: str, other: str, *folders: str) -> dict[str, str]:

@@ -105,14 +105,19 @@ def _place_chain(
 ) -> list[Placement]:
     """Place the live decisions of a chain, then the newest others; count what is left out."""
     live_ids = _list_live(members)
-    visible_ids = [id_ for id_ in members if id_ not in hidden_ids]
-    placed_ids = [id_ for id_ in visible_ids if id_ in live_ids]
+    placed_ids: list[str] = []
+    others: list[ScoredCandidate] = []
+    for id_ in members:
+        if id_ in hidden_ids:
+            continue
+        if id_ in live_ids:
+            placed_ids.append(id_)
+        elif id_ not in unclear_ids:
+            others.append(scored_by_id[id_])
     for id_ in live_ids:
         is_missing = id_ not in scored_by_id and id_ not in unwanted_heads
         if is_missing and len(placed_ids) < MAX_PER_CHAIN:
             placed_ids.append(id_)
-    skipped_ids = {*live_ids, *unclear_ids}
-    others = [scored_by_id[id_] for id_ in visible_ids if id_ not in skipped_ids]
     others.sort(key=attrgetter("created"), reverse=True)
     free_count = max(0, MAX_PER_CHAIN - len(placed_ids))
     placed_ids += [row.id for row in others[:free_count]]

@@ -253,9 +253,10 @@ QuickScores = tuple[float, float | None, float | None]
 
 def list_best_positions(parts: Sequence[QuickScores], limit: int) -> list[int]:
     """Return the positions of the best candidates, by an estimate of their scores."""
+    keywords = [keyword for keyword, _, _ in parts]
     cosines = [cosine for _, cosine, _ in parts if cosine is not None]
+    best_keyword = max(keywords, default=0.0) or 1.0
     best_cosine = max(cosines, default=0.0)
-    best_keyword = max((keyword for keyword, _, _ in parts), default=0.0) or 1.0
 
     def estimate_score(position: int) -> float:
         keyword, cosine, title = parts[position]
